@@ -191,10 +191,11 @@ def make_start(text: Text, factor: float) -> Start:
     pairs = [(-1, number[tag]) for tag in ROOTS if tag in number]
     pairs += [(number[head], number[tag]) for head in RULES if head in number for tag in RULES[head] if tag in number]
     flat = [number[tag] for tags in text.tags for tag in tags]
-    model, shards = ValenceModel(len(names)), build_shards([len(tags) for tags in text.tags], flat, len(names))
+    lengths = np.array([len(tags) for tags in text.tags])
+    model, shards = ValenceModel(len(names)), build_shards(lengths, flat, len(names))
     params = harmonic(model, Local(shards), preferred=preferences(len(names), pairs, factor))
     heads = [model.structure(shard).decode(model.scores(params, shard)) for shard in shards]
-    return Start(params, in_corpus_order(shards, heads, len(text.tags)))
+    return Start(params, np.split(in_corpus_order(shards, heads, lengths), np.cumsum(lengths)[:-1]))
 
 
 def _trained(language: str, method: str, text: Text, max_iter: int, threads: int | None) -> Run:

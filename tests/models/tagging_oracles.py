@@ -4,7 +4,8 @@ import itertools
 
 import numpy as np
 
-from spectrem.models.tagging import HMMCounts, HMMModel, HMMParameters, Lexicon, build_shards
+from spectrem.models.estep import Statistics
+from spectrem.models.tagging import HMMModel, HMMParameters, Lexicon, build_shards
 
 TABLES = ("initial", "transition", "second", "emission")
 
@@ -75,7 +76,8 @@ def log_probability(params, states, cells):
 def no_counts(model):
     n = model.n_states
     second = np.zeros((n, n)) if model.order == 2 else None
-    return HMMCounts(np.zeros(n), np.zeros((n,) * (model.order + 1)), second, np.zeros(model.lexicon.n_cells))
+    transition, emission = np.zeros((n,) * (model.order + 1)), np.zeros(model.lexicon.n_cells)
+    return Statistics(initial=np.zeros(n), transition=transition, second=second, emission=emission)
 
 
 def literal_counts(model, params, shard, gamma=1.0, reference=None):

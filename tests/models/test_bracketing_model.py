@@ -14,7 +14,6 @@ from spectrem.learning import EStep, Step, Stopping, pose, posterior, run_em
 from spectrem.models.bracketing import (
     BracketShard,
     ConstituentContextModel,
-    SpanCounts,
     SpanNumbers,
     SpanParameters,
     SpanVocabulary,
@@ -22,6 +21,7 @@ from spectrem.models.bracketing import (
     start_from,
     tree_scores,
 )
+from spectrem.models.estep import Statistics
 from spectrem.structures import Bracketings
 from spectrem.testing import check_model, enumerate_structures
 
@@ -34,13 +34,15 @@ def problem(by_length=False, smoothing=(2.0, 8.0), seed=0):
     vocabulary, numbers = SpanVocabulary.learn(LENGTHS, TAGS, 3)
     model = ConstituentContextModel(vocabulary, by_length, smoothing, ("DT", "NN", "VB"))
     rng = np.random.default_rng(seed)
-    [shard] = build_shards(LENGTHS, TAGS, numbers, rng.uniform(0.5, 2.0, len(LENGTHS)))
+    weights = rng.uniform(0.5, 2.0, len(LENGTHS))
+    shard = BracketShard(LENGTHS, TAGS, numbers.yields, numbers.contexts, weights, np.arange(len(LENGTHS)))
     return model, shard, random_parameters(model, rng)
 
 
 def random_parameters(model, rng):
     vocabulary = model.vocabulary
-    counts = SpanCounts(rng.uniform(0.1, 1, (2, vocabulary.n_yields)), rng.uniform(0.1, 1, (2, vocabulary.n_contexts)))
+    yields, contexts = (rng.uniform(0.1, 1, (2, n)) for n in (vocabulary.n_yields, vocabulary.n_contexts))
+    counts = Statistics(yields=yields, contexts=contexts)
     return replace(model, smoothing=(0.0, 0.0)).normalise(counts)
 
 
@@ -50,12 +52,12 @@ def pick(shard, sentences):
     own, tokens = (slice(at[sentences.start], at[sentences.stop]) for at in (spans, words))
     return BracketShard(
         shard.lengths[sentences], shard.tags[tokens], shard.yields[own], shard.contexts[own], shard.weights[sentences],
-        sentences.start,
+        np.arange(sentences.start, sentences.stop),
     )  # fmt: skip
 
 
 def joined(shards):
-    fields = ("lengths", "tags", "yields", "contexts", "weights")
+    fields = ("lengths", "tags", "yields", "contexts", "weights", "instances")
     return BracketShard(*(np.concatenate([getattr(shard, name) for shard in shards]) for name in fields))
 
 
@@ -259,7 +261,7 @@ def test_shards_follow_the_data_alone():
     tags = np.random.default_rng(0).integers(0, 3, lengths.sum())
     vocabulary, numbers = SpanVocabulary.learn(lengths, tags, 3)
     shards = build_shards(lengths, tags, numbers)
-    assert len(shards) == 3
-    assert [shard.first for shard in shards] == np.cumsum([0, *(len(s.lengths) for s in shards)])[:-1].tolist()
+    assert len(shards) == 2
+    assert np.concatenate([shard.instances for shard in shards]).tolist() == list(range(600))
     assert np.array_equal(np.concatenate([shard.yields for shard in shards]), numbers.yields)
     assert vocabulary.n_yields > 0

@@ -77,7 +77,7 @@ def perturb(lexicon, order, changed=("initial", "transition", "second", "emissio
 def joined(shards):
     lengths, entries, weights, numbers = (
         np.concatenate([getattr(shard, name) for shard in shards])
-        for name in ("lengths", "entries", "weights", "sentences")
+        for name in ("lengths", "entries", "weights", "instances")
     )
     return TagShard(lengths, entries, weights, False, numbers)
 

@@ -5,8 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectrem import E, part
+from spectrem.corpus import Local
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.tagging import Lexicon, build_shards, in_corpus_order
+from spectrem.learning import EStep, Step, Stopping, pose, posterior, run_em
+from spectrem.models.shards import Columns, in_corpus_order
+from spectrem.models.tagging import HMMModel, Lexicon, build_shards, uniform
 from spectrem.models.tagging import shards as module
 
 
@@ -23,18 +27,18 @@ def test_shards_cover_the_corpus_once(lengths, most, seed):
         patch.setattr(module, "_LEAST_PARTS", most)
         patch.setattr(module, "_MOST_PARTS", most)
         shards = build_shards(lexicon(), lengths, entries, weights)
-    assert sorted(np.concatenate([s.sentences for s in shards]).tolist()) == np.flatnonzero(lengths).tolist()
+    assert sorted(np.concatenate([s.instances for s in shards]).tolist()) == np.flatnonzero(lengths).tolist()
     assert len(shards) == 1 or all(s.n_tokens for s in shards)
     split = np.split(entries, np.cumsum(lengths)[:-1])
     for shard in shards:
-        assert np.array_equal(shard.weights, weights[shard.sentences])
-        assert np.array_equal(shard.lengths, np.array(lengths, np.int64)[shard.sentences])
-        assert np.array_equal(shard.entries, np.concatenate([[], *(split[n] for n in shard.sentences)]))
-        assert (np.diff(shard.sentences) > 0).all()
-        for n in shard.sentences:
+        assert np.array_equal(shard.weights, weights[shard.instances])
+        assert np.array_equal(shard.lengths, np.array(lengths, np.int64)[shard.instances])
+        assert np.array_equal(shard.entries, np.concatenate([[], *(split[n] for n in shard.instances)]))
+        assert (np.diff(shard.instances) > 0).all()
+        for n in shard.instances:
             assert shard.known == (not split[n].any())
     assert [s.known for s in shards] == sorted(s.known for s in shards)
-    assert np.array_equal(in_corpus_order(shards, [s.entries for s in shards]), entries)
+    assert np.array_equal(in_corpus_order(shards, [s.entries for s in shards], np.array(lengths, np.int64)), entries)
 
 
 def test_shards_are_of_equal_size_within_bounds(monkeypatch):
@@ -49,7 +53,7 @@ def test_a_corpus_of_labelled_sentences_or_of_none():
     for lengths in ([], [0, 0]):
         empty = build_shards(lexicon(), lengths, [])
         assert [(s.n_tokens, len(s.lengths)) for s in empty] == [(0, 0)]
-        assert in_corpus_order(empty, [np.zeros((0, 3))]).shape == (0, 3)
+        assert in_corpus_order(empty, [np.zeros((0, 3))], np.array(lengths, np.int64)).shape == (0, 3)
 
 
 @pytest.mark.parametrize(
@@ -65,3 +69,23 @@ def test_a_corpus_of_labelled_sentences_or_of_none():
 def test_bad_input(lengths, entries, weights, message):
     with pytest.raises(InvalidInputError, match=message):
         build_shards(lexicon(), lengths, np.array(entries, np.int64), weights)
+
+
+def test_constraints_name_columns_of_sentences_and_of_words():
+    lengths, entries = [2, 0, 1, 3], [1, 2, 2, 2, 1, 2]
+    kinds = np.array(["letter", "none", "note", "note"])
+    columns = Columns({"kind": kinds}, {"capital": np.array([True, False, True, False, False, True])})
+    model, shards = HMMModel(lexicon(), 1), build_shards(lexicon(), lengths, entries, columns=columns)
+    rule = (E[part("capital") & (part("tag") == 2)] >= 0.5).per("kind").named("capitals")
+    result = run_em(model, shards, uniform(model), EStep(rule), stopping=Stopping(2))
+    assert result.history[-1].violation < 1e-6
+    step = Step(model, result.params, 1.0, EStep(rule))
+    posed, step = pose(model, Local(shards), EStep(rule)).at_prices(step)
+    (marginals,) = (found.marginals.unary for found in posed.collect(posterior, step))
+    (shard,) = shards
+    assert shard.instances.tolist() == [0, 2, 3]
+    layout = model.layout(shard)
+    chosen = np.repeat(columns.of_words["capital"], np.diff(layout.offsets)) & (layout.states == 2)
+    kind = np.repeat(np.repeat(kinds[shard.instances], shard.lengths), np.diff(layout.offsets))
+    for name in ("letter", "note"):
+        assert marginals[chosen & (kind == name)].sum() >= 0.5 - 1e-6

@@ -13,7 +13,7 @@ from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.cells import as_column
 from spectrem.constraints.values import MAY_BE_EMPTY, check_spelling
 from spectrem.exceptions import InvalidInputError, quoted
-from spectrem.models.columns import Columns
+from spectrem.models.shards import Columns
 
 
 def read_sentence_columns(columns: Any, lengths: Ints, taken: Collection[str], *, arcs: bool = True) -> Columns:

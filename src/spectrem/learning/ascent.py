@@ -22,9 +22,9 @@ from spectrem.learning.estep import EStep, Posed, Step, expectation
 from spectrem.learning.history import FitResult, FitStatus, Record, warn_skipped
 from spectrem.learning.model import is_known, log_prior
 from spectrem.learning.posed_corpus import Numbered, PosedCorpus, pose, posed_of, worst_violation
-from spectrem.models.estep import EStepResult, RowSum
+from spectrem.models.estep import EStepResult, RowSum, Statistics
 from spectrem.models.loglinear.lbfgs import Ending
-from spectrem.models.loglinear.optimise import Moments, advice, maximise_posterior, moments, spread
+from spectrem.models.loglinear.optimise import advice, maximise_posterior, moments, spread
 from spectrem.structures import Parts
 
 
@@ -171,7 +171,7 @@ class ShardCriterion:
 
     Attributes
     ----------
-    likelihood : Moments
+    likelihood : Statistics
         Of what is labelled, in part or fully: log-likelihood, nats, and gradient.
     cost : float
         Of constraints inside shards, nats.
@@ -181,7 +181,7 @@ class ShardCriterion:
         Expectations of the rows that span the corpus.
     """
 
-    likelihood: Moments
+    likelihood: Statistics
     cost: float = 0.0
     violation: float = 0.0
     expectation: RowSum | None = None
@@ -194,7 +194,7 @@ class ShardCriterion:
         self.likelihood += other.likelihood
         return self._with(self.likelihood, other)
 
-    def _with(self, likelihood: Moments, other: ShardCriterion) -> ShardCriterion:
+    def _with(self, likelihood: Statistics, other: ShardCriterion) -> ShardCriterion:
         expected = self.expectation
         if expected is not None and other.expectation is not None:
             expected = expected + other.expectation
@@ -223,10 +223,11 @@ def evaluate_criterion(shard: Posed | Numbered, task: Task) -> ShardCriterion:
     weights = posed.weights if posed.objective_weights is None else posed.objective_weights
     values, marginals = posed.structure.smoothed_max(scores, 1.0, weights=weights)
     refuse_impossible(values)
-    likelihood = Moments(0.0, np.zeros(len(theta)))
+    likelihood = Statistics(value=0.0, gradient=np.zeros(len(theta)))
     if own.labels is not None:  # else the two terms are one
         free = model.moments(theta, own)
-        likelihood = Moments(float(weights @ values) - free.value, model.gather(theta, own, marginals) - free.gradient)
+        value, gradient = float(weights @ values), model.gather(theta, own, marginals)
+        likelihood = Statistics(value=value - free.value, gradient=gradient - free.gradient)
     found = ShardCriterion(likelihood)
     if posed.inside is not None:
         costs = inside_costs(posed, marginals, task.criterion)

@@ -1,10 +1,11 @@
-"""The result of the E-step of a shard, and the sum of several."""
+"""Statistics and numbers that the E-step of a shard gives, and the sum of several."""
 
 from __future__ import annotations
 
 import operator
 from collections import Counter
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -13,6 +14,31 @@ from spectrem._arrays import Floats, Ints
 from spectrem.kernels.unions import add_at
 
 Stats = TypeVar("Stats")
+
+
+class Statistics(SimpleNamespace):
+    """Named statistics, each an array, a number or None: values with ``a + b`` and ``factor * a``.
+
+    ``a += b`` changes the arrays of a.
+
+    Examples
+    --------
+    >>> one, other = Statistics(counts=np.array([1.0, 2.0]), value=3.0), Statistics(counts=np.ones(2), value=1.0)
+    >>> one + 2.0 * other
+    Statistics(counts=array([3., 4.]), value=5.0)
+    """
+
+    def __add__(self, other: Statistics) -> Statistics:
+        return Statistics(**{name: None if a is None else a + getattr(other, name) for name, a in vars(self).items()})
+
+    def __iadd__(self, other: Statistics) -> Statistics:
+        for name, value in vars(self).items():
+            if value is not None:
+                setattr(self, name, operator.iadd(value, getattr(other, name)))
+        return self
+
+    def __rmul__(self, factor: float) -> Statistics:
+        return Statistics(**{name: None if value is None else factor * value for name, value in vars(self).items()})
 
 
 @dataclass(frozen=True, eq=False)

@@ -94,14 +94,12 @@ def indicators(choices: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArra
     return chosen
 
 
-def runs_of(
-    instances: NDArray[np.int64], work: NDArray[np.int64], most: int, *, about: bool = True
-) -> list[NDArray[np.int64]]:
-    """Runs of instances, as equal as whole instances allow, of ``about`` so much work each, or on average no more."""
+def runs_of(instances: NDArray[np.int64], work: NDArray[np.int64], most: int) -> list[NDArray[np.int64]]:
+    """Runs of instances of about so much work each, as equal as whole instances allow."""
     if not len(instances):
         return []
     ends = np.cumsum(work)
-    n_runs = max(round(int(ends[-1]) / most), 1) if about else -(-int(ends[-1]) // most)
+    n_runs = max(round(int(ends[-1]) / most), 1)
     cuts = np.searchsorted(ends, ends[-1] * np.arange(1, n_runs) / n_runs) + 1
     return [run for run in np.split(instances, np.unique(cuts)) if len(run)]
 

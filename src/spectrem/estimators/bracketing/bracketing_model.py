@@ -24,6 +24,7 @@ from spectrem.estimators.probability_tables import mean_log_likelihood, record_t
 from spectrem.estimators.storage import Saved
 from spectrem.estimators.tagging.text import LabelledText, Sentences
 from spectrem.models.bracketing import ConstituentContextModel, SpanParameters
+from spectrem.models.shards import in_corpus_order
 from spectrem.structures import Bracketings
 
 Brackets = list[tuple[int, int]]
@@ -160,8 +161,10 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         A yield or context that training did not see counts as one more event of its distribution, as probable as the
         average one; where a sentence is impossible, events of probability 0 count as 1e-9.
         """
-        model, corpus, _ = self._encoded(sentences)
-        return np.concatenate([np.zeros(0), *corpus.collect(log_likelihoods, model, self.params_)])
+        model, text = make_model(as_fitted(self), self.coding_), read_sentences(sentences)
+        shards = self.coding_.encode(text)
+        values = make_corpus(self, shards).collect(log_likelihoods, model, self.params_)
+        return in_corpus_order(shards, values, np.ones(len(text.lengths), np.int64))
 
     def _encoded(self, sentences: Sentences) -> tuple[ConstituentContextModel, Corpus, LabelledText]:
         model, text = make_model(as_fitted(self), self.coding_), read_sentences(sentences)

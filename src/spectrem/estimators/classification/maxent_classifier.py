@@ -2,28 +2,66 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Floats, Ints
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
-from spectrem.estimators.classification import file
+from spectrem.estimators import engine
 from spectrem.estimators.classification.parameters import MaxEntParameters
-from spectrem.estimators.classification.targets import read_targets, score_rows
-from spectrem.estimators.classification.training import fitted_model, infer, train
-from spectrem.estimators.conventions import as_fitted, row_weights, take_course
+from spectrem.estimators.classification.targets import Targets, read_targets, score_rows
+from spectrem.estimators.conventions import as_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.shared_parameters import check_criterion_alone, check_one_gamma
-from spectrem.estimators.storage import Saved
+from spectrem.estimators.storage import Codec, Saved, check_shapes, read_features, write_features
 from spectrem.estimators.table_input import labels_or_none, row_columns, split_columns
-from spectrem.models.loglinear import Features
-from spectrem.reports import ShowsReport, report_training
+from spectrem.exceptions import InvalidInputError
+from spectrem.learning import Stopping
+from spectrem.models.loglinear import (
+    Features,
+    LogLinearModel,
+    LogLinearShard,
+    Merged,
+    Optimiser,
+    Support,
+    WeightPrior,
+    build_shards,
+    merge_features,
+)
+from spectrem.reports import ShowsReport
+from spectrem.structures import Parts
+
+
+def _write(classifier: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    values = {"classes": classifier.classes_.tolist(), **write_features(classifier)}
+    return values, {"coef": classifier.coef_, "intercept": classifier.intercept_}
+
+
+def _read(classifier: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    coef, intercept, classes = arrays["coef"], arrays["intercept"], np.array(values["classes"])
+    n_rows = 1 if len(classes) == 2 else len(classes)
+    check_shapes(arrays, {"coef": (n_rows, *coef.shape[1:]), "intercept": (n_rows,)})
+    read_features(classifier, values, int(values["n_features_in"]))
+    if coef.shape[1] > classifier.n_features_in_:
+        raise ValueError("numbers of features do not fit")
+    classifier.classes_, classifier.coef_, classifier.intercept_ = classes, coef, intercept
+
+
+_CODEC = Codec(
+    kind="MaxEntClassifier",
+    layout=1,
+    members={"coef": ("f8", 2), "intercept": ("f8", 1)},
+    write=_write,
+    read=_read,
+)
 
 
 @documented
@@ -84,7 +122,7 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
     ([0, 0, 0, 0, 1, 1], 2.0)
     """
 
-    _codec = file.CODEC
+    _codec = _CODEC
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, columns: Any = None
@@ -125,19 +163,21 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         check_criterion_alone(self)
         check_same_index(X=X, y=y, sample_weight=sample_weight, columns=columns)
         y = labels_or_none(self, X, y)
-        features, given = self._read(X, columns, reset=True)
+        features, columns = self._read(X, columns, reset=True)
         n = features.n_choices
         targets = read_targets(y, self.classes, n)
         check_values(self.constraints, "label", targets.classes.tolist())
-        check_columns(self.constraints, {"row": range(n), **given})
-        found = train(self, features, targets, row_weights(sample_weight, n, "row of X"), given)
-        self.classes_, self.label_distributions_ = targets.classes, found.distributions
-        self.transduction_ = targets.classes[found.distributions.argmax(axis=1)]
-        self._take(found.coefficients.T, found.intercept)
-        take_course(self, found.history, found.status)
-        self.gamma_ = found.history[-1].gamma
+        check_columns(self.constraints, {"row": range(n), **columns})
+        merged = merge_proportional(self, features)
+        posed = _pose(self, merged.features, targets, row_weights(sample_weight, n, "row of X"), columns)
+        trained = engine.train(self, posed.task)
+        _check_apart(self, posed.task.model, targets, trained.params)
+        distributions = _transduce(self, posed, targets, trained)
+        self.classes_, self.label_distributions_ = targets.classes, distributions
+        self.transduction_ = targets.classes[distributions.argmax(axis=1)]
+        self.coef_, self.intercept_ = coefficients_of(posed.task.model, trained.params, merged)
         counts = {"rows with a label": int(targets.known.sum()), "classes": len(targets.classes)}
-        self.report_ = report_training(self, n, counts, found.constraints, summaries=found.summaries)
+        engine.record(self, trained, n, counts, unit="rows")
         return self
 
     def decision_function(self, X: Any) -> Floats:
@@ -179,8 +219,11 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         for one more class: give it ``params={"y": y}`` in place of y.
         """
         fitted = as_fitted(self)
-        features, given = fitted._read(X, columns)
-        return infer(fitted, *fitted_model(fitted), features, given)
+        features, columns = fitted._read(X, columns)
+        model, theta = fitted_model(fitted)
+        corpus = engine.make_corpus(fitted, build_shards(features, columns=columns, n_labels=model.n_labels))
+        tables = engine.posteriors(fitted, model, theta, corpus, _label_table)
+        return engine.in_order(tables, (features.n_choices, model.n_labels))
 
     def predict_log_proba(self, X: Any, columns: Any = None) -> Floats:
         """The logarithm of `predict_proba`, nats."""
@@ -219,11 +262,161 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         features = Features.of(checked)
         return features, row_columns((columns, inside), features.n_choices, "MaxEntClassifier")
 
-    def _take(self, coefficients: Floats, intercept: Floats) -> None:
-        self.coef_ = np.ascontiguousarray(coefficients)
-        self.intercept_ = intercept if len(intercept) else np.zeros(len(coefficients))
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+class _Posed(NamedTuple):
+    """What there is to learn, and the shards of all training rows."""
+
+    task: engine.Task
+    shards: list[LogLinearShard]
+
+
+def _pose(
+    settings: Any, features: Features, targets: Targets, counts: Floats, columns: Mapping[str, NDArray]
+) -> _Posed:
+    """The task of a MaxEntClassifier, whose settings have been checked; ``counts`` are the weights of rows."""
+    known = targets.known
+    learns = settings.unlabelled_weight > 0 and not known.all()
+    model = make_model(settings, features.n_features, targets.classes)
+    weights = counts * np.where(known, _class_weights(settings, targets, counts), settings.unlabelled_weight)
+    seen = weights[known] @ targets.allowed[known] > 0
+    if not seen.all() and not learns:
+        unseen = targets.classes[~seen].tolist()[0]
+        raise InvalidInputError(
+            f"classes must be those of labelled rows where no other row is learnt from, got {unseen!r}, which none "
+            "has; leave it out, or add rows without a label"
+        )
+    cut = partial(
+        build_shards,
+        features,
+        None,
+        targets.labels,
+        n_weights=model.n_weights,
+        n_labels=len(targets.classes),
+        counts=counts,
+    )
+    # Labelled rows stay with those that constraints tie them to; distributions are kept apart, as they cannot move.
+    tied = known & (targets.allowed.max(axis=1) == 1) if learns and settings.constraints else np.zeros_like(known)
+    shards = cut(known & ~tied, weights, columns, tied)
+    labelled = cut(known, weights, columns) if tied.any() else shards
+    start = engine.make_corpus(settings, [shard for shard in labelled if shard.known] or labelled)
+    corpus = engine.make_corpus(settings, shards) if learns or settings.constraints else start
+    stopping = Stopping(settings.max_iter, settings.tol, scale=float(weights.sum()))
+    task = engine.Task(
+        model,
+        corpus,
+        model.initial,
+        engine.estep_of(settings),
+        labelled=start if seen.all() else None,
+        learns=learns,
+        stopping=stopping,
+        stage="em",
+    )
+    return _Posed(task, shards)
+
+
+# Weights below this tell nothing apart.
+_ALIKE = 1e-9
+
+
+def _check_apart(settings: Any, model: LogLinearModel, targets: Targets, theta: Floats) -> None:
+    """Raise `InvalidInputError` if nothing told the classes apart."""
+    alike = _ALIKE
+    if settings.criterion is not None and model.prior.l2 > 0:
+        alike = (2.0 * settings.m_tol / model.prior.l2) ** 0.5  # so far from 0 an ascent may end
+    if not targets.known.any() and not (np.abs(model.split(theta).features) > alike).any():
+        raise InvalidInputError(
+            "y holds no label, and the constraints expect the same of every row, so that nothing tells the classes "
+            "apart; label some rows, or give constraints about groups of rows or about columns"
+        )
+
+
+def _transduce(settings: Any, posed: _Posed, targets: Targets, trained: engine.Trained) -> Floats:
+    """The distributions of the labels of the training rows, shape (n_rows, n_classes), under the constraints."""
+    shape = targets.allowed.shape
+    if trained.posed is not None:
+        return engine.in_order(engine.learnt_posteriors(trained, _label_table), shape)
+    shards = [replace(shard, labels=None) for shard in posed.shards]
+    corpus = engine.make_corpus(settings, shards)
+    free = corpus.collect(engine.free_posteriors, posed.task.model, trained.params, _label_table)
+    return np.where(targets.known[:, None], targets.allowed, engine.in_order(free, shape))
+
+
+def _label_table(model: LogLinearModel, shard: LogLinearShard, marginals: Parts) -> tuple[Ints, Floats]:
+    """The numbers of the rows of a shard, and the distributions of their labels."""
+    return shard.instances, model.distributions(shard, marginals)
+
+
+# Features are merged where this share of them, or fewer, is left.
+_WORTH_MERGING = 0.9
+
+
+class TrainingFeatures(NamedTuple):
+    """Features to train on, and how they were merged, if they were."""
+
+    features: Features
+    merged: Merged | None
+
+
+def merge_proportional(settings: Any, features: Features) -> TrainingFeatures:
+    """Features that are in proportion as one, where that leaves clearly fewer.
+
+    Under a Gaussian prior they share a direction: fewer parameters, the same optimum.
+    """
+    if settings.l1_ratio == 0 and features.n_features > features.n_choices:
+        merged = merge_features(features)
+        if merged.features.n_features < _WORTH_MERGING * features.n_features:
+            return TrainingFeatures(merged.features, merged)
+    return TrainingFeatures(features, None)
+
+
+def coefficients_of(model: LogLinearModel, theta: Floats, training: TrainingFeatures) -> tuple[Floats, Floats]:
+    """``coef_`` and ``intercept_`` of the classifier: weights of all features, and those of the classes."""
+    weights = model.split(theta)
+    table = model.support.table(weights.features)
+    table = table if training.merged is None else training.merged.expand(table)
+    intercept = weights.intercept.copy()
+    return np.ascontiguousarray(table.T), intercept if len(intercept) else np.zeros(table.shape[1])
+
+
+def fitted_model(classifier: Any) -> tuple[LogLinearModel, Floats]:
+    """The model of a fitted MaxEntClassifier, and its weights."""
+    model = make_model(classifier, classifier.coef_.shape[1], classifier.classes_)
+    intercept = classifier.intercept_ if classifier.fit_intercept else classifier.intercept_[:0]
+    return model, np.concatenate([np.ascontiguousarray(classifier.coef_.T).ravel(), intercept])
+
+
+def make_model(settings: Any, n_features: int, classes: NDArray) -> LogLinearModel:
+    """The model of a MaxEntClassifier with so many features."""
+    pair = len(classes) == 2
+    return LogLinearModel(
+        Support(n_features, 1 if pair else len(classes)),
+        intercept=settings.fit_intercept,
+        reference=pair,
+        prior=WeightPrior(l2=(1.0 - settings.l1_ratio) / settings.C, l1=settings.l1_ratio / settings.C),
+        optimiser=Optimiser(settings.m_steps, settings.m_tol),
+        names=classes,
+    )
+
+
+def _class_weights(settings: Any, targets: Targets, weights: Floats) -> Floats:
+    """The weight of the class of every row that is known, shape (n_rows,); 1 for other rows."""
+    if settings.class_weight is None:
+        return np.ones(len(weights))
+    known, classes = targets.known, targets.classes.tolist()
+    if settings.class_weight == "balanced":
+        mass = weights[known] @ targets.allowed[known]
+        with np.errstate(divide="ignore"):
+            factors = np.where(mass > 0, mass.sum() / (len(classes) * mass), 1.0)
+    else:
+        unknown = [label for label in settings.class_weight if label not in classes]
+        if unknown:
+            raise InvalidInputError(
+                f"class_weight must name labels of y, {classes!r:.200}, got {unknown[0]!r}; leave it out"
+            )
+        factors = np.array([settings.class_weight.get(label, 1.0) for label in classes], np.float64)
+    return np.where(known, targets.allowed @ factors, 1.0)

@@ -11,9 +11,10 @@ import numpy as np
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.groups import Coded
 from spectrem.corpus import Corpus
+from spectrem.models.estep import Statistics
 from spectrem.models.loglinear import LogLinearModel, LogLinearShard, Support
 from spectrem.models.loglinear.coordinates import Coordinates, Scales
-from spectrem.models.loglinear.optimise import Moments, m_step
+from spectrem.models.loglinear.optimise import m_step
 from spectrem.structures import EdgeChain, Known, Parts, Structure
 
 
@@ -104,14 +105,14 @@ class PairModel:
         """The marginals of all tags of all tokens, shape (n_tokens, n_labels); 0 for those not allowed."""
         return self.model.distributions(shard, _of_states(self._pairs(shard), marginals))
 
-    def moments(self, theta: Floats, shard: LogLinearShard) -> Moments:
+    def moments(self, theta: Floats, shard: LogLinearShard) -> Statistics:
         """The log-normalisers of a shard, weighted, and their gradient, the expected values of all features."""
         if self.edges is None:
             return self.model.moments(theta, shard)
         free = replace(shard, labels=None)
         chain = self._pairs(free)
         values, marginals = chain.smoothed_max(self.scores(theta, free), 1.0, weights=shard.weights)
-        return Moments(float(shard.weights @ values), self.gather(theta, free, marginals))
+        return Statistics(value=float(shard.weights @ values), gradient=self.gather(theta, free, marginals))
 
     def log_normaliser(self, theta: Floats, shard: LogLinearShard) -> float:
         """Sum over sentences of weight times the log of the sum of ``exp(score)`` over all sequences, nats."""

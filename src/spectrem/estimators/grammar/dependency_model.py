@@ -28,7 +28,8 @@ from spectrem.estimators.grammar.training import names_of, numbers_of, shards_of
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.probability_tables import mean_log_likelihood, record_training
 from spectrem.estimators.storage import Saved
-from spectrem.models.grammar import GrammarParameters, GrammarShard, ValenceModel, in_corpus_order
+from spectrem.models.grammar import GrammarParameters, GrammarShard, ValenceModel
+from spectrem.models.shards import in_corpus_order
 
 
 @documented
@@ -144,7 +145,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         text = self._read(X)
         model, params, shards = self._encoded(text, columns)
         found = best_heads(self, model, params, make_corpus(self, shards))
-        return PerSentence(in_corpus_order(shards, list(found), len(text.lengths)))
+        return PerSentence.cut(in_corpus_order(shards, found, text.lengths), text.lengths)
 
     def predict_proba(self, X: Any, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
         """Posterior probabilities of arcs.
@@ -159,7 +160,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         found = [np.zeros((0, 0))] * len(text.lengths)
         posteriors = arc_posteriors(self, model, params, make_corpus(self, shards))
         for shard, arcs in zip(shards, posteriors, strict=True):
-            for sentence, matrix in zip(shard.sentences.tolist(), arc_matrices(shard, arcs), strict=True):
+            for sentence, matrix in zip(shard.instances.tolist(), arc_matrices(shard, arcs), strict=True):
                 found[sentence] = matrix
         return found
 
@@ -211,10 +212,8 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
 
     def _log_likelihoods(self, text: TagText, of: Any) -> Floats:
         model, params, shards = self._encoded(text)
-        values = np.zeros(len(text.lengths))
-        for shard, own in zip(shards, make_corpus(self, shards).collect(of, model, params), strict=True):
-            values[shard.sentences] = own
-        return values
+        values = make_corpus(self, shards).collect(of, model, params)
+        return in_corpus_order(shards, values, np.ones(len(text.lengths), np.int64))
 
     def _take(self, tags: tuple[Any, ...], params: GrammarParameters, gamma: float) -> None:
         """Set the attributes that parsing needs, from training or a file."""

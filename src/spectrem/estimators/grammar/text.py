@@ -15,7 +15,7 @@ from spectrem.data.treebank.heads import describe_problem
 from spectrem.estimators.sentence_columns import read_sentence_columns
 from spectrem.estimators.tagging.text import Tag, check_tag, read_text
 from spectrem.exceptions import InvalidInputError, quoted
-from spectrem.models.columns import Columns
+from spectrem.models.shards import Columns
 from spectrem.structures import ValenceTrees
 from spectrem.structures._ragged import offsets_of
 

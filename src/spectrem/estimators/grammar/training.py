@@ -22,19 +22,18 @@ from spectrem.estimators.sentence_columns import check_tree_values
 from spectrem.estimators.tagging.text import Tag, check_tags, sort_tags
 from spectrem.estimators.training import estep_of
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.columns import Columns
 from spectrem.models.grammar import (
     GrammarParameters,
     GrammarShard,
     ValenceModel,
     build_shards,
-    count_known,
     harmonic,
     preferences,
     random_counts,
     supervised,
     uniform,
 )
+from spectrem.models.shards import Columns, count_known
 from spectrem.structures import Parts
 
 # How often arcs of rules count that training starts from.
@@ -90,8 +89,7 @@ def shards_of(
     model: ValenceModel, text: TagText, numbers: Ints, weights: Floats, columns: Columns
 ) -> list[GrammarShard]:
     """Shards with the columns that were given."""
-    shards = build_shards(text.lengths, numbers, model.n_tags, heads=text.heads, weights=weights)
-    return [replace(shard, columns=columns.take(shard.sentences, text.lengths)) for shard in shards]
+    return build_shards(text.lengths, numbers, model.n_tags, heads=text.heads, weights=weights, columns=columns)
 
 
 def _check_heads(model: ValenceModel, shard: GrammarShard) -> None:
@@ -101,7 +99,7 @@ def _check_heads(model: ValenceModel, shard: GrammarShard) -> None:
     structure = model.structure(shard)
     values, _ = structure.smoothed_max(model.scores(uniform(model), shard), 0.0)
     if np.isneginf(values).any():
-        n = int(shard.sentences[int(np.argmax(np.isneginf(values)))])
+        n = int(shard.instances[int(np.argmax(np.isneginf(values)))])
         raise InvalidInputError(
             f"y: the heads that are known of sentence {n} belong to no projective tree; give all its heads, or leave "
             "out those whose arcs cross others"

@@ -25,7 +25,8 @@ from spectrem.estimators.mixture.chunks import Chunks, compile_chunks, make_chun
 from spectrem.estimators.mixture.sizes import check_sizes
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.assignment import assign
-from spectrem.models.mixture import MixtureModel, MixtureParameters, MixtureShard, MixtureStats
+from spectrem.models.estep import Statistics
+from spectrem.models.mixture import MixtureModel, MixtureParameters, MixtureShard
 from spectrem.structures import Categorical, Parts
 
 # Tolerances of constraints, relative to the size of a row: while parameters still move, and at the end.
@@ -123,13 +124,13 @@ class ChunkModel:
         """The weight of every chunk, shape (n_chunks,)."""
         return table.chunks.weights
 
-    def gather(self, params: MixtureParameters, table: ChunkTable, marginals: Parts) -> MixtureStats:
+    def gather(self, params: MixtureParameters, table: ChunkTable, marginals: Parts) -> Statistics:
         """Moments of all rows, each with the posterior of its chunk."""
         posteriors = rows_of(table, marginals)
-        stats: MixtureStats = table.blocks.sum(_gather, self.model, params, posteriors)
+        stats: Statistics = table.blocks.sum(_gather, self.model, params, posteriors)
         return stats
 
-    def m_step(self, params: MixtureParameters, stats: MixtureStats, corpus: Corpus) -> MixtureParameters:
+    def m_step(self, params: MixtureParameters, stats: Statistics, corpus: Corpus) -> MixtureParameters:
         """The M-step of the mixture."""
         return self.model.m_step(params, stats, corpus)
 
@@ -172,5 +173,5 @@ def _scores(shard: MixtureShard, model: MixtureModel, params: MixtureParameters)
     return model.scores(params, shard).unary
 
 
-def _gather(shard: MixtureShard, model: MixtureModel, params: MixtureParameters, posteriors: Floats) -> MixtureStats:
-    return model.gather(params, shard, Parts(posteriors[shard.rows].ravel()))
+def _gather(shard: MixtureShard, model: MixtureModel, params: MixtureParameters, posteriors: Floats) -> Statistics:
+    return model.gather(params, shard, Parts(posteriors[shard.instances].ravel()))

@@ -25,8 +25,8 @@ from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.estimators.storage import Saved
 from spectrem.exceptions import InvalidInputError
 from spectrem.metrics import not_punctuation
-from spectrem.models.columns import Columns
 from spectrem.models.parsing import SHARED, ParsingText
+from spectrem.models.shards import Columns
 from spectrem.reports import report_training
 
 

@@ -15,8 +15,8 @@ from spectrem.data.treebank import describe_problem, is_projective
 from spectrem.data.treebank.sentence import check_texts
 from spectrem.estimators.sentence_columns import read_sentence_columns
 from spectrem.exceptions import InvalidInputError, quoted
-from spectrem.models.columns import Columns
 from spectrem.models.parsing import FREE, GIVEN, SHARED
+from spectrem.models.shards import Columns
 from spectrem.structures import ProjectiveTrees
 
 # How far the probabilities of the heads of a word may be from 1 together.

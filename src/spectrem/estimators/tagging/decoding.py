@@ -134,5 +134,6 @@ def pick(shard: TagShard, sentences: Bools) -> TagShard:
         lengths=shard.lengths[sentences],
         entries=shard.entries[np.repeat(sentences, shard.lengths)],
         weights=shard.weights[sentences],
-        sentences=shard.sentences[sentences],
+        instances=shard.instances[sentences],
+        columns=shard.columns.take(np.flatnonzero(sentences), shard.lengths),
     )

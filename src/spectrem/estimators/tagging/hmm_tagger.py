@@ -30,13 +30,13 @@ from spectrem.estimators.tagging.parameters import TaggerParameters, check_setti
 from spectrem.estimators.tagging.text import LabelledText, Labels, Sentences, Tag, Word, read_text
 from spectrem.estimators.tagging.training import train
 from spectrem.exceptions import InvalidInputError
+from spectrem.models.shards import in_corpus_order
 from spectrem.models.tagging import (
     HMMModel,
     HMMParameters,
     TagKernel,
     TagShard,
     build_shards,
-    in_corpus_order,
     sample_sentences,
 )
 
@@ -175,7 +175,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         model, shards, lengths = self._encoded(read_text(sentences))
         found = best_states(self, model, make_corpus(self, shards))
         names = np.array(self.tags_, object)
-        tags = names[in_corpus_order(shards, list(found))].tolist()
+        tags = names[in_corpus_order(shards, found, lengths)].tolist()
         return PerSentence.cut(tags, lengths)
 
     def predict_proba(self, sentences: Sentences) -> list[Floats]:
@@ -188,7 +188,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         """
         model, shards, lengths = self._encoded(read_text(sentences))
         found = marginals_of(self, model, make_corpus(self, shards))
-        table = in_corpus_order(shards, [marginals.dense(len(self.tags_)) for marginals in found])
+        table = in_corpus_order(shards, (marginals.dense(len(self.tags_)) for marginals in found), lengths)
         return list(PerSentence.cut(table, lengths))
 
     def score(self, sentences: Sentences, y: Labels | None = None, sample_weight: ArrayLike | None = None) -> float:
@@ -251,16 +251,13 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
 
     def _log_likelihoods(self, text: LabelledText, finite: bool = False) -> Floats:
         model, shards, lengths = self._encoded(text)
-        values = np.zeros(len(lengths))
         corpus, table = make_corpus(self, shards), TagKernel(model).table(self.params_, 1.0)
         found = (
             corpus.collect(finite_log_likelihoods, model, self.params_, table)
             if finite
             else corpus.collect(log_likelihoods, table)
         )
-        for shard, own in zip(shards, found, strict=True):
-            values[shard.sentences] = own
-        return values
+        return in_corpus_order(shards, found, np.ones(len(lengths), np.int64))
 
     def _take(self, coding: Coding, params: HMMParameters, gamma: float) -> None:
         """Set the attributes that tagging needs, from training or a file."""

@@ -16,11 +16,11 @@ from spectrem.estimators.tagging.coding import Coding
 from spectrem.estimators.tagging.parameters import TABLES
 from spectrem.estimators.tagging.tables import FIXABLE, by_cell
 from spectrem.exceptions import InvalidInputError
+from spectrem.models.shards import count_known
 from spectrem.models.tagging import (
     HMMModel,
     HMMParameters,
     TagShard,
-    count_known,
     posterior_uniform,
     random_counts,
     supervised,
@@ -165,7 +165,7 @@ def make_reference(
 
 def _log_parts(model: HMMModel, posteriors: Floats, offsets: Ints, shard: TagShard) -> Parts:
     """Logarithms of the posteriors of a shard's parts; sentence n has the rows from ``offsets[n]`` on."""
-    starts = offsets[shard.sentences] - (np.cumsum(shard.lengths) - shard.lengths)
+    starts = offsets[shard.instances] - (np.cumsum(shard.lengths) - shard.lengths)
     token = np.arange(shard.n_tokens) + np.repeat(starts, shard.lengths)
     layout = model.layout(shard)
     with np.errstate(divide="ignore"):

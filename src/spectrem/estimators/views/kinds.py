@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spectrem._arrays import Bools, Floats
-from spectrem.estimators.classification.maxent_classifier import MaxEntClassifier
-from spectrem.estimators.classification.targets import read_targets
-from spectrem.estimators.classification.training import (
+from spectrem.estimators.classification.maxent_classifier import (
+    MaxEntClassifier,
     coefficients_of,
     fitted_model,
     make_model,
     merge_proportional,
 )
+from spectrem.estimators.classification.targets import read_targets
 from spectrem.estimators.crf.crf_tagger import CRFTagger
 from spectrem.estimators.crf.parameters import check_settings
 from spectrem.estimators.crf.training import names_of, read_sentences
@@ -121,17 +121,16 @@ def _read_rows(estimator: MaxEntClassifier, X: Any, y: Any, columns: Any, constr
     if y is None:
         y = np.full(features.n_choices, UNLABELLED)
     targets = read_targets(y, estimator.classes, features.n_choices)
-    merged_features, merged = merge_proportional(estimator, features)
-    model = make_model(estimator, merged_features.n_features, targets.classes)
+    merged = merge_proportional(estimator, features)
+    model = make_model(estimator, merged.features.n_features, targets.classes)
 
     def fill(found: MaxEntClassifier, theta: Floats) -> None:
-        coefficients, intercept = coefficients_of(model, theta, merged)
         found.classes_ = targets.classes
-        found._take(coefficients.T, intercept)
+        found.coef_, found.intercept_ = coefficients_of(model, theta, merged)
 
     own = row_columns((columns,), features.n_choices, "Views")
     return Seen(
-        Member(merged_features, None, targets.labels, own),
+        Member(merged.features, None, targets.labels, own),
         targets.classes.tolist(),
         targets.known,
         targets.known & (targets.allowed.max(axis=1) < 1),

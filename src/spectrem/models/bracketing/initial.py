@@ -6,8 +6,9 @@ import numpy as np
 
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.bracketing.model import ConstituentContextModel, SpanCounts, SpanParameters
+from spectrem.models.bracketing.model import ConstituentContextModel, SpanParameters
 from spectrem.models.bracketing.shards import BracketShard
+from spectrem.models.estep import Statistics
 from spectrem.structures import Bracketings, Parts
 
 START_SCORES = ("split", "uniform")
@@ -68,11 +69,11 @@ def start_from(model: ConstituentContextModel, corpus: Corpus, start: str) -> Sp
     InvalidInputError
         If ``start`` is neither of them.
     """
-    counts: SpanCounts = corpus.sum(_expected, model, start)
+    counts: Statistics = corpus.sum(_expected, model, start)
     return model.normalise(counts)
 
 
-def _expected(shard: BracketShard, model: ConstituentContextModel, start: str) -> SpanCounts:
+def _expected(shard: BracketShard, model: ConstituentContextModel, start: str) -> Statistics:
     _, marginals = Bracketings(shard.lengths).smoothed_max(tree_scores(shard.lengths, start), 1.0)
     none = np.zeros((2, 0))
     return model.gather(SpanParameters(none, none), shard, marginals)

@@ -13,10 +13,12 @@ from scipy.special import gammaln
 
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_bool
+from spectrem.constraints.compilation.groups import Key
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.segments import sum_by
 from spectrem.models.bracketing.shards import BracketShard
 from spectrem.models.bracketing.vocabulary import SpanVocabulary
+from spectrem.models.estep import Statistics
 from spectrem.models.priors import DirichletPrior
 from spectrem.structures import Bracketings, Parts
 
@@ -41,25 +43,6 @@ class SpanParameters:
         with np.errstate(divide="ignore"):
             yields, contexts = (np.log(table) for table in (self.yields, self.contexts))
         return np.pad(yields, ((0, 0), (0, 1))), np.pad(contexts, ((0, 0), (0, 1)))
-
-
-@dataclass(frozen=True, eq=False)
-class SpanCounts:
-    """Expected counts behind the arrays of `SpanParameters`; values with ``a + b`` and ``factor * a``."""
-
-    yields: Floats
-    contexts: Floats
-
-    def __add__(self, other: SpanCounts) -> SpanCounts:
-        return SpanCounts(self.yields + other.yields, self.contexts + other.contexts)
-
-    def __iadd__(self, other: SpanCounts) -> SpanCounts:
-        np.add(self.yields, other.yields, out=self.yields)
-        np.add(self.contexts, other.contexts, out=self.contexts)
-        return self
-
-    def __rmul__(self, factor: float) -> SpanCounts:
-        return SpanCounts(factor * self.yields, factor * self.contexts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +120,7 @@ class ConstituentContextModel:
         unary[_whole(shard.lengths)[several], 0] -= log_trees(shard.lengths[several])
         return Parts(unary.ravel())
 
-    def gather(self, params: SpanParameters, shard: BracketShard, marginals: Parts) -> SpanCounts:
+    def gather(self, params: SpanParameters, shard: BracketShard, marginals: Parts) -> Statistics:
         """Expected counts of a shard, times the sentences' weights, from the marginals of `scores`."""
         shares = marginals.unary.reshape(-1, 2)
         weight = np.repeat(shard.weights, shard.lengths * (shard.lengths + 1) // 2)
@@ -147,18 +130,19 @@ class ConstituentContextModel:
         for numbers, known, size in ((shard.yields, seen[0], n_yields), (shard.contexts, seen[1], n_contexts)):
             own = slice(None) if known.all() else known
             tables.append(np.stack([sum_by(numbers[own], (weight * shares[:, k])[own], size) for k in (0, 1)]))
-        return SpanCounts(*tables)
+        return Statistics(yields=tables[0], contexts=tables[1])
 
     def weights(self, shard: BracketShard) -> Floats:
         """Weight of every sentence, shape (n_sentences,)."""
         return shard.weights
 
-    def columns(self, shard: BracketShard) -> Mapping[str, NDArray]:
+    def columns(self, shard: BracketShard) -> Mapping[str, Key]:
         """Columns for constraints beside the structure's own.
 
         ``sentence`` as numbers in the corpus, shape (n_sentences,); of shape (n_unary,) ``first`` and ``last``, the
         tags at the ends of the span, ``before`` and ``after``, the tags beside it (missing at the ends of the
-        sentence), and ``yield``, the tags of the span as text with blanks between (missing if never seen).
+        sentence), ``yield``, the tags of the span as text with blanks between (missing if never seen); and
+        those that the shard holds.
         """
         start, end = Bracketings(shard.lengths).spans
         word = np.repeat(np.cumsum(shard.lengths) - shard.lengths, shard.lengths * (shard.lengths + 1) // 2)
@@ -172,10 +156,10 @@ class ConstituentContextModel:
             "after": names[np.where(end < size, tags[word + end], -1)],
             "yield": self._texts[shard.yields],
         }
-        sentence = shard.first + np.arange(len(shard.lengths))
-        return {"sentence": sentence, **{name: np.repeat(column, 2) for name, column in columns.items()}}
+        of_spans = {name: np.repeat(column, 2) for name, column in columns.items()}
+        return {"sentence": shard.instances, **of_spans, **shard.columns.of_sentences}
 
-    def m_step(self, params: SpanParameters, stats: SpanCounts, corpus: object = None) -> SpanParameters:
+    def m_step(self, params: SpanParameters, stats: Statistics, corpus: object = None) -> SpanParameters:
         """Parameters that maximise the expected log-probability plus the log-prior; ``corpus`` is not read."""
         return self.normalise(stats)
 
@@ -187,7 +171,7 @@ class ConstituentContextModel:
             for kind in (0, 1)
         )
 
-    def normalise(self, counts: SpanCounts) -> SpanParameters:
+    def normalise(self, counts: Statistics) -> SpanParameters:
         """Distributions in proportion to counts plus pseudo-counts; those without either are uniform."""
         return SpanParameters(
             *(

@@ -11,16 +11,17 @@ from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_integers, as_lengths, as_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.bracketing.vocabulary import SpanNumbers
+from spectrem.models.shards import Columns, cut
 from spectrem.structures import Bracketings
-from spectrem.structures._ragged import offsets_of, runs_at_once
+from spectrem.structures._ragged import offsets_of, ranges_of
 
-# A shard is closed after about this many spans: an eighth of the corpus, within bounds.
-_SHARDS, _LEAST_SPANS, _MOST_SPANS = 8, 1 << 14, 1 << 20
+# Spans of a shard.
+_LEAST_SPANS, _MOST_SPANS = 1 << 14, 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class BracketShard:
-    """Some sentences of a corpus, which follow each other.
+    """Some sentences of a corpus.
 
     Attributes
     ----------
@@ -31,8 +32,10 @@ class BracketShard:
     yields, contexts : ndarray of shape (n_spans,), int64
         Numbers of the spans in a `SpanVocabulary`, in the order of `Bracketings`; -1 for unseen ones.
     weights : ndarray of shape (n_sentences,), float64
-    first : int
-        Number of the first sentence in the corpus.
+    instances : ndarray of shape (n_sentences,), int64
+        Numbers of the sentences in the corpus.
+    columns : Columns
+        More columns for constraints, of sentences.
     """
 
     lengths: Ints
@@ -40,13 +43,18 @@ class BracketShard:
     yields: Ints
     contexts: Ints
     weights: Floats
-    first: int = 0
+    instances: Ints
+    columns: Columns = Columns()  # noqa: RUF009
 
 
 def build_shards(
-    lengths: ArrayLike, tags: ArrayLike, numbers: SpanNumbers, weights: ArrayLike | None = None
+    lengths: ArrayLike,
+    tags: ArrayLike,
+    numbers: SpanNumbers,
+    weights: ArrayLike | None = None,
+    columns: Columns = Columns(),  # noqa: B008
 ) -> list[BracketShard]:
-    """Cut a corpus into shards.
+    """Cut a corpus into shards; sentences of length 0 are in none.
 
     Parameters
     ----------
@@ -58,6 +66,8 @@ def build_shards(
         Of all spans of the corpus.
     weights : array-like of shape (n_sentences,), optional
         Weight of every sentence, >= 0; default 1.
+    columns : Columns, optional
+        More columns for constraints, of sentences.
 
     Returns
     -------
@@ -88,14 +98,15 @@ def build_shards(
             f"{len(numbers.contexts)} contexts; number the same sentences"
         )
     weight = as_weights(weights, len(sizes))
-    most = int(np.clip(spans[-1] // _SHARDS, _LEAST_SPANS, _MOST_SPANS))
+    n_spans = np.diff(spans)
     shards = []
-    for own in runs_at_once(spans, most) if len(sizes) else [slice(0, 0)]:
-        places = slice(int(spans[own.start]), int(spans[own.stop]))
-        words = slice(int(tokens[own.start]), int(tokens[own.stop]))
+    for sentences, _ in cut(n_spans, [np.ones(len(sizes), np.bool_)], _LEAST_SPANS, _MOST_SPANS):
+        places = ranges_of(spans[sentences], n_spans[sentences])
+        words = ranges_of(tokens[sentences], sizes[sentences])
         shards.append(
             BracketShard(
-                sizes[own], flat[words], numbers.yields[places], numbers.contexts[places], weight[own], own.start
+                sizes[sentences], flat[words], numbers.yields[places], numbers.contexts[places], weight[sentences],
+                sentences, columns.take(sentences, sizes),
             )
-        )
+        )  # fmt: skip
     return shards

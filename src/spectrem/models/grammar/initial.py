@@ -9,8 +9,8 @@ import numpy as np
 from spectrem._arrays import Floats
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.grammar.model import ValenceModel
-from spectrem.models.grammar.parameters import GrammarCounts, GrammarParameters
+from spectrem.models.estep import Statistics
+from spectrem.models.grammar.model import TABLES, GrammarParameters, ValenceModel
 from spectrem.models.grammar.shards import GrammarShard, n_cells
 from spectrem.models.priors import DirichletPrior, Prior
 from spectrem.structures import Parts, ValenceTrees
@@ -52,8 +52,8 @@ def random_counts(model: ValenceModel, rng: np.random.Generator, *, spread: floa
     """
     if not 0 <= spread < np.inf:
         raise InvalidInputError(f"spread must be finite and at least 0, got {spread}; 1 makes starts clearly differ")
-    noisy = [1.0 + spread * rng.random(shape) for shape in model.shapes]
-    return model.normalise(GrammarCounts(*noisy), DirichletPrior(0.0))
+    noisy = {name: 1.0 + spread * rng.random(shape) for name, shape in zip(TABLES, model.shapes, strict=True)}
+    return model.normalise(Statistics(**noisy), DirichletPrior(0.0))
 
 
 def harmonic(model: ValenceModel, corpus: Corpus, *, preferred: Floats | None = None) -> GrammarParameters:
@@ -163,11 +163,11 @@ def supervised(model: ValenceModel, corpus: Corpus, *, prior: Prior | None = Non
     return model.normalise(corpus.sum(_known_counts, model), prior or DirichletPrior(0.1))
 
 
-def _ones(model: ValenceModel) -> GrammarCounts:
-    return GrammarCounts(*(np.ones(shape) for shape in model.shapes))
+def _ones(model: ValenceModel) -> Statistics:
+    return Statistics(**{name: np.ones(shape) for name, shape in zip(TABLES, model.shapes, strict=True)})
 
 
-def _known_counts(shard: GrammarShard, model: ValenceModel) -> GrammarCounts:
+def _known_counts(shard: GrammarShard, model: ValenceModel) -> Statistics:
     counts = 0.0 * _ones(model)
     if not shard.known:
         return counts
@@ -175,7 +175,7 @@ def _known_counts(shard: GrammarShard, model: ValenceModel) -> GrammarCounts:
     return model.gather(model.normalise(counts), shard, trees.parts_of(shard.heads))
 
 
-def _harmonic_counts(shard: GrammarShard, model: ValenceModel, factors: Floats) -> GrammarCounts:
+def _harmonic_counts(shard: GrammarShard, model: ValenceModel, factors: Floats) -> Statistics:
     if shard.known:
         return _known_counts(shard, model)
     trees = ValenceTrees(shard.lengths, single_root=model.single_root)

@@ -13,11 +13,37 @@ from spectrem._validate import as_bool
 from spectrem.constraints.compilation.groups import Key
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.segments import sum_by
-from spectrem.models.grammar.parameters import TABLES, GrammarCounts, GrammarParameters
+from spectrem.models.estep import Statistics
 from spectrem.models.grammar.shards import GrammarShard, n_cells
 from spectrem.models.multinomials import Multinomials
 from spectrem.models.priors import DirichletPrior, MeanFieldPrior, Prior
 from spectrem.structures import Known, Parts, Structure, ValenceTrees
+
+TABLES = ("root", "choose", "stop")
+
+
+@dataclass(frozen=True, eq=False)
+class GrammarParameters:
+    """Probabilities (or, under a mean-field prior, weights); every row, along the last axis, is a distribution.
+
+    Attributes
+    ----------
+    root : ndarray of shape (n_tags,)
+        Probability of the tag of a word that hangs on the root.
+    choose : ndarray of shape (n_tags, 2, n_tags) or (n_tags, 2, 2, n_tags)
+        Probability of the tag of a child: [tag of the head, 0: left / 1: right, child], or with the position among the
+        children of that side, 0: first / 1: later, before the last axis.
+    stop : ndarray of shape (n_tags, 2, 2, 2)
+        [tag of the head, 0: left / 1: right, 0: without / 1: with a child there, 0: take another child / 1: stop].
+    log_prior : float or None
+        Log-density under the model's priors, nats, if an M-step made the parameters: that of a mean-field prior cannot
+        be computed from the weights alone.
+    """
+
+    root: Floats
+    choose: Floats
+    stop: Floats
+    log_prior: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +120,7 @@ class ValenceModel:
         table = np.concatenate([arcs, root, stop[..., 1].ravel(), [-np.inf]])
         return Parts(table[shard.cells])
 
-    def gather(self, params: GrammarParameters, shard: GrammarShard, marginals: Parts) -> GrammarCounts:
+    def gather(self, params: GrammarParameters, shard: GrammarShard, marginals: Parts) -> Statistics:
         """Expected counts of a shard, times the sentences' weights, from the marginals of `scores`."""
         n, expected = self.n_tags, marginals.unary
         if not (shard.weights == 1.0).all():
@@ -103,7 +129,9 @@ class ValenceModel:
         arcs, root, stops = np.split(counts[:-1], [4 * n * n, 4 * n * n + n])
         children = arcs.reshape(n, 2, 2, n)
         stop = np.stack([children.sum(axis=-1), stops.reshape(n, 2, 2)], axis=-1)
-        return GrammarCounts(root.copy(), children.copy() if self.adjacency else children.sum(axis=2), stop)
+        return Statistics(
+            root=root.copy(), choose=children.copy() if self.adjacency else children.sum(axis=2), stop=stop
+        )
 
     def weights(self, shard: GrammarShard) -> Floats:
         """Weight of every sentence, shape (n_sentences,)."""
@@ -118,20 +146,20 @@ class ValenceModel:
         trees, own = ValenceTrees(shard.lengths), shard.columns
         tags = shard.tags if self.tags is None else np.array(self.tags, np.str_)[shard.tags]
         # One value per part: as many words as sentences would leave open which of them the values are of.
-        of_sentences = {"sentence": shard.sentences, **own.of_sentences}
+        of_sentences = {"sentence": shard.instances, **own.of_sentences}
         return {
             **{name: values[trees.instance] for name, values in of_sentences.items()},
             **trees.arc_columns({"tag": tags, **own.of_words}),
             **{name: trees.spread_arcs(values) for name, values in own.of_arcs.items()},
         }
 
-    def m_step(self, params: GrammarParameters, stats: GrammarCounts, corpus: object = None) -> GrammarParameters:
+    def m_step(self, params: GrammarParameters, stats: Statistics, corpus: object = None) -> GrammarParameters:
         """Parameters that maximise the expected log-probability plus the log-prior; ``corpus`` is not read."""
         found = self.normalise(stats)
         is_variational = any(isinstance(prior, MeanFieldPrior) for prior in self._priors)
         return replace(found, log_prior=self._log_prior(found, stats)) if is_variational else found
 
-    def normalise(self, counts: GrammarCounts | GrammarParameters, prior: Prior | None = None) -> GrammarParameters:
+    def normalise(self, counts: Statistics | GrammarParameters, prior: Prior | None = None) -> GrammarParameters:
         """Distributions in proportion to counts; ``prior``, if given, stands in for those of the model."""
         root, choose, stop = (
             rows.normalise(getattr(counts, name), prior or own)
@@ -147,7 +175,7 @@ class ValenceModel:
         """
         return self._log_prior(params, None) if params.log_prior is None else params.log_prior
 
-    def _log_prior(self, params: GrammarParameters, counts: GrammarCounts | None) -> float:
+    def _log_prior(self, params: GrammarParameters, counts: Statistics | None) -> float:
         return sum(
             rows.log_density(getattr(params, name), prior, None if counts is None else getattr(counts, name))
             for name, rows, prior in zip(TABLES, self._rows, self._priors, strict=True)

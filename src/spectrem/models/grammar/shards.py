@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
 from spectrem._heads import UNKNOWN_HEAD
 from spectrem._validate import as_integers, as_lengths, as_weights
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.columns import Columns
+from spectrem.models.shards import Columns, cut
 from spectrem.structures import ValenceTrees
-from spectrem.structures._ragged import offsets_of, ranges_of, runs_of
+from spectrem.structures._ragged import offsets_of, ranges_of
 
-# A shard is closed after this many parts: an eighth of the corpus, within bounds.
-_SHARDS, _LEAST_PARTS, _MOST_PARTS = 8, 1 << 15, 1 << 21
+# Parts of a shard.
+_LEAST_PARTS, _MOST_PARTS = 1 << 15, 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +34,7 @@ class GrammarShard:
     weights : ndarray of shape (n_sentences,), float64
     known : bool
         Whether all heads are given; constraints inside instances then do not apply.
-    sentences : ndarray of shape (n_sentences,), int64
+    instances : ndarray of shape (n_sentences,), int64
         Numbers of the sentences in the corpus.
     cells : ndarray of shape (n_unary,), int64
         For every part of `ValenceTrees`, its place in the table of all scores; see `cells_of`.
@@ -48,7 +47,7 @@ class GrammarShard:
     heads: Ints
     weights: Floats
     known: bool
-    sentences: Ints
+    instances: Ints
     cells: Ints
     columns: Columns = Columns()  # noqa: RUF009
 
@@ -70,9 +69,9 @@ def cells_of(trees: ValenceTrees, tags: Ints, heads: Ints, n_tags: int) -> Ints:
     cells = np.where(parts.stop, n_arcs + n_tags + head_side, head_side * n_tags + tags[parts.dependent])
     cells[parts.root] = n_arcs + tags[parts.dependent[parts.root]]
     first = trees.token_offsets[:-1][trees.instance]
-    own = np.where(parts.root, -1, parts.head - first)
+    head = np.where(parts.root, -1, parts.head - first)
     given = heads[parts.dependent]
-    cells[parts.never | (~parts.stop & (given != UNKNOWN_HEAD) & (given != own))] = n_cells(n_tags) - 1
+    cells[parts.never | (~parts.stop & (given != UNKNOWN_HEAD) & (given != head))] = n_cells(n_tags) - 1
     return cells
 
 
@@ -83,6 +82,7 @@ def build_shards(
     *,
     heads: ArrayLike | None = None,
     weights: ArrayLike | None = None,
+    columns: Columns = Columns(),  # noqa: B008
 ) -> list[GrammarShard]:
     """Cut a corpus into shards: first sentences with unknown heads, then those whose heads are all given.
 
@@ -99,6 +99,8 @@ def build_shards(
         Positions in the sentence, -1 for the root, -2 where the head is not known; by default none is.
     weights : array-like of shape (n_sentences,), optional
         Weight of every sentence, >= 0; default 1.
+    columns : Columns, optional
+        More columns for constraints.
 
     Returns
     -------
@@ -114,7 +116,7 @@ def build_shards(
     Examples
     --------
     >>> shards = build_shards([1, 2, 1], [0, 0, 1, 0], 2, heads=[-1, -2, -2, -1])
-    >>> [(shard.known, shard.sentences.tolist()) for shard in shards]
+    >>> [(shard.known, shard.instances.tolist()) for shard in shards]
     [(False, [1]), (True, [0, 2])]
     """
     lengths, tags = as_lengths(lengths, "lengths"), as_integers(tags, "tags")
@@ -132,44 +134,14 @@ def build_shards(
     weights = as_weights(weights, len(lengths))
     offsets, sizes = offsets_of(lengths), 2 * lengths**2 + 4 * lengths
     unknown = np.diff(offsets_of(given == UNKNOWN_HEAD)[offsets])
-    most = int(np.clip(sizes.sum() // _SHARDS, _LEAST_PARTS, _MOST_PARTS))
-    shards: list[GrammarShard] = []
-    for known in (False, True):
-        chosen = np.flatnonzero(((unknown == 0) == known) & (lengths > 0) & (weights > 0))
-        for sentences in runs_of(chosen, sizes[chosen], most, about=False):
-            own = lengths[sentences]
-            tokens = ranges_of(offsets[sentences], own)
-            cells = cells_of(ValenceTrees(own), tags[tokens], given[tokens], n_tags)
-            shards.append(GrammarShard(own, tags[tokens], given[tokens], weights[sentences], known, sentences, cells))
-    none = np.zeros(0, np.int64)
-    return shards or [GrammarShard(none, none, none, weights[:0], False, none, none)]
-
-
-def in_corpus_order(shards: Sequence[GrammarShard], values: Sequence[NDArray], n_sentences: int) -> list[NDArray]:
-    """Values by word, shard after shard, as one array per sentence of the corpus.
-
-    Parameters
-    ----------
-    shards : sequence of GrammarShard
-        All shards of a corpus.
-    values : sequence of ndarrays of shape (n_tokens of the shard, ...)
-    n_sentences : int
-        Sentences of the corpus; those that are in no shard have no words.
-
-    Examples
-    --------
-    >>> shards = build_shards([1, 2, 0, 1], [0, 0, 1, 0], 2, heads=[-1, -2, -2, -1])
-    >>> [own.tolist() for own in in_corpus_order(shards, [np.array([10, 20]), np.array([30, 40])], 4)]
-    [[30], [10, 20], [], [40]]
-    """
-    found = [np.zeros(0, np.int64)] * n_sentences
-    for shard, own in zip(shards, values, strict=True):
-        pieces = np.split(own, np.cumsum(shard.lengths)[:-1]) if len(shard.lengths) else []
-        for sentence, piece in zip(shard.sentences.tolist(), pieces, strict=True):
-            found[sentence] = piece
-    return found
-
-
-def count_known(shard: GrammarShard) -> int:
-    """1 for a shard of sentences whose heads are all given, else 0."""
-    return int(shard.known)
+    groups = (unknown > 0) & (weights > 0), (unknown == 0) & (weights > 0)
+    shards = []
+    for sentences, known in cut(sizes, groups, _LEAST_PARTS, _MOST_PARTS):
+        n_words = lengths[sentences]
+        tokens = ranges_of(offsets[sentences], n_words)
+        cells = cells_of(ValenceTrees(n_words), tags[tokens], given[tokens], n_tags)
+        named = columns.take(sentences, lengths)
+        shards.append(
+            GrammarShard(n_words, tags[tokens], given[tokens], weights[sentences], bool(known), sentences, cells, named)
+        )
+    return shards

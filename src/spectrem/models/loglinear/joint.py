@@ -16,7 +16,7 @@ from spectrem.constraints.compilation.table import PartTable
 from spectrem.corpus import Corpus, Local
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear.model import fit_known
-from spectrem.models.loglinear.shards import LogLinearShard, Member, cut_instances, largest_work, some_of
+from spectrem.models.loglinear.shards import LogLinearShard, Member, cut_by_known, some_of
 from spectrem.structures import Parts, Product, Structure
 from spectrem.structures._ragged import offsets_of, ranges_of
 
@@ -129,8 +129,7 @@ def build_joint_shards(
         return JointShard(shards, owners, weight[chosen], chosen, kind, extra, some_of(among, chosen), in_constraints)
 
     work *= True if present is None else np.asarray(present, np.bool_)
-    pieces = cut_instances(work, work > 0, known, most=largest_work(n_weights, least))
-    return [take(chosen, kind) for chosen, kind in pieces] or [take(np.zeros(0, np.int64), False)]
+    return [take(chosen, kind) for chosen, kind in cut_by_known(work, known, n_weights, least)]
 
 
 @dataclass(frozen=True, eq=False)

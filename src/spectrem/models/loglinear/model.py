@@ -15,9 +15,10 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_bool
 from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus, Local
+from spectrem.models.estep import Statistics
 from spectrem.models.loglinear.coordinates import Coordinates, Scales, Spread
 from spectrem.models.loglinear.lbfgs import Minimum
-from spectrem.models.loglinear.optimise import Moments, Optimiser, m_step, maximise
+from spectrem.models.loglinear.optimise import Optimiser, m_step, maximise
 from spectrem.models.loglinear.prior import WeightPrior
 from spectrem.models.loglinear.shards import LogLinearShard
 from spectrem.models.loglinear.support import Support
@@ -212,12 +213,13 @@ class LogLinearModel:
         """
         return fit_known(self, Local(shards) if isinstance(shards, Sequence) else shards, theta).point
 
-    def moments(self, theta: Floats, shard: LogLinearShard) -> Moments:
+    def moments(self, theta: Floats, shard: LogLinearShard) -> Statistics:
         """The log-normalisers of a shard, weighted, and their gradient, the expected values of all features."""
         scores = self._all_scores(theta, shard)
         if not self.chain:
             values, marginals = self._free_structure(shard).smoothed_max(scores, 1.0)
-            return Moments(float(shard.weights @ values), self._counts(shard, self._by_choice(marginals), ()))
+            counts = self._counts(shard, self._by_choice(marginals), ())
+            return Statistics(value=float(shard.weights @ values), gradient=counts)
         # A few sentences at a time, so that what is made of their scores stays in the processor's cache; posteriors
         # then take the place of scores.
         assert shard.lengths is not None
@@ -231,7 +233,7 @@ class LogLinearModel:
             total += float(weights @ values)
             table[tokens] = self._by_choice(marginals)
             moves += marginals.factors[0]
-        return Moments(total, self._counts(shard, table, (moves,)))
+        return Statistics(value=total, gradient=self._counts(shard, table, (moves,)))
 
     def spread(self, shard: LogLinearShard) -> Spread:
         """How the values of features spread over the choices of a shard."""

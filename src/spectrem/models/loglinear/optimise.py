@@ -11,6 +11,7 @@ import numpy as np
 from spectrem._arrays import Floats
 from spectrem.corpus import Corpus
 from spectrem.exceptions import warn_unconverged
+from spectrem.models.estep import Statistics
 from spectrem.models.loglinear.coordinates import Scales, Spread
 from spectrem.models.loglinear.lbfgs import Ending, Minimum, State, minimise
 from spectrem.models.loglinear.shards import LogLinearShard
@@ -46,26 +47,10 @@ class Optimiser:
     memory: int = 20
 
 
-@dataclass
-class Moments:
-    """Log-normalisers of a shard, nats, and their gradient, shape (n_weights,); values that add up."""
-
-    value: float
-    gradient: Floats
-
-    def __iadd__(self, other: Moments) -> Moments:
-        self.value += other.value
-        self.gradient += other.gradient
-        return self
-
-    def __add__(self, other: Moments) -> Moments:
-        return Moments(self.value + other.value, self.gradient + other.gradient)
-
-
-def moments(shard: LogLinearShard, model: LogLinearModel, theta: Floats, known: bool) -> Moments:
+def moments(shard: LogLinearShard, model: LogLinearModel, theta: Floats, known: bool) -> Statistics:
     """The log-normalisers of a shard and their gradient; 0 for one that is not known where only those count."""
     if known and not shard.known:
-        return Moments(0.0, np.zeros(model.n_weights))
+        return Statistics(value=0.0, gradient=np.zeros(model.n_weights))
     return model.moments(theta, shard)
 
 

@@ -15,11 +15,12 @@ from spectrem._validate import as_lengths, as_weights
 from spectrem.constraints.compilation.groups import Key
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear.features import Features
-from spectrem.structures._ragged import offsets_of, positions_of, ranges_of, runs_of
+from spectrem.models.shards import cut
+from spectrem.structures._ragged import offsets_of, positions_of, ranges_of
 
-# A shard is closed after this much work, in products of an evaluation: an eighth of the corpus, but no less than some
-# products per weight, since every shard has a gradient of its own to be made and added up.
-_SHARDS, _LEAST_WORK, _PER_WEIGHT = 8, 1 << 18, 4
+# Work of a shard at least, in products of an evaluation: some per weight, since every shard has a gradient of its own
+# to be made and added up.
+_LEAST_WORK, _PER_WEIGHT = 1 << 18, 4
 
 
 class Labels(NamedTuple):
@@ -174,9 +175,8 @@ def build_shards(
     among = None if given is None else np.asarray(given, np.bool_)
     member.check()
     work = member.work(n_labels) * (True if present is None else np.asarray(present, np.bool_))
-    pieces = cut_instances(work, work > 0, known, most=largest_work(n_weights, least))
+    pieces = cut_by_known(work, known, n_weights, least)
     shards = [member.take(own, kind, n_labels, weight[own], some_of(among, own)) for own, kind in pieces]
-    shards = shards or [member.take(np.zeros(0, np.int64), False, n_labels, weight[:0])]
     if counts is None:
         return shards
     count = as_weights(counts, n)
@@ -253,30 +253,11 @@ class Member:
         return LogLinearShard(self.features.take(choices), lengths, labels, weights, own, columns, given)
 
 
-def cut_instances(work: Ints, present: Bools, known: ArrayLike | None, most: int) -> list[tuple[Ints, bool]]:
-    """Runs of instances that are a shard each, and whether they are known: first those that are not.
-
-    Parameters
-    ----------
-    work : ndarray of shape (n_instances,)
-    present : ndarray of shape (n_instances,), bool
-        The others are in no shard.
-    known : array-like of shape (n_instances,), bool, optional
-    most : int
-        A shard is closed after this much work, or after an eighth of all if that is more.
-    """
-    apart = np.zeros(len(work), np.bool_) if known is None else np.asarray(known, np.bool_)
-    largest = max(-(-int(work.sum()) // _SHARDS), most)
-    found: list[tuple[Ints, bool]] = []
-    for kind in (False, True):
-        chosen = np.flatnonzero((apart == kind) & present)
-        found.extend((own, kind) for own in runs_of(chosen, work[chosen], largest))
-    return found
-
-
-def largest_work(n_weights: int, least: int | None = None) -> int:
-    """Work after which a shard of a small corpus is closed."""
-    return max(_PER_WEIGHT * n_weights, _LEAST_WORK if least is None else least)
+def cut_by_known(work: Ints, known: ArrayLike | None, n_weights: int, least: int | None) -> list[tuple[Ints, bool]]:
+    """Instances of every shard, and whether they are known: first those that are not; see `build_shards`."""
+    is_known = np.zeros(len(work), np.bool_) if known is None else np.asarray(known, np.bool_)
+    size = max(_PER_WEIGHT * n_weights, _LEAST_WORK if least is None else least)
+    return [(instances, bool(group)) for instances, group in cut(work, [~is_known, is_known], size)]
 
 
 def some_of(among: Bools | None, own: Ints) -> Bools | None:

@@ -6,7 +6,6 @@ from spectrem.models.mixture.model import MixtureModel, from_posteriors, log_joi
 from spectrem.models.mixture.parameters import (
     CovarianceType,
     MixtureParameters,
-    MixtureStats,
     covariance_shape,
     from_covariances,
     from_precisions,
@@ -14,7 +13,6 @@ from spectrem.models.mixture.parameters import (
 from spectrem.models.mixture.shards import MixtureShard, build_shards
 
 __all__ = [
-    "Bounds", "CovarianceType", "MixtureKernel", "MixtureModel", "MixtureParameters", "MixtureShard", "MixtureStats",
-    "build_shards", "covariance_shape", "from_covariances", "from_posteriors", "from_precisions", "log_joint",
-    "unit_covariances",
+    "Bounds", "CovarianceType", "MixtureKernel", "MixtureModel", "MixtureParameters", "MixtureShard", "build_shards",
+    "covariance_shape", "from_covariances", "from_posteriors", "from_precisions", "log_joint", "unit_covariances",
 ]  # fmt: skip

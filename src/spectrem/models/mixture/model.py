@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.kernels.mixtures import gaussian, gaussian_moments
+from spectrem.models.estep import Statistics
 from spectrem.models.mixture.bounds import Bounds
 from spectrem.models.mixture.parameters import (
     CovarianceType,
     MixtureParameters,
-    MixtureStats,
     covariance_shape,
     from_covariances,
 )
@@ -68,16 +68,25 @@ class MixtureModel:
         """Log joint densities (nats) of rows and components; -inf for components other than a known one."""
         return Parts(log_joint(params, shard.x, shard.labels).ravel())
 
-    def gather(self, params: MixtureParameters, shard: MixtureShard, marginals: Parts) -> MixtureStats:
+    def gather(self, params: MixtureParameters, shard: MixtureShard, marginals: Parts) -> Statistics:
         """Expected moments of a shard about the means of ``params``, times the weights of the rows."""
         posteriors = marginals.unary.reshape(len(shard.x), len(params.weights))
         return self.moments(params, shard, posteriors * shard.weights[:, None])
 
-    def moments(self, params: MixtureParameters, shard: MixtureShard, shares: Floats) -> MixtureStats:
-        """Moments of a shard whose rows belong to components by ``shares``, posteriors times weights."""
+    def moments(self, params: MixtureParameters, shard: MixtureShard, shares: Floats) -> Statistics:
+        """Moments of a shard whose rows belong to components by ``shares``, posteriors times weights.
+
+        Returns
+        -------
+        Statistics
+            ``counts``, sums of shares, shape (n_components,); ``first``, sums of ``x - mean`` times shares, about the
+            means of ``params``, shape (n_components, n_features); ``second``, sums of ``(x - mean)(x - mean)^T`` times
+            shares, lower triangles, if "full"; of all rows about the mixture's centre, shape (n_features, n_features),
+            if "tied"; of squares, shape (n_components, n_features), else.
+        """
         k, d = params.means.shape
         second = {"full": (k, d, d), "tied": (d, d)}.get(self.covariance_type, (k, d))
-        stats = MixtureStats(np.zeros(k), np.zeros((k, d)), np.zeros(second))
+        stats = Statistics(counts=np.zeros(k), first=np.zeros((k, d)), second=np.zeros(second))
         if self.covariance_type == "full":
             gaussian_moments.full_moments(shard.x, shares, params.means, stats.counts, stats.first, stats.second)
             return stats
@@ -91,13 +100,13 @@ class MixtureModel:
 
     def columns(self, shard: MixtureShard) -> Mapping[str, NDArray]:
         """Columns for constraints: ``row``, the row's number, and those given with the data."""
-        return {"row": shard.rows, **shard.columns}
+        return {"row": shard.instances, **shard.columns}
 
     def weights(self, shard: MixtureShard) -> Floats:
         """Weight of every row, shape (n,)."""
         return shard.weights
 
-    def m_step(self, params: MixtureParameters, stats: MixtureStats, corpus: object = None) -> MixtureParameters:
+    def m_step(self, params: MixtureParameters, stats: Statistics, corpus: object = None) -> MixtureParameters:
         """Parameters that maximise the expected log-likelihood, but for ``reg_covar``; ``corpus`` is not read.
 
         A component without any rows keeps its mean and covariance; its proportion becomes 0, or the lowest allowed.
@@ -129,7 +138,7 @@ class MixtureModel:
             return (counts[:, None] * apart).T @ apart / counts.sum()
         return apart**2 if self.covariance_type == "diag" else (apart**2).mean(axis=1)
 
-    def _covariances(self, params: MixtureParameters, stats: MixtureStats, counts: Floats) -> Floats:
+    def _covariances(self, params: MixtureParameters, stats: Statistics, counts: Floats) -> Floats:
         """Covariances about the unbounded means."""
         moved, n_features = stats.first / counts[:, None], params.means.shape[1]
         if self.covariance_type == "full":
@@ -197,7 +206,7 @@ def from_posteriors(model: MixtureModel, shards: Sequence[MixtureShard], posteri
     >>> from_posteriors(MixtureModel(1, "diag"), build_shards(np.array([[1.0], [3.0]])), np.ones((2, 1))).means.tolist()
     [[2.0]]
     """
-    shares = [posteriors[shard.rows] * shard.weights[:, None] for shard in shards]
+    shares = [posteriors[shard.instances] * shard.weights[:, None] for shard in shards]
     counts = sum((own.sum(axis=0) for own in shares), start=np.full(posteriors.shape[1], NOTHING))
     total = sum(own.T @ shard.x for own, shard in zip(shares, shards, strict=True))
     means = total / counts[:, None]

@@ -21,7 +21,7 @@ class MixtureShard(NamedTuple):
 
     Attributes
     ----------
-    rows : ndarray of shape (n,), int
+    instances : ndarray of shape (n,), int
         Numbers of the rows in the data.
     x : ndarray of shape (n, n_features)
     weights : ndarray of shape (n,)
@@ -31,7 +31,7 @@ class MixtureShard(NamedTuple):
         For constraints.
     """
 
-    rows: Ints
+    instances: Ints
     x: Floats
     weights: Floats
     labels: Ints | None
@@ -67,7 +67,7 @@ def build_shards(
 
     Examples
     --------
-    >>> [shard.rows.tolist() for shard in build_shards(np.zeros((3, 1)), rows=2)]
+    >>> [shard.instances.tolist() for shard in build_shards(np.zeros((3, 1)), rows=2)]
     [[0, 1], [2]]
     """
     n = len(x)

@@ -16,8 +16,9 @@ from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.parsing import arcs as kernel
+from spectrem.models.estep import Statistics
 from spectrem.models.loglinear.coordinates import Spread
-from spectrem.models.loglinear.optimise import Moments, Optimiser, m_step
+from spectrem.models.loglinear.optimise import Optimiser, m_step
 from spectrem.models.loglinear.prior import WeightPrior
 from spectrem.models.parsing.shards import ParsingShard
 from spectrem.models.parsing.templates import ArcTemplates
@@ -228,7 +229,7 @@ class EdgeFactoredModel:
         """Weights that maximise ``theta . stats`` less the log-normaliser plus the log-prior, from ``theta`` on."""
         return m_step(self, theta, stats, corpus)
 
-    def moments(self, theta: Table, shard: ParsingShard) -> Moments:
+    def moments(self, theta: Table, shard: ParsingShard) -> Statistics:
         """The log-normalisers of a shard, weighted, and their gradient, the expected values of all features."""
         scores, total = self.free_scores(theta, shard).unary, 0.0
         sizes = shard.lengths**2
@@ -243,7 +244,7 @@ class EdgeFactoredModel:
             scores[arcs] = marginals.unary
         counts = np.zeros(self.n_weights)
         self.add_counts(counts, shard, scores)
-        return Moments(total, counts)
+        return Statistics(value=total, gradient=counts)
 
     def _arcs(self, shard: ParsingShard) -> Ints:
         """Places of the arcs from known heads among all."""

@@ -10,9 +10,8 @@ import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._heads import UNKNOWN_HEAD
-from spectrem.models.columns import Columns
-from spectrem.models.loglinear.shards import cut_instances
 from spectrem.models.parsing.templates import Atoms
+from spectrem.models.shards import Columns, cut
 from spectrem.structures._ragged import offsets_of, ranges_of, runs_of
 
 # What is known of the heads of a sentence: nothing or some of them, all, or their distributions.
@@ -131,13 +130,8 @@ class ParsingText:
 
         Sentences without words are in none. At least one shard, the same for every number of threads.
         """
-        work, present = self.lengths**2, self.lengths > 0
-        shards = [
-            self.take(own)
-            for kind in (FREE, GIVEN, SHARED)
-            for own, _ in cut_instances(work, present & (self.kinds == kind), None, most)
-        ]
-        return shards or [self.take(np.zeros(0, np.int64))]
+        groups = (self.kinds == kind for kind in (FREE, GIVEN, SHARED))
+        return [self.take(sentences) for sentences, _ in cut(self.lengths**2, groups, most)]
 
     def batches(self, size: int, rng: np.random.Generator) -> list[ParsingShard]:
         """Shards of about ``size`` sentences drawn at random, in random order, for learning in small steps.

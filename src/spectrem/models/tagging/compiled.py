@@ -12,9 +12,8 @@ from spectrem._arrays import Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import refuse_impossible
 from spectrem.inference.segments import sum_by
-from spectrem.models.estep import EStepResult
-from spectrem.models.tagging.model import HMMModel, log
-from spectrem.models.tagging.parameters import HMMCounts, HMMParameters
+from spectrem.models.estep import EStepResult, Statistics
+from spectrem.models.tagging.model import HMMModel, HMMParameters, log
 from spectrem.models.tagging.shards import TagShard
 from spectrem.structures import TiedChain, TiedChain2, TiedCounts2
 
@@ -40,7 +39,7 @@ class TagKernel:
     model: HMMModel
     reference: HMMParameters | None = None
 
-    def prepare(self, params: HMMParameters, gamma: float) -> Callable[[TagShard], EStepResult[HMMCounts]]:
+    def prepare(self, params: HMMParameters, gamma: float) -> Callable[[TagShard], EStepResult[Statistics]]:
         """The E-step of a shard; the table of potentials that all shards share is computed here."""
         if gamma <= 0:
             return partial(_best_paths, self.model, params)
@@ -63,22 +62,23 @@ class TagKernel:
         return TiedChain2(*rows, initial, factors[0], factors[1], gamma)
 
 
-def _count(table: TiedChain | TiedChain2, cells: Ints | None, n_cells: int, shard: TagShard) -> EStepResult[HMMCounts]:
+def _count(table: TiedChain | TiedChain2, cells: Ints | None, n_cells: int, shard: TagShard) -> EStepResult[Statistics]:
     values, counts = table.expected_counts(shard.lengths, shard.entries, shard.weights)
     possible = np.isfinite(values)
     if not possible.all():
         raise InvalidInputError(
-            f"sentence {shard.sentences[int(np.argmin(possible))]} must have some possible sequence of states under "
+            f"sentence {shard.instances[int(np.argmin(possible))]} must have some possible sequence of states under "
             "the parameters; every one has probability 0; smooth the start parameters, or loosen masks, fixed entries "
             "and the dictionary"
         )
     value = float(shard.weights @ values)
     emission = counts.rows if cells is None else sum_by(cells, counts.rows, n_cells + 1)[:-1]
     second = counts.second if isinstance(counts, TiedCounts2) else None
-    return EStepResult(HMMCounts(counts.initial, counts.transition, second, emission), value, value)
+    stats = Statistics(initial=counts.initial, transition=counts.transition, second=second, emission=emission)
+    return EStepResult(stats, value, value)
 
 
-def _best_paths(model: HMMModel, params: HMMParameters, shard: TagShard) -> EStepResult[HMMCounts]:
+def _best_paths(model: HMMModel, params: HMMParameters, shard: TagShard) -> EStepResult[Statistics]:
     structure, scores = model.structure(shard), model.scores(params, shard)
     values, marginals = structure.smoothed_max(scores, 0.0, weights=shard.weights)
     refuse_impossible(values)

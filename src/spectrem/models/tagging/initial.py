@@ -12,12 +12,12 @@ from spectrem._arrays import Floats
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.segments import sum_by
-from spectrem.models.estep import EStepResult
+from spectrem.models.estep import EStepResult, Statistics
 from spectrem.models.priors import DirichletPrior
+from spectrem.models.shards import count_known
 from spectrem.models.tagging.compiled import TagKernel
-from spectrem.models.tagging.model import HMMModel
-from spectrem.models.tagging.parameters import HMMCounts, HMMParameters
-from spectrem.models.tagging.shards import TagShard, count_known
+from spectrem.models.tagging.model import HMMModel, HMMParameters
+from spectrem.models.tagging.shards import TagShard
 from spectrem.structures._ragged import offsets_of
 
 _TABLES = ("initial", "transition", "emission")
@@ -170,7 +170,8 @@ def unambiguous(model: HMMModel, corpus: Corpus, *, smoothing: float | Mapping[s
     ([[0.25, 0.75], [0.667, 0.333]], [0.727, 0.667, 0.273, 0.333])
     """
     counts = corpus.sum(_certain, model)
-    return _smoothed(model, replace(counts, emission=_expected(model, corpus).emission), smoothing)
+    counts.emission = _expected(model, corpus).emission
+    return _smoothed(model, counts, smoothing)
 
 
 def supervised(model: HMMModel, corpus: Corpus, *, smoothing: float | Mapping[str, float] = 0.1) -> HMMParameters:
@@ -223,7 +224,7 @@ def _check_perturbation(perturbation: float, rng: np.random.Generator | None) ->
         )
 
 
-def _smoothed(model: HMMModel, counts: HMMCounts, smoothing: float | Mapping[str, float]) -> HMMParameters:
+def _smoothed(model: HMMModel, counts: Statistics, smoothing: float | Mapping[str, float]) -> HMMParameters:
     """Distributions in proportion to counts plus pseudo-counts of their tables."""
     given = smoothing if isinstance(smoothing, Mapping) else dict.fromkeys(_TABLES, smoothing)
     for table in _TABLES:
@@ -236,7 +237,7 @@ def _smoothed(model: HMMModel, counts: HMMCounts, smoothing: float | Mapping[str
     return replace(model, **priors).normalise(counts)
 
 
-def _certain(shard: TagShard, model: HMMModel) -> HMMCounts:
+def _certain(shard: TagShard, model: HMMModel) -> Statistics:
     """Weighted counts of first states and transitions of a shard among tokens that have a single state."""
     lexicon, n = model.lexicon, model.n_states
     first_part = lexicon.entry_offsets[shard.entries]
@@ -249,10 +250,10 @@ def _certain(shard: TagShard, model: HMMModel) -> HMMCounts:
     later = np.flatnonzero(~is_first & single)
     later = later[single[later - 1]]
     pairs = sum_by(states[later - 1] * n + states[later], weights[later], n * n).reshape(n, n)
-    initial, no_emissions = sum_by(states[first], weights[first], n), np.zeros(lexicon.n_cells)
+    initial = sum_by(states[first], weights[first], n)
     if model.order == 1:
-        return HMMCounts(initial, pairs, None, no_emissions)
-    return HMMCounts(initial, np.tile(pairs, (n, 1, 1)), pairs, no_emissions)
+        return Statistics(initial=initial, transition=pairs, second=None)
+    return Statistics(initial=initial, transition=np.tile(pairs, (n, 1, 1)), second=pairs)
 
 
 def _ones(model: HMMModel) -> HMMParameters:
@@ -269,16 +270,18 @@ def _noisy(params: HMMParameters, spread: float, rng: np.random.Generator) -> HM
     return HMMParameters(noise(params.initial), noise(params.transition), second, noise(params.emission))
 
 
-def _expected(model: HMMModel, corpus: Corpus) -> HMMCounts:
+def _expected(model: HMMModel, corpus: Corpus) -> Statistics:
     """Counts under posteriors that are uniform over the sequences of states that the lexicon allows."""
-    total: EStepResult[HMMCounts] = corpus.sum(TagKernel(model).prepare(_ones(model), 1.0))
+    total: EStepResult[Statistics] = corpus.sum(TagKernel(model).prepare(_ones(model), 1.0))
     return total.stats
 
 
 def _labelled_counts(
-    shard: TagShard, expect: Callable[[TagShard], EStepResult[HMMCounts]], like: HMMParameters
-) -> HMMCounts:
+    shard: TagShard, expect: Callable[[TagShard], EStepResult[Statistics]], like: HMMParameters
+) -> Statistics:
     """Counts of a shard whose states are given; zeros for other shards."""
     if shard.known:
         return expect(shard).stats
-    return 0.0 * HMMCounts(like.initial, like.transition, like.second, like.emission)
+    return 0.0 * Statistics(
+        initial=like.initial, transition=like.transition, second=like.second, emission=like.emission
+    )

@@ -11,18 +11,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem.constraints.compilation.groups import Key
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.segments import sum_by
+from spectrem.models.estep import Statistics
 from spectrem.models.multinomials import Multinomials
 from spectrem.models.priors import DirichletPrior, MeanFieldPrior, Prior
 from spectrem.models.tagging.lexicon import Lexicon
-from spectrem.models.tagging.parameters import HMMCounts, HMMParameters
 from spectrem.models.tagging.restrictions import Restrictions, dense_rows, emission_rows
 from spectrem.models.tagging.shards import TagShard
 from spectrem.structures import Chain, Chain2, Parts
 from spectrem.structures._ragged import offsets_of, ranges_of
 
 _TABLES = ("initial", "transition", "second", "emission")
+
+
+@dataclass(frozen=True, eq=False)
+class HMMParameters:
+    """Probabilities (or, under a mean-field prior, weights) of an HMM; every row of a distribution is one state's.
+
+    Attributes
+    ----------
+    initial : ndarray of shape (n_states,)
+        Probability of the first state of a sentence.
+    transition : ndarray of shape (n_states, n_states) or (n_states, n_states, n_states)
+        Probability of the next state: [from, to], or at order 2 [two back, one back, to].
+    second : ndarray of shape (n_states, n_states), or None
+        Order 2 only: probability of the second state of a sentence, [first, second].
+    emission : ndarray of shape (n_cells,)
+        Probability of the cell's word given its state, by cell of the `Lexicon`.
+    log_prior : float or None
+        Log-density under the model's priors, nats, if an M-step made the parameters: that of a mean-field prior cannot
+        be computed from the weights alone.
+    """
+
+    initial: Floats
+    transition: Floats
+    second: Floats | None
+    emission: Floats
+    log_prior: float | None = None
+
+    @property
+    def order(self) -> int:
+        """States that the next one depends on: 1 or 2."""
+        return self.transition.ndim - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,16 +160,16 @@ class HMMModel:
         second = () if params.second is None else (log(params.second),)
         return Parts(unary, (*second, log(params.transition)))
 
-    def gather(self, params: HMMParameters, shard: TagShard, marginals: Parts) -> HMMCounts:
+    def gather(self, params: HMMParameters, shard: TagShard, marginals: Parts) -> Statistics:
         """Expected counts of a shard, times the sentences' weights, from the marginals of `scores`."""
         layout = self.layout(shard)
         weighted = np.repeat(np.repeat(shard.weights, shard.lengths), np.diff(layout.offsets)) * marginals.unary
         first = layout.first
-        return HMMCounts(
-            sum_by(layout.states[first], weighted[first], self.n_states),
-            marginals.factors[-1].copy(),
-            marginals.factors[0].copy() if self.order == 2 else None,
-            sum_by(layout.cells, weighted, self.lexicon.n_cells + 1)[:-1],
+        return Statistics(
+            initial=sum_by(layout.states[first], weighted[first], self.n_states),
+            transition=marginals.factors[-1].copy(),
+            second=marginals.factors[0].copy() if self.order == 2 else None,
+            emission=sum_by(layout.cells, weighted, self.lexicon.n_cells + 1)[:-1],
         )
 
     def weights(self, shard: TagShard) -> Floats:
@@ -148,23 +180,24 @@ class HMMModel:
         """Whether all states of the shard are given."""
         return shard.known
 
-    def columns(self, shard: TagShard) -> Mapping[str, NDArray]:
+    def columns(self, shard: TagShard) -> Mapping[str, Key]:
         """Columns for constraints beside the structure's own.
 
         ``sentence`` as numbers in the corpus, shape (n_sentences,); ``tag`` as names, shape (n_unary,), if the states
-        have names; ``word``, shape (n_tokens,), as spelling if the words have spellings, else as numbers.
+        have names; ``word``, shape (n_tokens,), as spelling if the words have spellings, else as numbers; and those
+        that the shard holds.
         """
         lexicon, names = self.lexicon, self.names
         words = lexicon.entry_words[shard.entries]
         columns: dict[str, NDArray] = {
-            "sentence": shard.sentences,
+            "sentence": shard.instances,
             "word": words if names.words is None else np.array([*names.words, names.unknown], np.str_)[words],
         }
         if names.tags is not None:
             columns["tag"] = np.array(names.tags, np.str_)[self.layout(shard).states]
-        return columns
+        return {**columns, **shard.columns.of_sentences, **shard.columns.of_words}
 
-    def m_step(self, params: HMMParameters, stats: HMMCounts, corpus: object = None) -> HMMParameters:
+    def m_step(self, params: HMMParameters, stats: Statistics, corpus: object = None) -> HMMParameters:
         """Parameters that maximise the expected log-probability plus the log-prior, within the restrictions.
 
         ``corpus`` is not read: the maximum is in closed form.
@@ -173,13 +206,12 @@ class HMMModel:
         is_variational = any(isinstance(prior, MeanFieldPrior) for prior in self._priors)
         return replace(found, log_prior=self._log_prior(found, stats)) if is_variational else found
 
-    def initial_stats(self, params: HMMParameters) -> HMMCounts:
+    def initial_stats(self, params: HMMParameters) -> Statistics:
         """One count for every state, shared out as in the parameters.
 
         Stepwise EM begins with them, so that words that the first sentences lack are not impossible afterwards.
         """
-        second = None if params.second is None else params.second.copy()
-        return HMMCounts(params.initial.copy(), params.transition.copy(), second, params.emission.copy())
+        return 1.0 * Statistics(**{name: getattr(params, name) for name in _TABLES})
 
     def log_prior(self, params: HMMParameters) -> float:
         """Log-density of the parameters, nats, up to a constant; the M-step adds it to the expected log-probability.
@@ -189,7 +221,7 @@ class HMMModel:
         """
         return self._log_prior(params, None) if params.log_prior is None else params.log_prior
 
-    def _log_prior(self, params: HMMParameters, counts: HMMCounts | None) -> float:
+    def _log_prior(self, params: HMMParameters, counts: Statistics | None) -> float:
         total = 0.0
         for name, rows, prior in zip(_TABLES, self._tables, self._priors, strict=True):
             if rows is not None:
@@ -201,7 +233,7 @@ class HMMModel:
     def _priors(self) -> tuple[Prior, ...]:
         return self.initial_prior, self.transition_prior, self.transition_prior, self.emission_prior
 
-    def normalise(self, counts: HMMCounts | HMMParameters, prior: Prior | None = None) -> HMMParameters:
+    def normalise(self, counts: Statistics | HMMParameters, prior: Prior | None = None) -> HMMParameters:
         """Distributions in proportion to counts; ``prior``, if given, stands in for those of the model."""
         found: list[Any] = [
             None if rows is None else rows.normalise(getattr(counts, name), prior or own)

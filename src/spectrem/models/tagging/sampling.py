@@ -9,7 +9,7 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_lengths
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.tagging.lexicon import Lexicon
-from spectrem.models.tagging.parameters import HMMParameters
+from spectrem.models.tagging.model import HMMParameters
 
 
 def sample_sentences(

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_integers, as_lengths, as_weights
 from spectrem.exceptions import InvalidInputError
+from spectrem.models.shards import Columns, cut
 from spectrem.models.tagging.lexicon import Lexicon
-from spectrem.structures._ragged import offsets_of, ranges_of, runs_of
+from spectrem.structures._ragged import offsets_of, ranges_of
 
-# A shard is closed after this many (token, state) parts: an eighth of the corpus, within bounds.
-_SHARDS, _LEAST_PARTS, _MOST_PARTS = 8, 1 << 15, 1 << 21
+# Pairs of a token and a state in a shard.
+_LEAST_PARTS, _MOST_PARTS = 1 << 15, 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +31,18 @@ class TagShard:
     weights : ndarray of shape (n_sentences,), float64
     known : bool
         Whether the states are given; constraints inside instances then do not apply.
-    sentences : ndarray of shape (n_sentences,), int64
+    instances : ndarray of shape (n_sentences,), int64
         Numbers of the sentences in the corpus.
+    columns : Columns
+        More columns for constraints.
     """
 
     lengths: Ints
     entries: Ints
     weights: Floats
     known: bool
-    sentences: Ints
+    instances: Ints
+    columns: Columns = Columns()  # noqa: RUF009
 
     @property
     def n_tokens(self) -> int:
@@ -53,11 +56,12 @@ def build_shards(
     weights: ArrayLike | None = None,
     *,
     known: ArrayLike | None = None,
+    columns: Columns = Columns(),  # noqa: B008
 ) -> list[TagShard]:
     """Cut a corpus into shards: first sentences with unknown states, then those whose states are given.
 
-    Within each of the two kinds sentences keep their order; `in_corpus_order` puts results back. Sentences of length 0,
-    or of weight 0, are in no shard.
+    Within each of the two kinds sentences keep their order; `spectrem.models.shards.in_corpus_order` puts results back.
+    Sentences of length 0, or of weight 0, are in no shard.
 
     Parameters
     ----------
@@ -70,6 +74,8 @@ def build_shards(
         Weight of every sentence, >= 0; default 1.
     known : array-like of shape (n_sentences,), bool, optional
         Sentences whose states are given; default those with a single state at every token.
+    columns : Columns, optional
+        More columns for constraints.
 
     Returns
     -------
@@ -85,7 +91,7 @@ def build_shards(
     --------
     >>> lexicon = Lexicon.from_allowed([0, 1, 3], [0, 0, 1], n_states=2)
     >>> shards = build_shards(lexicon, [1, 2, 1], [0, 0, 1, 0])
-    >>> [(shard.known, shard.sentences.tolist(), shard.entries.tolist()) for shard in shards]
+    >>> [(shard.known, shard.instances.tolist(), shard.entries.tolist()) for shard in shards]
     [(False, [1], [0, 1]), (True, [0, 2], [0, 0])]
     """
     lengths, entries = as_lengths(lengths, "lengths"), as_integers(entries, "entries")
@@ -105,48 +111,10 @@ def build_shards(
     offsets, widths = offsets_of(lengths), np.diff(lexicon.entry_offsets)[entries]
     part_offsets, open_offsets = offsets_of(widths)[offsets], offsets_of(widths > 1)[offsets]
     known = np.diff(open_offsets) == 0 if known is None else np.asarray(known, np.bool_)
-    most = int(np.clip(part_offsets[-1] // _SHARDS, _LEAST_PARTS, _MOST_PARTS))
-    shards: list[TagShard] = []
-    for given in (False, True):
-        chosen = np.flatnonzero((known == given) & (lengths > 0) & (weights > 0))
-        for sentences in runs_of(chosen, np.diff(part_offsets)[chosen], most, about=False):
-            own_lengths = lengths[sentences]
-            tokens = ranges_of(offsets[sentences], own_lengths)
-            shards.append(TagShard(own_lengths, entries[tokens], weights[sentences], given, sentences))
-    return shards or [TagShard(lengths[:0], entries, weights[:0], False, np.zeros(0, np.int64))]
-
-
-def count_known(shard: TagShard) -> int:
-    """1 for a shard of sentences that are labelled throughout, else 0."""
-    return int(shard.known)
-
-
-def in_corpus_order(shards: Sequence[TagShard], values: Sequence[NDArray]) -> NDArray:
-    """Values by token, shard after shard, as one array in the order of the corpus.
-
-    Parameters
-    ----------
-    shards : sequence of TagShard
-        All shards of a corpus.
-    values : sequence of ndarrays of shape (n_tokens of the shard, ...)
-
-    Returns
-    -------
-    ndarray of shape (n_tokens of the corpus, ...)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> lexicon = Lexicon.from_allowed([0, 1, 3], [0, 0, 1], n_states=2)
-    >>> shards = build_shards(lexicon, [1, 2, 1], [0, 0, 1, 0])
-    >>> in_corpus_order(shards, [np.array([10, 20]), np.array([30, 40])]).tolist()
-    [30, 10, 20, 40]
-    """
-    sentences = np.concatenate([shard.sentences for shard in shards])
-    lengths = np.concatenate([shard.lengths for shard in shards])
-    by_sentence = np.zeros(sentences.max(initial=-1) + 1, np.int64)
-    by_sentence[sentences] = lengths
-    together = np.concatenate(list(values))
-    ordered = np.empty_like(together)
-    ordered[ranges_of(offsets_of(by_sentence)[sentences], lengths)] = together
-    return ordered
+    counted = weights > 0
+    shards = []
+    for sentences, given in cut(np.diff(part_offsets), [~known & counted, known & counted], _LEAST_PARTS, _MOST_PARTS):
+        tokens = ranges_of(offsets[sentences], lengths[sentences])
+        named = columns.take(sentences, lengths)
+        shards.append(TagShard(lengths[sentences], entries[tokens], weights[sentences], bool(given), sentences, named))
+    return shards

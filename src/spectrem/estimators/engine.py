@@ -1,0 +1,532 @@
+"""The way of a fit and of a prediction, for all estimators.
+
+An estimator reads its input, makes a model and shards, and says in a `Task` what is to be learnt from them; `train` and
+`record` do the rest of a fit. New instances are shards again, of which `posteriors` and `best_structures` make tables
+and decisions, under the constraints if they are to be met, and `log_likelihoods` values.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from spectrem._arrays import Floats, Ints
+from spectrem._validate import as_bool
+from spectrem.corpus import Corpus, Local
+from spectrem.estimators.conventions import row_weights, take_course
+from spectrem.estimators.shared_parameters import constraint_names
+from spectrem.exceptions import InvalidInputError, NoEffectWarning, quoted, setting, warn
+from spectrem.inference.slack import compile_slack
+from spectrem.learning import (
+    Constant,
+    EStep,
+    Expectations,
+    FitResult,
+    FitStatus,
+    Posed,
+    PosedCorpus,
+    Record,
+    Schedule,
+    Step,
+    Stopping,
+    keep_best,
+    pose,
+    posterior,
+    run_em,
+)
+from spectrem.reports import (
+    ConstraintReport,
+    ConstraintSummary,
+    report_expectations,
+    report_posed,
+    report_training,
+)
+from spectrem.structures import Parts
+
+Params = TypeVar("Params")
+Result = TypeVar("Result")
+Reports: TypeAlias = tuple[tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]]
+Read: TypeAlias = Callable[[Any, Any, Parts], Result]
+"""From a model, a shard and its marginals to what they say of the instances, such as a table of probabilities."""
+
+TINY = 1e-100
+"""The probability of an impossible event in an instance that needs one: it costs 230 nats."""
+RARE = 1e-9
+"""The same when models are compared: it costs 20.7 nats, and a table of a million words still sums to 1.001."""
+# Where slack ties thousands of rows together, sharper tolerances take thousands of passes.
+_ROUGH = 1e-4
+
+
+def make_corpus(estimator: Any, shards: Iterable[Any]) -> Corpus:
+    """Shards where an estimator's ``corpus`` puts them, else in memory, worked on by its ``n_threads``.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``corpus`` is not callable.
+    """
+    if estimator.corpus is None:
+        return Local(list(shards), estimator.n_threads or os.cpu_count() or 1)
+    if not callable(estimator.corpus):
+        raise InvalidInputError(
+            f"corpus must be a callable that puts shards somewhere, got {quoted(estimator.corpus)}; give for example "
+            "functools.partial(Spilled, folder=...), or OnDask for the cluster that was connected to last"
+        )
+    corpus: Corpus = estimator.corpus(shards)
+    return corpus
+
+
+# ---- training -------------------------------------------------------------------------------------------------------
+
+
+def estep_of(estimator: Any, constraints: Any = None, *, reference: Callable[[Any], Parts] | None = None) -> EStep:
+    """The E-step that the settings of an estimator describe; ``constraints`` take the place of its own."""
+    constraints = estimator.constraints if constraints is None else constraints
+    return EStep(
+        constraints,
+        warm_start=bool(constraints),
+        dual_steps=getattr(estimator, "dual_steps", None) or None,
+        reference=reference,
+        infeasible=estimator.infeasible,
+        weight=getattr(estimator, "unlabelled_weight", 1.0),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What there is to learn, once the input of `fit` has been read.
+
+    Attributes
+    ----------
+    model : Model
+    corpus : Corpus
+    start : callable
+        Finds parameters to start from; called once for each start, and not where ``labelled`` instances are learnt from
+        first.
+    estep : EStep
+    labelled : Corpus or None
+        Of log-linear models, the shards whose labels are known, which are learnt from first.
+    labelled_model : Model or None
+        The model of these, where it is another one.
+    learns : bool
+        Whether there is more to learn than the labels of ``labelled``.
+    stopping : Stopping or None
+        The rule of EM; None for that of the settings.
+    stage : str
+        The folder of EM inside a checkpoint, where there are not several starts.
+    all_known : bool
+        Whether all labels are known where EM reads them, so that constraints change nothing.
+    """
+
+    model: Any
+    corpus: Corpus
+    start: Callable[[], Any]
+    estep: EStep
+    labelled: Corpus | None = None
+    labelled_model: Any = None
+    learns: bool = True
+    stopping: Stopping | None = None
+    stage: str = ""
+    all_known: bool = False
+
+
+class Trained(NamedTuple):
+    """The result of training.
+
+    Attributes
+    ----------
+    params : parameters of the model
+    history : tuple of Record
+    status : FitStatus
+    constraints : tuple of ConstraintReport
+        Constraints over the corpus, at the parameters learnt.
+    summaries : tuple of ConstraintSummary
+        Constraints inside instances, and longer ones.
+    n_steps : int
+        Steps of L-BFGS on labelled instances.
+    posed, step : PosedCorpus and Step, or None
+        With which `spectrem.learning.posterior` gives the distributions of what is not labelled.
+    """
+
+    params: Any
+    history: tuple[Record, ...]
+    status: FitStatus
+    constraints: tuple[ConstraintReport, ...] = ()
+    summaries: tuple[ConstraintSummary, ...] = ()
+    n_steps: int = 0
+    posed: PosedCorpus | None = None
+    step: Step | None = None
+
+
+def train(estimator: Any, task: Task) -> Trained:
+    """Learn from labels, then from the other instances by EM or by the ascent of a criterion; `fit` calls it.
+
+    Raises
+    ------
+    InfeasibleConstraintError
+        If the constraints cannot hold, and ``infeasible`` is "raise".
+
+    Warns
+    -----
+    ConvergenceWarning
+        If training ran out of iterations or steps.
+    NoEffectWarning
+        If there are constraints that change nothing.
+    """
+    start, n_steps = task.start, 0
+    if task.labelled is not None:
+        from spectrem.estimators.labelled import fit_labelled  # and with it log-linear models
+
+        model = task.model if task.labelled_model is None else task.labelled_model
+        first = fit_labelled(estimator, model, task.labelled, goes_on=task.learns)
+        start, n_steps = lambda: first.theta, first.n_steps
+        if not task.learns:
+            reports = report_labelled(estimator, task.model, task.corpus, first.theta, task.estep)
+            return Trained(first.theta, (first.record,), first.status, *reports, n_steps)
+    n_starts = getattr(estimator, "n_init", None)
+    stages = [task.stage] if n_starts is None else [f"start-{number + 1}" for number in range(n_starts)]
+
+    def run(stage: str) -> FitResult[Any]:
+        return learn(estimator, task.model, task.corpus, start(), task.estep, stage, stopping=task.stopping)
+
+    best = keep_best([partial(run, stage) for stage in stages], lambda one: one.history[-1].objective)
+    if task.all_known and not estimator.project_at_predict:
+        warn_unused(estimator.constraints, at_predict=True)
+    return describe(estimator, task.model, task.corpus, best, task.estep)._replace(n_steps=n_steps)
+
+
+def learn(
+    estimator: Any,
+    model: Any,
+    corpus: Corpus,
+    params: Params,
+    estep: EStep,
+    stage: str = "",
+    *,
+    stopping: Stopping | None = None,
+) -> FitResult[Params]:
+    """EM, or the ascent of the ``criterion`` of an estimator of log-linear models; arguments as of `run_stage`."""
+    criterion = getattr(estimator, "criterion", None)
+    if criterion is None:
+        return run_stage(estimator, model, corpus, params, estep, stage, stopping=stopping)
+    from spectrem.learning import run_ascent  # and with it log-linear models, which an aligner can do without
+
+    return run_ascent(model, corpus, params, estep, criterion, on_iteration=estimator.on_iteration)  # type: ignore[return-value,arg-type]
+
+
+def run_stage(
+    estimator: Any,
+    model: Any,
+    corpus: Corpus | Sequence[Any],
+    params: Params,
+    estep: EStep,
+    stage: str = "",
+    *,
+    schedule: Schedule | None = None,
+    stopping: Stopping | None = None,
+    on_iteration: Callable[[Record], None] | None = None,
+) -> FitResult[Params]:
+    """`spectrem.learning.run_em` with the schedule, the stopping rule, the callback and the checkpoint of an estimator.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With the parameters of `spectrem.estimators.shared_parameters.LearningParameters`.
+    model, corpus, params, estep
+        As for `run_em`.
+    stage : str
+        The folder of this run inside the estimator's ``checkpoint``, if it has one.
+    schedule, stopping, on_iteration
+        What to use in place of those of the estimator.
+    """
+    checkpoint = getattr(estimator, "checkpoint", None)
+    start = [params]
+    del params  # handed on, not kept: they would stay in memory beside those of every iteration
+    return run_em(
+        model,
+        corpus,
+        start.pop(),
+        estep,
+        schedule=schedule or estimator.schedule or Constant(estimator.gamma),
+        stopping=stopping or Stopping(estimator.max_iter, estimator.tol),
+        on_iteration=on_iteration or estimator.on_iteration,
+        checkpoint=None if checkpoint is None else Path(checkpoint) / stage,
+    )
+
+
+def describe(estimator: Any, model: Any, corpus: Corpus, result: FitResult[Any], estep: EStep) -> Trained:
+    """The result of EM, or of an ascent, with the reports of its constraints."""
+    criterion, posed = getattr(estimator, "criterion", None), result.posed
+    step = Step(model, _possible(result.params), result.history[-1].gamma, estep)
+    reports = _reports(criterion, posed, step)
+    if isinstance(criterion, Expectations):  # the distributions are those of the model
+        step = step._replace(estep=EStep())
+        posed = pose(model, corpus, step.estep)
+    return Trained(result.params, result.history, result.status, *reports, posed=posed, step=step)
+
+
+def report_labelled(
+    estimator: Any, model: Any, corpus: Corpus, params: Any, estep: EStep, unused: Sequence[Any] | None = None
+) -> Reports:
+    """Compile constraints where nothing is learnt under them, and hold those against the labels that change nothing.
+
+    Parameters
+    ----------
+    estimator, model, corpus, params, estep
+        As for `run_stage`.
+    unused : sequence of constraints, optional
+        Those that change nothing; by default all, unless new instances have to meet them.
+
+    Raises
+    ------
+    InvalidInputError, InfeasibleConstraintError
+        As if there were something to be learnt.
+
+    Warns
+    -----
+    NoEffectWarning
+        If there are constraints that change nothing.
+    """
+    if not estep.constraints:
+        return (), ()
+    from spectrem.learning.ascent import pose_for  # and with it log-linear models
+
+    criterion, estep = getattr(estimator, "criterion", None), replace(estep, dual_steps=None)
+    posed = pose_for(criterion, model, corpus, params, estep)
+    if unused is not None:
+        estep = replace(estep, constraints=unused)
+        posed = pose(model, corpus, estep)
+    elif getattr(estimator, "project_at_predict", False):
+        return (), ()
+    reports = _reports(criterion, posed, Step(model, params, asked_gamma(estimator), estep))
+    could = getattr(estimator, "project_at_predict", None) is False
+    warn_unused(estimator.constraints if unused is None else unused, at_predict=could)
+    return reports
+
+
+def _reports(criterion: Any, posed: PosedCorpus, step: Step) -> Reports:
+    """The reports of the constraints of a corpus, and summaries of those that are long."""
+    if isinstance(criterion, Expectations):
+        return report_expectations(posed, step.model, step.params, criterion, step.estep)
+    return report_posed(posed, step) if step.estep.constraints else ((), ())
+
+
+def warn_unused(constraints: Sequence[Any], *, at_predict: bool = False) -> None:
+    """Warn of constraints, if there are any, that change nothing, since all labels that are learnt from are given.
+
+    ``at_predict`` says that predictions could meet them.
+    """
+    if constraints:
+        warn(
+            "constraints change nothing where all that is learnt from has its labels, got "
+            f"{constraint_names(constraints)}; leave them out, or add rows or sentences without labels"
+            f"{', or let predictions meet them, with project_at_predict' * at_predict}",
+            NoEffectWarning,
+        )
+
+
+def asked_gamma(estimator: Any) -> float:
+    """The gamma that training is to end at, by the parameters of an estimator."""
+    criterion = getattr(estimator, "criterion", None)
+    if criterion is None:
+        return float(list((estimator.schedule or Constant(estimator.gamma)).gammas())[-1])
+    return float(getattr(criterion, "gamma", 1.0))
+
+
+def record_labelled(estimator: Any, model: Any, params: Floats, objective: float, started: float) -> Record:
+    """The record of training on labels alone: its objective, nats, and the time since ``started``."""
+    log_prior = float(model.log_prior(params))
+    seconds = time.perf_counter() - started
+    return Record(asked_gamma(estimator), objective, objective - log_prior, 0.0, seconds, log_prior)
+
+
+def record(
+    estimator: Any, trained: Trained, n_instances: int, settings: Mapping[str, object], *, unit: str = "sentences"
+) -> None:
+    """Set the attributes of an estimator that describe its training; ``settings`` are for the report."""
+    take_course(estimator, trained.history, trained.status)
+    estimator.gamma_ = trained.history[-1].gamma
+    settings = {**settings, "constraints": constraint_names(estimator.constraints)}
+    estimator.report_ = report_training(
+        estimator, n_instances, settings, trained.constraints, unit=unit, summaries=trained.summaries
+    )
+
+
+# ---- new instances --------------------------------------------------------------------------------------------------
+
+
+def projects(estimator: Any) -> bool:
+    """Whether posteriors of new instances have to meet the constraints of a fitted estimator."""
+    return as_bool(estimator.project_at_predict, "project_at_predict") and bool(estimator.constraints)
+
+
+def posteriors(
+    estimator: Any, model: Any, params: Any, corpus: Corpus, read: Read[Result], *, best: str | None = None
+) -> Iterator[Result]:
+    """What the posteriors of new instances say, shard by shard, under the constraints if they are to be met.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted; with project_at_predict, constraints, infeasible and gamma_.
+    model, params
+        Where parameters are tables of probabilities, impossible instances are read at `floored` ones.
+    corpus : Corpus
+    read : callable (model, shard, marginals) -> result
+        A function of a module, which corpora on other machines can call.
+    best : str, optional
+        What structures are called, such as "trees", if under the constraints the best ones are sought in the place of
+        posteriors.
+
+    Raises
+    ------
+    InvalidInputError
+        If the best structures are sought under constraints over the corpus.
+    InfeasibleConstraintError
+        If constraints over the corpus cannot hold for these instances.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If they are not met.
+    """
+    if not projects(estimator):
+        return corpus.collect(free_posteriors, model, params, read)
+    estep = EStep(estimator.constraints, infeasible=estimator.infeasible)
+    posed = pose(model, corpus, estep)
+    gamma, rows = estimator.gamma_, posed.rows
+    if best is not None:
+        gamma = -np.inf
+        if rows is not None:
+            raise InvalidInputError(
+                f"{setting('decode')} must be posterior where {setting('project_at_predict')} meets constraints over "
+                f"the corpus ({rows.blocks[0].name!r}), got viterbi: the best {best} that meet them cannot be found "
+                f"sentence by sentence; set {setting('decode', 'posterior')}"
+            )
+    elif gamma > 0 and rows is not None and not compile_slack(rows.blocks, np.zeros(len(rows.bounds), int), 1).is_box:
+        estep = replace(estep, tol=_ROUGH)
+    shards, step = posed.at_prices(Step(model, _possible(params), gamma, estep))
+    return shards.collect(_projected, step, read)
+
+
+def learnt_posteriors(trained: Trained, read: Read[Result]) -> Iterator[Result]:
+    """What the posteriors of the training instances say, shard by shard, under the constraints of training."""
+    assert trained.posed is not None
+    assert trained.step is not None
+    shards, step = trained.posed.at_prices(trained.step)
+    return shards.collect(_projected, step, read)
+
+
+def in_order(pieces: Iterable[tuple[Ints, Floats]], shape: tuple[int, ...]) -> Floats:
+    """Rows of tables, which come with their numbers shard by shard, as one table."""
+    table = np.zeros(shape)
+    for rows, piece in pieces:
+        table[rows] = piece
+    return table
+
+
+def best_structures(
+    estimator: Any, model: Any, params: Any, corpus: Corpus, read: Read[Ints], structures: str, *, least: int = 0
+) -> Iterator[Ints]:
+    """The best structure of every new instance, shard by shard, in the form of its family.
+
+    Parameters
+    ----------
+    estimator, model, params, corpus
+        As for `posteriors`.
+    read : callable (model, shard, marginals) -> ndarray
+        What marginals say where constraints are to be met: those of the best structures that meet them or, with the
+        setting ``decode="posterior"``, posteriors.
+    structures : str
+        What they are called.
+    least : int
+        The smallest number that says something of a possible instance.
+    """
+    if estimator.decode == "posterior":
+        return posteriors(estimator, model, params, corpus, read)
+    if projects(estimator):
+        return posteriors(estimator, model, params, corpus, read, best=structures)
+    return corpus.collect(_best, model, params, least)
+
+
+def log_likelihoods(shard: Any, model: Any, params: Any, finite: bool = False) -> Floats:
+    """The log-likelihood of every instance of a shard, nats.
+
+    -inf where it is impossible; if ``finite``, events of probability 0 count as `RARE` there.
+    """
+    structure = model.structure(shard)
+    values, _ = structure.smoothed_max(model.scores(params, shard), 1.0)
+    impossible = np.isneginf(values)
+    if finite and impossible.any():
+        scores = model.scores(floored(params, RARE), shard)
+        values[impossible] = structure.smoothed_max(scores, 1.0, active=impossible)[0][impossible]
+    return values
+
+
+def log_likelihood(shard: Any, values: Callable[..., Floats], *arguments: Any) -> float:
+    """The weighted sum of the log-likelihoods of the instances of a shard, nats."""
+    return _weighted_sum(shard.weights, values(shard, *arguments))
+
+
+def mean_log_likelihood(name: str, values: Floats, lengths: Ints, sample_weight: Any) -> float:
+    """Mean log-likelihood per word of sentences, nats.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no words with weight above 0.
+    """
+    weights = row_weights(sample_weight, len(values), "sentence")
+    words = float(weights @ lengths)
+    if words <= 0:
+        raise InvalidInputError(f"{name} must hold at least one word to be scored, got none with weight above 0")
+    return _weighted_sum(weights, values) / words
+
+
+def floored(params: Params, least: float = TINY) -> Params:
+    """Tables of probabilities under which every instance is possible, and others are as probable as they were."""
+    tables = {field.name: getattr(params, field.name) for field in fields(params)}  # type: ignore[arg-type]
+    arrays = {name: np.maximum(table, least) for name, table in tables.items() if isinstance(table, np.ndarray)}
+    return replace(params, **arrays)  # type: ignore[type-var]
+
+
+def _possible(params: Any) -> Any:
+    """Tables of probabilities `floored`; weights of log-linear models, under which all is possible, as they are."""
+    return params if isinstance(params, np.ndarray) else floored(params)
+
+
+def free_posteriors(shard: Any, model: Any, params: Any, read: Read[Result]) -> Result:
+    """What the posteriors of a shard say without constraints, at gamma = 1."""
+    structure = model.structure(shard)
+    values, marginals = structure.smoothed_max(model.scores(params, shard), 1.0)
+    impossible = np.isneginf(values)
+    if impossible.any() and not isinstance(params, np.ndarray):
+        scores = model.scores(floored(params), shard)
+        marginals = marginals.map(np.add, structure.smoothed_max(scores, 1.0, active=impossible)[1])
+    return read(model, shard, marginals)
+
+
+def _projected(posed: Posed, step: Step, read: Read[Result]) -> Result:
+    return read(step.model, posed.shard, posterior(posed, step).marginals)
+
+
+def _best(shard: Any, model: Any, params: Any, least: int) -> Ints:
+    structure = model.structure(shard)
+    best: Ints = structure.decode(model.scores(params, shard))
+    impossible = best < least
+    if impossible.any() and not isinstance(params, np.ndarray):
+        best[impossible] = structure.decode(model.scores(floored(params), shard))[impossible]
+    return best
+
+
+def _weighted_sum(weights: Floats, values: Floats) -> float:
+    """Sum in which weight 0 leaves out even -inf."""
+    counted = weights > 0
+    return float(np.sum(weights[counted] * values[counted]))

@@ -15,7 +15,7 @@ from spectrem._validate import as_bool
 from spectrem.constraints.compilation.compile import Constraints, flatten
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference.infeasible import Infeasible, check_infeasible
+from spectrem.inference.result import Infeasible, check_infeasible
 from spectrem.kernels.sparse import less_prices
 from spectrem.learning.model import Kernel, is_known, log_normaliser
 from spectrem.models.estep import EStepResult, RowSum

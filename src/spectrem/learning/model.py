@@ -42,6 +42,8 @@ class Model(Protocol[Params, Stats, Shard_contra]):
       `EStep`; in a shard with shared factors, all are such, or all are known.
     * ``columns(shard)``: for constraints beside the structure's own, a mapping of name -> a value per part, per
       instance or per occurrence. One with the name of a column of the structure takes its place.
+    * ``distributions(shard, marginals)``: the posteriors of labels, or of what else users ask for, as a table with a
+      row for every choice, or as a flat array of a value for every arc or span.
     * ``is_known(shard) -> bool``: whether the shard's structures are given; constraints inside instances do not
       apply to such shards.
     * ``given(shard)``: a mask of the instances whose structures are given among others whose are not, shape

@@ -13,8 +13,8 @@ from spectrem.estimators.probability_tables import RARE, floored
 from spectrem.estimators.projecting import collect_at_predict, projects
 from spectrem.learning import Posed, Step, posterior
 from spectrem.models.grammar import GrammarParameters, GrammarShard, ValenceModel
-from spectrem.structures import Parts, ProjectiveTrees, ValenceTrees
-from spectrem.structures._ragged import offsets_of, ranges_of
+from spectrem.structures import Parts, ProjectiveTrees
+from spectrem.structures._ragged import offsets_of
 
 
 def with_unknown(params: GrammarParameters) -> GrammarParameters:
@@ -74,8 +74,7 @@ def projected(posed: Posed, step: Step) -> tuple[Ints, Floats]:
 
 
 def _from_parts(model: ValenceModel, shard: GrammarShard, marginals: Parts) -> tuple[Ints, Floats]:
-    trees, sizes = ValenceTrees(shard.lengths, single_root=model.single_root), shard.lengths**2
-    arcs = marginals.unary[ranges_of(trees.offsets[:-1], 2 * sizes)].reshape(-1, 2).sum(axis=1)
+    arcs = model.distributions(shard, marginals)
     return ProjectiveTrees(shard.lengths, single_root=model.single_root).decode(Parts(arcs)), arcs
 
 

@@ -193,6 +193,10 @@ class EdgeFactoredModel:
         """The number and weight of sentences and words of a shard, whose arcs are there or not; features are 1."""
         return Spread.of(shard.weights, shard.lengths, 2)
 
+    def distributions(self, shard: ParsingShard, marginals: Parts) -> Floats:
+        """Posteriors of arcs, sentence after sentence in blocks [dependent, head], the root on the diagonal; flat."""
+        return marginals.unary
+
     def weights(self, shard: ParsingShard) -> Floats:
         """Weight of every sentence, shape (n_sentences,)."""
         return shard.weights

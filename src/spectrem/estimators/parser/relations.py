@@ -21,7 +21,7 @@ from spectrem.models.loglinear import (
     WeightPrior,
     build_shards,
 )
-from spectrem.models.loglinear.model import fit_known
+from spectrem.models.loglinear.optimise import fit_known
 from spectrem.models.parsing.templates import Atoms
 from spectrem.structures._ragged import offsets_of, positions_of
 

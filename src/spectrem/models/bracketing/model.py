@@ -136,10 +136,6 @@ class ConstituentContextModel:
         """The probability of every span to be a constituent, shape (n_spans,)."""
         return marginals.unary[::2]
 
-    def weights(self, shard: BracketShard) -> Floats:
-        """Weight of every sentence, shape (n_sentences,)."""
-        return shard.weights
-
     def columns(self, shard: BracketShard) -> Mapping[str, Key]:
         """Columns for constraints beside the structure's own.
 

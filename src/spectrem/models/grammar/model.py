@@ -140,14 +140,6 @@ class ValenceModel:
         first_or_later: Floats = marginals.unary[ranges_of(begins, 2 * shard.lengths**2)].reshape(-1, 2)
         return first_or_later.sum(axis=1)
 
-    def weights(self, shard: GrammarShard) -> Floats:
-        """Weight of every sentence, shape (n_sentences,)."""
-        return shard.weights
-
-    def is_known(self, shard: GrammarShard) -> bool:
-        """Whether all heads of the shard are given."""
-        return shard.known
-
     def columns(self, shard: GrammarShard) -> Mapping[str, Key]:
         """``sentence``, as numbers in the corpus; ``head_tag``, ``dependent_tag``; and those that the shard holds."""
         trees, own = ValenceTrees(shard.lengths), shard.columns

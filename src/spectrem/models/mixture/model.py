@@ -105,10 +105,6 @@ class MixtureModel:
         """Columns for constraints: ``row``, the row's number, and those given with the data."""
         return {"row": shard.instances, **shard.columns}
 
-    def weights(self, shard: MixtureShard) -> Floats:
-        """Weight of every row, shape (n,)."""
-        return shard.weights
-
     def m_step(self, params: MixtureParameters, stats: Statistics, corpus: object = None) -> MixtureParameters:
         """Parameters that maximise the expected log-likelihood, but for ``reg_covar``; ``corpus`` is not read.
 

@@ -178,14 +178,6 @@ class HMMModel:
         table[rows_of(np.diff(layout.offsets)), layout.states] = marginals.unary
         return table
 
-    def weights(self, shard: TagShard) -> Floats:
-        """Weight of every sentence, shape (n_sentences,)."""
-        return shard.weights
-
-    def is_known(self, shard: TagShard) -> bool:
-        """Whether all states of the shard are given."""
-        return shard.known
-
     def columns(self, shard: TagShard) -> Mapping[str, Key]:
         """Columns for constraints beside the structure's own.
 

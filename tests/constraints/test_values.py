@@ -18,10 +18,13 @@ from spectrem import (
     project,
 )
 from spectrem.constraints import (
+    Column,
     check_columns,
     check_values,
     compile_constraints,
     label_proportions,
+    match_values,
+    must_link,
     read_constraints,
     tag_rules,
 )
@@ -263,3 +266,28 @@ def test_files(tmp_path):
     path.write_text("- (E[label == 0] <= 1).allow_empty('maybe')\n")
     with pytest.raises(InvalidInputError, match=r"c\.yaml, line 1, column 3: allow_empty\(\): too many positional arg"):
         read_constraints(path)
+
+
+@pytest.mark.parametrize("tags", [[4, 5], ["4", "5"], np.array([4, 5])], ids=["numbers", "texts", "array"])
+@pytest.mark.parametrize("five", [5, "5"])
+def test_a_tag_is_meant_whatever_its_type(tags, five):
+    tag, word = part("tag"), part("word")
+    real = 5 if not isinstance(tags[0], str) else "5"
+    listed = {1: [five], "5": [4, five]}
+    constraints = [
+        (E[tag == five] >= 0.5 * E.count((tag != five) | (word == five))).per("sentence").named("few"),
+        E[~tag.isin([five, 4])] / E.count(tag == five) <= 0.5,
+        E[tag.allowed_by(word, listed)].between(1, 2),
+    ]
+    other = 4 if real == 5 else "4"
+    assert match_values(constraints, {"tag": tags}) == [
+        (E[tag == real] >= 0.5 * E.count((tag != real) | (word == five))).per("sentence").named("few"),
+        E[~tag.isin([real, other])] / E.count(tag == real) <= 0.5,
+        E[Column("allowed_by", (tag, word, ((1, (real,)), ("5", (other, real)))))].between(1, 2),
+    ]
+
+
+def test_values_of_both_types_and_unknown_ones_stay_as_they_are():
+    both = [E[part("tag") == 5] <= 1, E[part("tag") == "5"] <= 1, E[part("tag") == 7] <= 1, must_link([[0, 1]])]
+    assert match_values(both, {"tag": [5, "5"]}) == both
+    assert match_values("E[word == 5] <= 1", {"tag": ["5"]}) == [E[part("word") == 5] <= 1]

@@ -13,8 +13,8 @@ from spectrem.constraints import E, cannot_link, compile_constraints, part
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import assignment
 from spectrem.inference.assignment import assign
-from spectrem.inference.highs import OUT_OF_TIME
 from spectrem.inference.oracle import weigh_rows
+from spectrem.inference.program import OUT_OF_TIME
 from spectrem.inference.result import Status
 from spectrem.inference.transportation import find_counts
 from spectrem.structures import Categorical

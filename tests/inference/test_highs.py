@@ -13,9 +13,8 @@ from spectrem import E, Lattice, part
 from spectrem import project as project_table
 from spectrem.constraints import compile_constraints
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Status, highs, integer, project_batch
-from spectrem.inference.highs import INFEASIBLE, OPTIMAL, OUT_OF_TIME, Deadline, run_integer, run_linear
-from spectrem.inference.program import Program
+from spectrem.inference import Status, batch, program, project_batch
+from spectrem.inference.program import INFEASIBLE, OPTIMAL, OUT_OF_TIME, Deadline, Program, run_integer, run_linear
 from spectrem.structures import Categorical, Parts
 
 LABEL = part("label")
@@ -99,7 +98,7 @@ def test_a_program_that_does_not_come_back_is_given_up(monkeypatch, run):
 
     for name in ("linprog", "milp"):
         monkeypatch.setattr(scipy.optimize, name, stuck)
-    monkeypatch.setattr(highs, "_GRACE", 0.0)
+    monkeypatch.setattr(program, "_GRACE", 0.0)
     outcome = run(ONE, 0.0)
     assert (outcome.status, outcome.x) == (OUT_OF_TIME, None)
     assert outcome.message == "HiGHS did not return within its time"
@@ -154,7 +153,7 @@ def test_time_limits_that_are_none(bad):
 def test_the_programs_of_a_call_share_its_time(monkeypatch, programs):
     structure, scores, rows = triangles(3)
     now = [0.0]
-    monkeypatch.setattr(highs.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(program.time, "monotonic", lambda: now[0])
     real = scipy.optimize.milp
 
     def slow(*args, **given):
@@ -195,18 +194,18 @@ def test_linear_programs_out_of_time_leave_the_average(monkeypatch):
 
 def test_integer_programs_out_of_time(monkeypatch):
     structure, scores, rows = triangles(2)
-    real = integer.run_integer
+    real = batch.run_integer
 
     def best_so_far(*args):
         return replace(real(*args), status=OUT_OF_TIME, bound=-np.inf)
 
-    monkeypatch.setattr(integer, "run_integer", best_so_far)
+    monkeypatch.setattr(batch, "run_integer", best_so_far)
     with pytest.warns(ConvergenceWarning, match="raise time_limit, or give"):
         found = project_batch(structure, scores, rows, -np.inf)
     assert found.status == Status.MAX_ITERATIONS
     assert found.primal_value == pytest.approx(2.0)
     assert 3.0 - 1e-6 <= found.dual_value < np.inf
-    monkeypatch.setattr(integer, "run_integer", lambda *args: highs.Outcome(OUT_OF_TIME, message="late"))
+    monkeypatch.setattr(batch, "run_integer", lambda *args: program.Outcome(OUT_OF_TIME, message="late"))
     with pytest.raises(
         InvalidInputError,
         match=r"no structures that meet the constraints were found within time_limit=9 seconds \(late; 2 of 2 problems "

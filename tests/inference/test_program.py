@@ -8,8 +8,7 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from spectrem.constraints.compilation.rows import Block, Slack
-from spectrem.inference.highs import run_linear
-from spectrem.inference.program import compile_slack_variables, largest_excess, write_program
+from spectrem.inference.program import compile_slack_variables, largest_excess, run_linear, write_program
 from spectrem.inference.slack import compile_slack
 
 SIZES = (3, 2, 3)

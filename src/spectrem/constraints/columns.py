@@ -211,6 +211,41 @@ def compared(expression: Column) -> Iterator[tuple[str, str, tuple[Scalar, ...]]
                 yield from compared(operand)
 
 
+def with_values(expression: Column, value_of: Callable[[str, Scalar], Scalar]) -> Column:
+    """The expression with other values in the place of those that columns are compared with (see `compared`).
+
+    Parameters
+    ----------
+    expression : Column
+    value_of : callable
+        From the name of a column and a value to the value that takes its place.
+
+    Examples
+    --------
+    >>> with_values((part("tag") == 5) & part("word").isin([1, 2]), lambda name, value: f"{name} {value}")
+    (part("tag") == "tag 5") & part("word").isin(["word 1", "word 2"])
+    """
+    operation, (first, *rest) = expression.operation, expression.operands
+    if operation == "part":
+        return expression
+    if isinstance(first, Column) and first.operation == "part":
+        name = first.operands[0]
+        if operation in ("==", "!=") and not isinstance(rest[0], Column):
+            return Column(operation, (first, value_of(name, rest[0])))
+        if operation == "isin":
+            return Column(operation, (first, tuple(value_of(name, value) for value in rest[0])))
+        if operation == "allowed_by":
+            key, listed = rest
+            key_name = key.operands[0] if key.operation == "part" else None
+            entries = (
+                (entry if key_name is None else value_of(key_name, entry), tuple(value_of(name, v) for v in values))
+                for entry, values in listed
+            )
+            return Column(operation, (first, key, tuple(entries)))
+    operands = (with_values(o, value_of) if isinstance(o, Column) else o for o in expression.operands)
+    return Column(operation, tuple(operands))
+
+
 def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:
     """The values of an expression over all parts.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from numpy.typing import ArrayLike
 
 from spectrem._validate import as_bool
 from spectrem.constraints.cells import as_column, missing_of
-from spectrem.constraints.columns import Column, Scalar, compared, plain
+from spectrem.constraints.columns import Column, Scalar, compared, plain, with_values
 from spectrem.constraints.compilation.compile import Constraints, flatten
 from spectrem.constraints.compilation.groups import distinct
 from spectrem.constraints.constraint import Constraint
@@ -18,6 +19,38 @@ from spectrem.exceptions import InvalidInputError, advice, did_you_mean, no_such
 _LISTED = 20
 MAY_BE_EMPTY = "; write .allow_empty() behind the constraint if there may be none"
 """The end of an error about a value that data may well lack."""
+
+
+def match_values(constraints: Constraints, values: Mapping[str, Collection[Scalar]]) -> list[Any]:
+    """The constraints with tags and labels as the data write them: 5 and "5" both mean the tag 5, or the tag "5".
+
+    A value that a column does not have is replaced by the one of its values that reads alike, if there is one. Users'
+    own constraints and matrices stay as they are.
+
+    Parameters
+    ----------
+    constraints : as in :func:`compile_constraints`
+    values : mapping of column -> collection
+        All values of the columns, in any batch.
+
+    Examples
+    --------
+    >>> from spectrem.constraints import E, part
+    >>> match_values([E[part("tag") == "5"] <= 1, E[part("tag") == 5] <= 2], {"tag": [4, 5]})
+    [E[part("tag") == 5] <= 1, E[part("tag") == 5] <= 2]
+    >>> match_values("E[tag == 5] <= 1", {"tag": ["4", "5"]})
+    [E[part("tag") == "5"] <= 1]
+    """
+    known = {name: set(map(plain, listed)) for name, listed in values.items()}
+    by_text = {name: {str(value): value for value in listed} for name, listed in known.items()}
+
+    def value_of(name: str, value: Scalar) -> Scalar:
+        return value if value in known.get(name, [value]) else by_text[name].get(str(value), value)
+
+    return [
+        one.map_weights(lambda weight: with_values(weight, value_of)) if isinstance(one, Constraint) else one
+        for one in flatten(constraints)
+    ]
 
 
 def check_values(

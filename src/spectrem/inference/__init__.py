@@ -1,5 +1,6 @@
 """Projections onto expectation constraints: `project_batch` and the solvers behind it."""
 
+# ruff: noqa: F401 - `__all__` lists what is imported here
 from typing import TYPE_CHECKING
 
 from spectrem._first_use import on_first_use
@@ -8,11 +9,9 @@ if TYPE_CHECKING:
     from spectrem.inference.batch import project_batch
     from spectrem.inference.corpus.choice import CorpusChoice, ShardVariants, choose_structures, find_variants
     from spectrem.inference.corpus.dual import CorpusSolution, solve_corpus_dual
-    from spectrem.inference.corpus.master import check_corpus_rows
-    from spectrem.inference.corpus.mixture import CorpusMixture, solve_corpus_program
-    from spectrem.inference.infeasible import Infeasible, check_infeasible
+    from spectrem.inference.corpus.mixture import CorpusMixture, check_corpus_rows, solve_corpus_program
     from spectrem.inference.oracle import shift_scores
-    from spectrem.inference.result import Projection, Status
+    from spectrem.inference.result import Infeasible, Projection, Status, check_infeasible
     from spectrem.inference.solvers.accelerated import Accelerated
     from spectrem.inference.solvers.bracket import Bracket
     from spectrem.inference.solvers.fixed_step import FixedStep
@@ -24,41 +23,25 @@ if TYPE_CHECKING:
     from spectrem.inference.solvers.subgradient import Subgradient
 
 # Loaded on first use: EM without constraints, or with compiled ones, needs nothing of them.
-_HOMES = {
-    "Accelerated": "solvers.accelerated",
-    "Bracket": "solvers.bracket",
-    "CorpusChoice": "corpus.choice",
-    "CorpusMixture": "corpus.mixture",
-    "CorpusSolution": "corpus.dual",
-    "FixedStep": "solvers.fixed_step",
-    "Infeasible": "infeasible",
-    "LinearProgram": "solvers.linear_program",
-    "Newton": "solvers.newton",
-    "Projection": "result",
-    "QuasiNewton": "solvers.quasi_newton",
-    "ShardVariants": "corpus.choice",
-    "Solution": "solvers.solver",
-    "Solver": "solvers.solver",
-    "Spectral": "solvers.spectral",
-    "Status": "result",
-    "Subgradient": "solvers.subgradient",
-    "check_corpus_rows": "corpus.master",
-    "check_infeasible": "infeasible",
-    "choose_structures": "corpus.choice",
-    "find_variants": "corpus.choice",
-    "project_batch": "batch",
-    "shift_scores": "oracle",
-    "solve_corpus_dual": "corpus.dual",
-    "solve_corpus_program": "corpus.mixture",
+_MODULES = {
+    "batch": ["project_batch"],
+    "corpus.choice": ["CorpusChoice", "ShardVariants", "choose_structures", "find_variants"],
+    "corpus.dual": ["CorpusSolution", "solve_corpus_dual"],
+    "corpus.mixture": ["CorpusMixture", "check_corpus_rows", "solve_corpus_program"],
+    "oracle": ["shift_scores"],
+    "result": ["Infeasible", "Projection", "Status", "check_infeasible"],
+    "solvers.accelerated": ["Accelerated"],
+    "solvers.bracket": ["Bracket"],
+    "solvers.fixed_step": ["FixedStep"],
+    "solvers.linear_program": ["LinearProgram"],
+    "solvers.newton": ["Newton"],
+    "solvers.quasi_newton": ["QuasiNewton"],
+    "solvers.solver": ["Solution", "Solver"],
+    "solvers.spectral": ["Spectral"],
+    "solvers.subgradient": ["Subgradient"],
 }
-
-__all__ = [
-    "Accelerated", "Bracket", "CorpusChoice", "CorpusMixture", "CorpusSolution", "FixedStep", "Infeasible",
-    "LinearProgram", "Newton", "Projection", "QuasiNewton", "ShardVariants", "Solution", "Solver", "Spectral",
-    "Status", "Subgradient", "check_corpus_rows", "check_infeasible", "choose_structures", "find_variants",
-    "project_batch", "shift_scores", "solve_corpus_dual", "solve_corpus_program",
-]  # fmt: skip
-
+_HOMES = {name: home for home, names in _MODULES.items() for name in names}
+__all__ = list(_HOMES)
 __getattr__ = on_first_use(__name__, _HOMES)
 
 

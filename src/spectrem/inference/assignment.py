@@ -13,9 +13,17 @@ from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InvalidInputError, setting, warn_unconverged
 from spectrem.inference.batch import project_batch
 from spectrem.inference.conflict.explain import explain_conflict
-from spectrem.inference.highs import INFEASIBLE, OPTIMAL, Deadline, run_integer, run_linear
-from spectrem.inference.integer import refuse_curved
-from spectrem.inference.program import Program, compile_slack_variables, largest_excess, write_program
+from spectrem.inference.program import (
+    INFEASIBLE,
+    OPTIMAL,
+    Deadline,
+    Program,
+    compile_slack_variables,
+    largest_excess,
+    run_integer,
+    run_linear,
+    write_program,
+)
 from spectrem.inference.result import Status
 from spectrem.inference.slack import SlackTerms, compile_slack
 from spectrem.inference.transportation import WHOLE, find_counts, no_assignment, tidy_rows, transport_labels
@@ -218,7 +226,7 @@ def solve_program(scores: Floats, sizes: Ints, rows: Rows, unit: float, deadline
         met = float(terms.worst_violation(-rows.bounds)[0]) <= WHOLE
         return Solved(np.zeros(0, np.int64), 0.0, Status.CERTIFIED) if met else None
     slack = compile_slack_variables(terms, largest_excess(rows.matrix, rows.bounds))
-    refuse_curved(slack, "by decide", "")
+    slack.refuse_curved("by decide", "")
     rows = Rows(rows.matrix, _whole_bounds(rows), rows.row_instance, rows.blocks)
     possible, offsets = ~np.isneginf(scores), np.concatenate([[0], np.cumsum(sizes)])
     program = write_program(

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Bools, Floats
 from spectrem._validate import as_weights
 from spectrem.constraints.compilation.rows import Rows
-from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
+from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, setting
 from spectrem.inference.conflict.explain import (
     drop_rows,
     drop_unreachable,
@@ -18,16 +18,16 @@ from spectrem.inference.conflict.explain import (
     prove_infeasible,
     refuse_unreachable,
 )
-from spectrem.inference.highs import Deadline
-from spectrem.inference.infeasible import Infeasible, check_infeasible
-from spectrem.inference.integer import solve_integer
 from spectrem.inference.oracle import BatchDual, per_copy, refuse_impossible, shift_scores
-from spectrem.inference.result import Projection, Status, describe, warn_open
+from spectrem.inference.problems import ProblemPrograms
+from spectrem.inference.program import INFEASIBLE, OPTIMAL, Deadline, run_integer
+from spectrem.inference.result import Infeasible, Projection, Status, check_infeasible, describe, warn_open
 from spectrem.inference.segments import share_equally, sum_by
 from spectrem.inference.solvers.bracket import Bracket
 from spectrem.inference.solvers.linear_program import LinearProgram
 from spectrem.inference.solvers.newton import Newton, smooth_solver, suits_newton
 from spectrem.inference.solvers.solver import Solution, Solver
+from spectrem.inference.solvers.subgradient import Subgradient
 from spectrem.inference.transportation import Transports, find_transports
 from spectrem.structures._ragged import check_scores
 from spectrem.structures.parts import Parts
@@ -365,3 +365,72 @@ def _check_problem(
             "pass the multipliers of an earlier projection of the same rows, or None"
         )
     return scores, rows, first, weight
+
+
+def solve_integer(dual: BatchDual, deadline: Deadline) -> Projection:
+    """Exact integer optimum of every problem ([Chang2007]; [Samdani2012] eq. 10 at gamma of minus infinity).
+
+    A few steps of Lagrangian relaxation certify the easy problems. HiGHS solves the others, one program per problem;
+    where it runs out of time, the best structures found are kept.
+
+    Raises
+    ------
+    InfeasibleConstraintError
+        If no structures meet the rows of a problem.
+    InvalidInputError
+        If a slack has an l2 norm, which no linear program can express, or nothing was found within the time.
+    """
+    programs = ProblemPrograms(dual)
+    programs.variables.refuse_curved()
+    solution = Subgradient(steps=20).solve(dual, np.zeros(len(dual.rows.bounds)))
+    certified = solution.status == Status.CERTIFIED
+    status = np.where(certified, Status.CERTIFIED, Status.MAX_ITERATIONS).astype(np.int8)
+    easy = (dual.instance_problem < 0) | dual.instances_of(certified)
+    values, marginals = dual.smoothed_max(solution.multipliers, easy, dual.weights)
+    price = (dual.transpose @ solution.multipliers) * marginals.unary
+    values = values + sum_by(dual.structure.instance, price, dual.structure.n_instances)
+    parts = marginals.map(np.copy)
+    bound = np.zeros(dual.n_problems)
+    hard = np.flatnonzero(~certified)
+    if len(hard):
+        relaxed = dual.evaluate(solution.multipliers, ~certified).value + dual.terms.value(solution.multipliers)
+    for k, p in enumerate(hard):
+        problem = programs.write(int(p))
+        result = run_integer(problem.program, len(problem.owner), deadline.left)
+        if result.status == INFEASIBLE:
+            status[p] = Status.INFEASIBLE
+            continue
+        if result.x is None:
+            raise InvalidInputError(
+                f"no structures that meet the constraints were found within {setting('time_limit')}={deadline.limit:g} "
+                f"seconds ({result.message}; {len(hard) - k} of {dual.n_problems} problems are left); allow more time, "
+                "give the constraints slack, or use gamma = 0"
+            )
+        status[p] = Status.CERTIFIED if result.status == OPTIMAL else Status.MAX_ITERATIONS
+        bound[p] = min(-result.bound * problem.unit, relaxed[p])
+        values[problem.instances] = problem.read(np.rint(result.x), dual.weights, parts)
+    if (status == Status.INFEASIBLE).any():
+        raise explain_infeasible(dual, status, whole=True)
+    if (status == Status.MAX_ITERATIONS).any():
+        warn_open(status, "HiGHS gave up on the integer program", "time_limit")
+    # The value of the structures themselves: that of the program is only as exact as the tolerances of HiGHS.
+    inside = dual.instance_problem >= 0
+    scored = sum_by(dual.instance_problem[inside], (dual.instance_weight * values)[inside], dual.n_problems)
+    excess = dual.matrix @ parts.unary - dual.rows.bounds
+    primal = scored - dual.terms.cost(excess)
+    bound = np.where(status == Status.CERTIFIED, primal, np.maximum(bound, primal))
+    dual_value, primal_value = dual.total(bound, values), dual.total(primal, values)
+    return describe(
+        dual,
+        status,
+        excess,
+        marginals=parts,
+        multipliers=np.zeros(len(dual.rows.bounds)),
+        values=values,
+        objectives=values,
+        dual_value=dual_value,
+        primal_value=primal_value,
+        kl=None,
+        n_iter=len(hard),
+        residual=abs(dual_value - primal_value) / max(1.0, abs(dual_value)),
+    )

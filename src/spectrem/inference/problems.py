@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
-from spectrem.inference.choices import choice_offsets
 from spectrem.inference.oracle import BatchDual
 from spectrem.inference.program import Program, SlackVariables, compile_slack_variables, largest_excess, write_program
 from spectrem.inference.segments import members_of, row_maxima, sum_by
+from spectrem.structures import Product
 from spectrem.structures._polytopes import join_polytopes
 from spectrem.structures._ragged import offsets_of, ranges_of
 from spectrem.structures.parts import Parts
-from spectrem.structures.structure import Polytope
+from spectrem.structures.structure import Labels, Polytope, Structure, has_one_label
+
+
+def choice_offsets(structure: Structure) -> Ints | None:
+    """Where the labels of every choice begin, shape (n_choices + 1,), if choices are independent; else None.
+
+    Examples
+    --------
+    >>> from spectrem.structures import Categorical
+    >>> choice_offsets(Product({"text": Categorical([2, 3]), "links": Categorical([2, 2])})).tolist()
+    [0, 2, 5, 7, 9]
+    """
+    if has_one_label(structure):
+        return structure.offsets
+    members = list(structure.members.values()) if isinstance(structure, Product) else []
+    if not members or not all(map(has_one_label, members)):
+        return None
+    return offsets_of(np.concatenate([np.diff(cast("Labels", member).offsets) for member in members]))
 
 
 @dataclass(frozen=True)

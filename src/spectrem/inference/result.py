@@ -1,18 +1,27 @@
-"""The result of a projection, and the ways in which a solve ends."""
+"""The result of a projection, the ways in which a solve ends, and what to do about rows that cannot hold."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem.exceptions import warn_unconverged
+from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.inference.oracle import BatchDual
 from spectrem.structures.parts import Parts
+
+_MESSAGES = (
+    "exact: an integral structure that no other feasible one beats",
+    "solved to the tolerance asked for",
+    "ran the number of steps asked for",
+    "ran out of iterations before the tolerance was met",
+    "no distribution meets the constraints",
+)
+Infeasible: TypeAlias = Literal["raise", "skip"]
 
 
 class Status(IntEnum):
@@ -36,15 +45,6 @@ class Status(IntEnum):
     def message(self) -> str:
         """The meaning, as users are shown it."""
         return _MESSAGES[self]
-
-
-_MESSAGES = {
-    Status.CERTIFIED: "exact: an integral structure that no other feasible one beats",
-    Status.SOLVED: "solved to the tolerance asked for",
-    Status.FIXED_STEPS: "ran the number of steps asked for",
-    Status.MAX_ITERATIONS: "ran out of iterations before the tolerance was met",
-    Status.INFEASIBLE: "no distribution meets the constraints",
-}
 
 
 @dataclass(frozen=True)
@@ -130,3 +130,11 @@ def warn_open(status: NDArray[np.int8], detail: str, way_out: str) -> None:
         f"{(status == Status.MAX_ITERATIONS).sum()} of {len(status)} constrained problems "
         f"{Status.MAX_ITERATIONS.message} ({detail}); raise {way_out}, or give the constraint slack",
     )
+
+
+def check_infeasible(infeasible: str) -> None:
+    """Raise unless ``infeasible`` is "raise" or "skip"."""
+    if infeasible not in get_args(Infeasible):
+        raise InvalidInputError(
+            f'infeasible must be "raise" or "skip", got {infeasible!r}; "raise" names the constraint'
+        )

@@ -16,8 +16,7 @@ from spectrem.constraints.compilation.groups import Coded, Key, number_groups
 from spectrem.constraints.compilation.rows import Alike, Rows
 from spectrem.constraints.constraint import Constraint
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.alike import posteriors_alike
-from spectrem.inference.oracle import weigh_rows
+from spectrem.inference.oracle import posteriors_alike, weigh_rows
 from spectrem.structures.categorical import Categorical
 from spectrem.tables.reading import Cells, label_columns
 from spectrem.tables.structure import TableStructure

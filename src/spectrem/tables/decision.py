@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.inference.assignment import assign
 from spectrem.inference.batch import project_batch
-from spectrem.inference.highs import Deadline
+from spectrem.inference.program import Deadline
 from spectrem.inference.result import Status
 from spectrem.structures.structure import has_one_label
 from spectrem.tables.reading import Cells

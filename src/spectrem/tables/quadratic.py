@@ -13,8 +13,7 @@ from spectrem.corpus.blas import ONE_BLAS_THREAD
 from spectrem.inference.oracle import Evaluation
 from spectrem.inference.segments import sum_by
 from spectrem.inference.slack import SlackTerms
-from spectrem.inference.solvers.curved import Curved
-from spectrem.inference.solvers.newton import smooth_solver
+from spectrem.inference.solvers.newton import Curved, smooth_solver
 
 # Up to this many rows their curvature is factorised as a dense matrix; that of more is only multiplied with.
 MOST_ROWS = 500

@@ -22,8 +22,8 @@ from spectrem.constraints.links import ColumnLinks, resolve_links
 from spectrem.constraints.values import check_values
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.inference.batch import project_batch
-from spectrem.inference.corpus.curvature import curvature_of_batch
 from spectrem.inference.result import Projection
+from spectrem.inference.solvers.newton import curvature_of_batch
 from spectrem.learning.schedule import check_gamma
 from spectrem.structures.parts import Parts
 from spectrem.tables.alike import compile_table

@@ -23,7 +23,7 @@ from spectrem.exceptions import InvalidInputError, advice
 from spectrem.learning import Record, SmallSteps, Step, run_online
 from spectrem.metrics import not_punctuation
 from spectrem.models.loglinear import Optimiser, WeightPrior
-from spectrem.models.loglinear.model import fit_known
+from spectrem.models.loglinear.optimise import fit_known
 from spectrem.models.parsing import (
     FREE,
     SHARED,

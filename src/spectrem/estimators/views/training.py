@@ -30,7 +30,7 @@ from spectrem.models.loglinear import (
     build_joint_shards,
     build_shards,
 )
-from spectrem.models.loglinear.model import fit_known
+from spectrem.models.loglinear.optimise import fit_known
 from spectrem.reports import ConstraintReport, ConstraintSummary
 from spectrem.structures._ragged import offsets_of, ranges_of
 

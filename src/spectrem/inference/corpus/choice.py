@@ -13,14 +13,11 @@ from spectrem._arrays import Floats, Ints
 from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows
 from spectrem.exceptions import InfeasibleConstraintError, warn_unconverged
 from spectrem.inference.batch import project_batch
-from spectrem.inference.conflict.text import place_of
+from spectrem.inference.conflict.explain import place_of
 from spectrem.inference.corpus.mixture import CorpusMixture
-from spectrem.inference.highs import Deadline, run_integer
-from spectrem.inference.infeasible import Infeasible
-from spectrem.inference.integer import refuse_curved
 from spectrem.inference.oracle import shift_scores
-from spectrem.inference.program import Program, compile_slack_variables, write_program
-from spectrem.inference.result import Status
+from spectrem.inference.program import Deadline, Program, compile_slack_variables, run_integer, write_program
+from spectrem.inference.result import Infeasible, Status
 from spectrem.inference.segments import row_maxima, sum_by
 from spectrem.inference.slack import SlackTerms, compile_slack
 from spectrem.structures.parts import Parts
@@ -279,7 +276,7 @@ class _Task:
         self.member, self.n_members = np.concatenate(own).astype(np.int64), n
         largest = np.abs(self.rest) + np.asarray(abs(self.table).sum(axis=0), np.float64).ravel()
         self.slack = compile_slack_variables(terms, largest)
-        refuse_curved(self.slack)
+        self.slack.refuse_curved()
         peak = row_maxima(sp.csr_array(self.table.T)) if len(self.scores) else largest
         self.unit = np.where(peak > 0, peak, np.maximum(1.0, np.abs(self.rest)))
 

@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Bools, Floats
 from spectrem.constraints.compilation.rows import CorpusRows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference.conflict.text import demand_of, place_of
+from spectrem.inference.conflict.explain import demand_of, place_of
 from spectrem.inference.oracle import Evaluation
 from spectrem.inference.result import Status
 from spectrem.inference.slack import compile_slack
-from spectrem.inference.solvers.curved import Curved
-from spectrem.inference.solvers.newton import MOST_ROWS, smooth_solver
+from spectrem.inference.solvers.newton import MOST_ROWS, Curved, smooth_solver
 from spectrem.inference.solvers.solver import Solution, Solver
 
 Evaluate = Callable[[Floats], tuple[float | Floats, Floats]]

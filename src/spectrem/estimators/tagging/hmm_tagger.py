@@ -292,7 +292,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
             One array per sentence.
         """
         model, shards, lengths = self._encoded(read_text(sentences))
-        tables = engine.posteriors(self, model, self.params_, engine.make_corpus(self, shards), _tag_table)
+        tables = engine.posteriors(self, model, self.params_, engine.make_corpus(self, shards))
         return list(PerSentence.cut(in_corpus_order(shards, tables, lengths), lengths))
 
     def score(self, sentences: Sentences, y: Labels | None = None, sample_weight: ArrayLike | None = None) -> float:
@@ -385,14 +385,6 @@ def _estep(tagger: Any, model: HMMModel, reference: HMMParameters | Callable[[Ta
     if isinstance(reference, HMMParameters):
         reference = partial(model.scores, reference)
     return engine.estep_of(tagger, reference=reference)
-
-
-def _tag_table(model: HMMModel, shard: TagShard, marginals: Parts) -> Floats:
-    """Posteriors of the tags of every token, shape (n_tokens, n_states)."""
-    layout = model.layout(shard)
-    table = np.zeros((shard.n_tokens, model.n_states))
-    table[np.repeat(np.arange(shard.n_tokens), np.diff(layout.offsets)), layout.states] = marginals.unary
-    return table
 
 
 def _most_probable(model: HMMModel, shard: TagShard, marginals: Parts) -> Ints:

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from large_bitext import iter_bitext, write_bitext
 
 from spectrem import WordAligner
 from spectrem.corpus import OnDask, Spilled
 from spectrem.data import Bitext, read_bitext
-from spectrem.datasets import iter_bitext, write_bitext
 from spectrem.learning import Stepwise
 from spectrem.metrics import alignment_scores
 

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from check_projection import check_projection
 
 from spectrem.constraints import E, compile_constraints, part
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import Newton, project_batch
 from spectrem.structures import Categorical, Parts
-from spectrem.testing import check_projection, check_structure
+from spectrem.testing import check_structure
 
 LABELS = Categorical([2, 3, 2, 4])
 RULES = [

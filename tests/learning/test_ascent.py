@@ -10,11 +10,19 @@ from scipy.special import log_softmax, softmax
 
 from spectrem.constraints import E, compile_constraints, part
 from spectrem.corpus import Local
-from spectrem.estimators.crf.pairs import PairModel
 from spectrem.exceptions import ConvergenceWarning, InvalidInputError
 from spectrem.learning import EStep, Expectations, FitStatus, Step, pose, run_ascent
 from spectrem.learning.ascent import Task, cost_gradient, evaluate_criterion
-from spectrem.models.loglinear import Features, Labels, LogLinearModel, Optimiser, Support, WeightPrior, build_shards
+from spectrem.models.loglinear import (
+    Features,
+    Labels,
+    LogLinearModel,
+    Optimiser,
+    PairModel,
+    Support,
+    WeightPrior,
+    build_shards,
+)
 from spectrem.reports.posed import report_expectations
 from spectrem.testing import enumerate_structures
 

@@ -55,7 +55,7 @@ def test_it_keeps_the_promises_of_a_model(kind, n_views):
 def test_the_closed_form_is_the_dual_of_the_product_under_equality_rows(kind, gamma):
     model, shards = views_of(kind)
     theta = 0.5 * np.random.default_rng(3).normal(size=model.n_weights)
-    shard = next(own for own in shards if not model.is_known(own))
+    shard = next(own for own in shards if not own.known)
     structure, scores = model.structure(shard), model.scores(theta, shard)
     values, marginals = structure.smoothed_max(scores, gamma)
     weights = model.split(theta)
@@ -101,7 +101,7 @@ def test_the_objective_never_falls_under_other_constraints(kind, gamma):
 
 def test_counts_count_every_instance_once():
     model, shards = views_of("rows")
-    shards = [shard for shard in shards if not model.is_known(shard)]
+    shards = [shard for shard in shards if not shard.known]
     three = E[part("label") == 1] == 2.5
     found = run_em(model, shards, model.initial(), EStep([three]), stopping=Stopping(1, 0.0))
     corpus, step = found.posed.at_prices(Step(model, model.initial(), 1.0, EStep([three])))
@@ -115,7 +115,7 @@ def test_counts_count_every_instance_once():
 def test_a_view_may_have_labelled_instances_of_its_own():
     """Such instances train that view alone, as in [Ganchev2010] §6.1."""
     model, shards = views_of("rows")
-    known = next(shard for shard in shards if model.is_known(shard))
+    known = next(shard for shard in shards if shard.known)
     nothing = build_shards(Features.of(np.zeros((0, 7))))[0]
     alone = replace(known, members={**known.members, "view 1": nothing})
     theta = 0.1 * np.random.default_rng(0).normal(size=model.n_weights)

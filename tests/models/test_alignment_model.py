@@ -75,10 +75,10 @@ def test_model_1_has_uniform_positions_whatever_the_sentence():
 def test_gather_is_expected_counts(kind, gamma, max_jump):
     model, shard, params = make_problem(kind, LENGTHS, seed=2, max_jump=max_jump)
     structure, scores = model.structure(shard), model.scores(params, shard)
-    values, marginals = structure.smoothed_max(scores, gamma, weights=model.weights(shard))
+    values, marginals = structure.smoothed_max(scores, gamma, weights=shard.weights)
     expected, value = literal_counts(kind, model, params, shard, gamma)
     assert_same_counts(corpus_counts(model.gather(params, shard, marginals), model.table), expected)
-    assert model.weights(shard) @ values == pytest.approx(value, rel=1e-12)
+    assert shard.weights @ values == pytest.approx(value, rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)

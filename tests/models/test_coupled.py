@@ -44,7 +44,7 @@ def generic(kernel, params, shard, gamma):
     """Statistics, objective, free objective, violation and posteriors by ``project``."""
     model = kernel.model
     structure, scores = model.structure(shard), model.scores(params, shard)
-    weights = model.weights(shard)
+    weights = shard.weights
     projection = project_batch(
         structure, scores, rows_of(kernel, structure), gamma, solver=FixedStep(kernel.steps, kernel.step_size),
         weights=weights,
@@ -185,7 +185,7 @@ def test_many_steps_reach_agreement():
     assert many.violation < 1e-6 < few.violation
     structure, scores = model.structure(shard), model.scores(params, shard)
     exact = project_batch(structure, scores, compile_constraints([agreement()], structure))
-    assert many.objective == pytest.approx(model.weights(shard) @ exact.objectives, rel=1e-9)
+    assert many.objective == pytest.approx(shard.weights @ exact.objectives, rel=1e-9)
 
 
 def test_the_order_of_pairs_in_groups_does_not_matter():

@@ -12,7 +12,7 @@ from spectrem.kernels.parsing import arcs as kernel
 from spectrem.learning import run_em
 from spectrem.learning.schedule import Stopping
 from spectrem.models.loglinear import Optimiser, WeightPrior
-from spectrem.models.loglinear.model import fit_known
+from spectrem.models.loglinear.optimise import fit_known
 from spectrem.models.parsing import (
     FREE,
     GIVEN,

@@ -91,7 +91,7 @@ def test_labelled_sentences_give_whole_counts_at_every_gamma():
     lexicon, entries = Lexicon.full(3, 2).with_entries([0, 1, 2, 0], [(0,), (1,), (1,), (0,)])
     model = HMMModel(lexicon, 1)
     (shard,) = build_shards(lexicon, [3, 1], entries, [2.0, 0.5])
-    assert model.is_known(shard)
+    assert shard.known
     params = random_parameters(lexicon, 1, np.random.default_rng(25))
     for gamma in (0.2, 1.0, 5.0):
         (result,) = by_kernel(TagKernel(model), params, gamma, [shard])

@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
+from check_projection import check_projection
 
 from spectrem.constraints import E, part
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.brackets import inside_outside
 from spectrem.structures import Bracketings, Parts, _polytopes
-from spectrem.testing import brute_force_smoothed_max, check_projection, check_structure
+from spectrem.testing import brute_force_smoothed_max, check_structure
 from spectrem.testing.check_constraint import check_constraint
 
 GAMMAS = (-np.inf, 0.0, 0.3, 1.0, 2.5)

@@ -2,11 +2,11 @@ import itertools
 
 import numpy as np
 import pytest
+from check_projection import check_projection
 
 from spectrem.constraints import E, at_least, compile_constraints, max_over, part
 from spectrem.inference import project_batch
 from spectrem.structures import Chain, EdgeChain, Parts
-from spectrem.testing import check_projection
 from spectrem.testing.check_constraint import check_constraint
 
 ALLOWED = (np.array([0, 2, 3, 6, 8]), np.array([0, 2, 1, 0, 1, 2, 0, 1]))

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from check_projection import check_projection
 from structure_cases import GAMMAS, SCORE_KINDS, random_scores
 
 from spectrem.constraints import E, part
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.trees import matrix_tree_log
 from spectrem.structures import ROOT, NonProjectiveTrees, Parts, ProjectiveTrees, _polytopes
-from spectrem.testing import brute_force_smoothed_max, check_constraint, check_projection, check_structure
+from spectrem.testing import brute_force_smoothed_max, check_constraint, check_structure
 
 roots = pytest.mark.parametrize("single_root", [True, False], ids=["single root", "several roots"])
 

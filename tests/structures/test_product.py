@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
+from check_projection import check_projection
 
 from spectrem.constraints import E, compile_constraints, compile_shard, corpus_rows, facts_of, part
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Alignment, Categorical, Chain, Parts, Product
-from spectrem.testing import check_projection
 from spectrem.testing.check_constraint import check_constraint
 
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from check_projection import check_projection
 from structure_cases import GAMMAS, SCORE_KINDS, random_scores
 
 from spectrem.constraints import E, compile_constraints, part
@@ -11,7 +12,7 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.inference import project_batch
 from spectrem.kernels.trees import eisner, eisner_max, eisner_wide
 from spectrem.structures import ROOT, Parts, Product, ProjectiveTrees, _polytopes
-from spectrem.testing import brute_force_smoothed_max, check_constraint, check_projection, check_structure
+from spectrem.testing import brute_force_smoothed_max, check_constraint, check_structure
 
 roots = pytest.mark.parametrize("single_root", [True, False], ids=["single root", "several roots"])
 

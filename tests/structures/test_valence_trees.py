@@ -3,6 +3,7 @@ import itertools
 import numpy as np
 import pytest
 import structure_cases
+from check_projection import check_projection
 from structure_cases import SCORE_KINDS
 
 from spectrem.constraints import E, compile_constraints, part
@@ -11,7 +12,7 @@ from spectrem.inference import project_batch
 from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.trees import eisner, eisner_max, valence_lanes, valence_wide
 from spectrem.structures import ROOT, Parts, ValenceTrees, _polytopes
-from spectrem.testing import check_projection, check_structure
+from spectrem.testing import check_structure
 
 GAMMAS = (-np.inf, 0.0, 0.3, 1.0, 2.5)
 HEAD, DEPENDENT, ROOTED = part("head"), part("dependent"), part("root")

@@ -2,7 +2,6 @@
 
 from spectrem.datasets.bitext import GeneratedBitext, make_bitext
 from spectrem.datasets.bracketed import GeneratedBrackets, make_bracketed_corpus
-from spectrem.datasets.large_bitext import iter_bitext, write_bitext
 from spectrem.datasets.tagged import GeneratedTagging, make_tagged_corpus
 from spectrem.datasets.treebank import make_treebank
 
@@ -10,10 +9,8 @@ __all__ = [
     "GeneratedBitext",
     "GeneratedBrackets",
     "GeneratedTagging",
-    "iter_bitext",
     "make_bitext",
     "make_bracketed_corpus",
     "make_tagged_corpus",
     "make_treebank",
-    "write_bitext",
 ]

@@ -157,9 +157,9 @@ class PerSentence(list[Any]):
 
     @classmethod
     def cut(cls, values: Any, lengths: Ints) -> Self:
-        """Cut what all tokens have into that of every sentence."""
+        """Cut the rows of all sentences into those of each, as copies: to keep one does not keep all in memory."""
         ends = np.cumsum(lengths).tolist()
-        return cls(values[end - size : end] for size, end in zip(lengths.tolist(), ends, strict=True))
+        return cls(values[end - size : end].copy() for size, end in zip(lengths.tolist(), ends, strict=True))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         found = np.empty(len(self), object)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,11 @@ def read_sentence_columns(columns: Any, lengths: Ints, taken: Collection[str], *
         flat = np.concatenate([piece.ravel() for piece in pieces]) if pieces else np.zeros(0)
         found[axes][name] = as_column(name, flat)
     return Columns(*found)
+
+
+def tag_names(tags: Sequence[Any]) -> tuple[Any, ...]:
+    """What constraints call tags: whole numbers if all tags are, else text."""
+    return tuple(map(str, tags)) if any(isinstance(tag, str) for tag in tags) else tuple(tags)
 
 
 def check_tree_values(constraints: Any, tags: Mapping[str, Collection[Any]], columns: Columns) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ from spectrem.estimators.shared_parameters import NOT_SAVED
 from spectrem.exceptions import InvalidInputError, shorten
 from spectrem.learning.history import FitStatus, Record
 from spectrem.learning.schedule import check_gamma
+
+if TYPE_CHECKING:
+    from spectrem.models.loglinear import Support
 
 _MAGIC = "spectrem"
 
@@ -461,3 +464,22 @@ def check_probabilities(name: str, values: Floats, *, positive: bool = False) ->
     least = (values > 0) if positive else (values >= 0)
     if not (least & (values <= 1 + 1e-9)).all():
         raise ValueError(f"{name} must hold probabilities, got values from {values.min():g} to {values.max():g}")
+
+
+def write_pairs(support: Support, names: tuple[str, str]) -> dict[str, NDArray[Any]]:
+    """Features and labels of all weights as two arrays, for `read_pairs`."""
+    return {name: pairs.astype(np.int32) for name, pairs in zip(names, support.listed(), strict=True)}
+
+
+def read_pairs(
+    arrays: Mapping[str, NDArray[Any]], names: tuple[str, str], n_features: int, n_labels: int
+) -> Support | None:
+    """The pairs that two arrays list; None without them."""
+    if names[0] not in arrays:
+        return None
+    from spectrem.models.loglinear import Support
+
+    features, labels = (arrays[name].astype(np.int64) for name in names)
+    if len(features) != len(labels) or (np.diff(features * n_labels + labels) <= 0).any():
+        raise ValueError("pairs of features and tags do not increase")
+    return Support.pairs(features, labels, n_features, n_labels)

@@ -216,7 +216,8 @@ def expect(posed: Posed, step: Step) -> tuple[EStepResult[Any], Posed]:
     if posed.objective_weights is not None and not is_known(model, posed.shard):
         # Those of shared factors come multiplied by counts, and enter the statistics by weights.
         marginals = Parts(marginals.unary, tuple(estep.weight * factor for factor in marginals.factors))
-    normaliser = log_normaliser(model, params, posed.shard)
+    known_already = step.gamma == 1.0 and hasattr(model, "is_free") and model.is_free(posed.shard)
+    normaliser = free_value if known_already else log_normaliser(model, params, posed.shard)
     expected = EStepResult(
         model.gather(params, posed.shard, marginals),
         value - normaliser,

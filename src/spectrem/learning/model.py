@@ -30,6 +30,8 @@ class Model(Protocol[Params, Stats, Shard_contra]):
     * ``log_normaliser(params, shard) -> float``: of a discriminative model, the weighted sum over instances of the log
       of the sum of ``exp(score)`` over *all* structures, labelled instances included; 0 without it, for scores that are
       log-probabilities.
+    * ``is_free(shard) -> bool``: whether nothing restricts the structures of a shard, so that at gamma = 1 the value of
+      the E-step without constraints is the log-normaliser, which is not computed a second time.
     * ``initial_stats(params)``: statistics, few in number, of which the M-step makes about these parameters; `Stepwise`
       begins with them. Without it, with those of the first batch, which suits models whose every parameter it touches.
     * ``last_m_step(params, stats, corpus)``: takes the place of ``m_step`` in the last iteration, for parameters that
@@ -42,10 +44,15 @@ class Model(Protocol[Params, Stats, Shard_contra]):
       `EStep`; in a shard with shared factors, all are such, or all are known.
     * ``columns(shard)``: for constraints beside the structure's own, a mapping of name -> a value per part, per
       instance or per occurrence. One with the name of a column of the structure takes its place.
+    * ``distributions(shard, marginals)``: the posteriors of labels, or of what else users ask for, as a table with a
+      row for every choice, or as a flat array of a value for every arc or span.
     * ``is_known(shard) -> bool``: whether the shard's structures are given; constraints inside instances do not
       apply to such shards.
     * ``given(shard)``: a mask of the instances whose structures are given among others whose are not, shape
       (n_instances,), bool; constraints inside instances do not apply to these.
+
+    Without the methods ``weights``, ``counts``, ``is_known`` and ``given``, the attributes ``weights``, ``counts``,
+    ``known`` and ``given`` of the shard are read, if it has them.
 
     Three more are for parameters that are too large to be sent to every machine of a cluster, where every shard then
     gets only those that it needs. A `Kernel` has them in place of its model's.
@@ -118,12 +125,13 @@ def _as_they_are(stats: Any, needs: Any) -> Any:
 
 def weights_of(model: Any, shard: Any, structure: Structure) -> Floats:
     """Weight of every instance, shape (n_instances,)."""
-    return model.weights(shard) if hasattr(model, "weights") else np.ones(structure.n_instances)
+    weights = _asked(model, "weights", shard, "weights")
+    return np.ones(structure.n_instances) if weights is None else weights
 
 
 def counts_of(model: Any, shard: Any) -> Floats | None:
     """How often every instance counts in constraints, shape (n_instances,); None where by its weight."""
-    return model.counts(shard) if hasattr(model, "counts") else None
+    return _asked(model, "counts", shard, "counts")
 
 
 def columns_of(model: Any, shard: Any) -> Mapping[str, ArrayLike]:
@@ -133,12 +141,17 @@ def columns_of(model: Any, shard: Any) -> Mapping[str, ArrayLike]:
 
 def is_known(model: Any, shard: Any) -> bool:
     """Whether the structures of a shard are given."""
-    return hasattr(model, "is_known") and model.is_known(shard)
+    return bool(_asked(model, "is_known", shard, "known"))
 
 
 def given_of(model: Any, shard: Any) -> Bools | None:
     """A mask of the instances of a shard whose structures are given, shape (n_instances,); None where none is."""
-    return model.given(shard) if hasattr(model, "given") else None
+    return _asked(model, "given", shard, "given")
+
+
+def _asked(model: Any, method: str, shard: Any, attribute: str) -> Any:
+    """What a method of the model says of a shard or, without the method, an attribute of the shard; else None."""
+    return getattr(model, method)(shard) if hasattr(model, method) else getattr(shard, attribute, None)
 
 
 def log_normaliser(model: Any, params: Any, shard: Any) -> float:

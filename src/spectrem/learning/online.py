@@ -135,7 +135,7 @@ def run_online(
             step = Step(model, course.weights, gamma, estep)
             scores = Parts(course.scale * model.free_scores(course.weights, own.shard).unary)
             values, expected = model.free_structure(own.shard).smoothed_max(scores, 1.0)
-            weights = model.weights(own.shard)
+            weights = own.shard.weights
             normaliser = float(weights @ values)
             if isinstance(own.structure, Known):
                 wanted = own.structure.shares

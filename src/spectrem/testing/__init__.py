@@ -4,7 +4,6 @@ from spectrem.testing.check import check_structure
 from spectrem.testing.check_constraint import check_constraint
 from spectrem.testing.check_corpus import check_corpus
 from spectrem.testing.check_model import check_model
-from spectrem.testing.check_projection import check_projection
 from spectrem.testing.enumerate import BruteForce, brute_force_smoothed_max, enumerate_structures
 
 __all__ = [
@@ -13,7 +12,6 @@ __all__ = [
     "check_constraint",
     "check_corpus",
     "check_model",
-    "check_projection",
     "check_structure",
     "enumerate_structures",
 ]

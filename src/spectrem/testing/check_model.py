@@ -230,7 +230,11 @@ def _check_linear_in_weights(model: Any, params: Any, shard: Any, rng: np.random
 
     def counted(weights: NDArray[np.float64]) -> Any:
         weighed = reweigh(shard, weights)
-        _require(np.array_equal(model.weights(weighed), weights), model, "weights must return those that reweigh set")
+        _require(
+            np.array_equal(weights_of(model, weighed, structure), weights),
+            model,
+            "weights must be those that reweigh set",
+        )
         _, marginals = structure.smoothed_max(scores, 1.0, weights=weights)
         return model.gather(params, weighed, marginals)
 

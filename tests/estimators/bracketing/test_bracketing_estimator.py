@@ -13,8 +13,7 @@ from sklearn.model_selection import cross_val_score
 from spectrem import BracketingModel, E, part
 from spectrem.corpus import Local, Spilled
 from spectrem.datasets import make_bracketed_corpus
-from spectrem.estimators.bracketing.input import read_sentences
-from spectrem.estimators.bracketing.training import make_model
+from spectrem.estimators.tagging.text import read_text
 from spectrem.exceptions import InvalidInputError, NotFittedError
 from spectrem.learning import Anneal, FitStatus
 from spectrem.models.bracketing import (
@@ -158,8 +157,8 @@ def test_constraints_hold_in_training_and_bracketing():
 def test_the_best_trees_that_meet_constraints():
     model = make(max_iter=1).fit(SENTENCES).set_params(constraints=[RULE], project_at_predict=True)
     short = [sentence for sentence in SENTENCES if "IN" in sentence and len(sentence) < 8][:12]
-    own = make_model(model, model.coding_)
-    [shard] = model.coding_.encode(read_sentences(short))
+    own = ConstituentContextModel(model.coding_.vocabulary, True, names=model.coding_.names)
+    [shard] = model.coding_.encode(read_text(short))
     trees, scores = own.structure(shard), own.scores(model.params_, shard)
     start, end = trees.spans
     best = []
@@ -222,7 +221,7 @@ def test_results_do_not_depend_on_where_shards_live(gamma, constraints, tmp_path
     monkeypatch.setattr(shards, "_LEAST_SPANS", 400)
     options = {"gamma": gamma, "constraints": constraints, "max_iter": 2, "dual_steps": 0}
     one = make(**options).fit(SENTENCES)
-    assert len(one.coding_.encode(read_sentences(SENTENCES))) > 2
+    assert len(one.coding_.encode(read_text(SENTENCES))) > 2
     other = make(corpus=partial(Spilled, folder=tmp_path), **options).fit(SENTENCES)
     assert np.array_equal(one.params_.yields, other.params_.yields)
     assert one.predict(SENTENCES) == other.predict(SENTENCES)

@@ -8,9 +8,8 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from spectrem import CRFTagger, E, part
-from spectrem.estimators.crf.labels import read_labels
-from spectrem.estimators.crf.pairs import PairModel
-from spectrem.models.loglinear import Features, Labels, LogLinearModel, Optimiser, Support, build_shards
+from spectrem.estimators.crf.input import read_labels
+from spectrem.models.loglinear import Features, Labels, LogLinearModel, Optimiser, PairModel, Support, build_shards
 from spectrem.testing import check_model
 
 TAGS = ("A", "B", "C")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from check_projection import check_projection
 
 from spectrem.constraints import E, part
 from spectrem.constraints.compilation.compile import compile_constraints
@@ -13,7 +14,6 @@ from spectrem.inference import Bracket, project_batch
 from spectrem.inference.batch import choose_solver
 from spectrem.inference.oracle import BatchDual
 from spectrem.structures import Parts, ProjectiveTrees
-from spectrem.testing import check_projection
 
 LENGTHS = [4, 3, 2, 1]
 LINKS = Links.from_pairs([[(0, 1), (1, 0), (2, 3)], [(0, 2), (1, 1)], [], [(0, 0)]])

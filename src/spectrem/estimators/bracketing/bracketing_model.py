@@ -4,31 +4,113 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Floats, Ints
 from spectrem._validate import check_same_index
+from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
-from spectrem.estimators.bracketing import file
-from spectrem.estimators.bracketing.decoding import bracket, log_likelihoods, span_posteriors
-from spectrem.estimators.bracketing.input import SpanCoding, read_sentences
-from spectrem.estimators.bracketing.parameters import BracketingParameters, check_settings
-from spectrem.estimators.bracketing.training import make_model, train
-from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
+from spectrem.estimators import engine
+from spectrem.estimators.bracketing.parameters import BracketingParameters, check_settings, span_smoothing
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
 from spectrem.estimators.declare import documented
-from spectrem.estimators.homes import make_corpus
-from spectrem.estimators.probability_tables import mean_log_likelihood, record_training
-from spectrem.estimators.storage import Saved
-from spectrem.estimators.tagging.text import LabelledText, Sentences
-from spectrem.models.bracketing import ConstituentContextModel, SpanParameters
+from spectrem.estimators.sentence_columns import tag_names
+from spectrem.estimators.storage import Codec, Saved, check_shapes, pack_names, unpack_names
+from spectrem.estimators.tagging.text import LabelledText, Sentences, Word, read_text, sort_tags
+from spectrem.exceptions import InvalidInputError
+from spectrem.models.bracketing import (
+    BracketShard,
+    ConstituentContextModel,
+    SpanParameters,
+    SpanVocabulary,
+    build_shards,
+    start_from,
+    tree_scores,
+)
 from spectrem.models.shards import in_corpus_order
-from spectrem.structures import Bracketings
+from spectrem.structures import Bracketings, Parts
 
 Brackets = list[tuple[int, int]]
 """Spans of a sentence as (start, end), the position behind the last word, from 0."""
+
+
+# Numbers, scores and posteriors of a span take about a hundred bytes.
+_BYTES_PER_SPAN, _MOST_SPANS = 100, 1 << 27
+_VOCABULARY = ("yield_keys", "yield_offsets", "context_keys")
+
+
+@dataclass(frozen=True, eq=False)
+class SpanCoding:
+    """How a model numbers tags and spans.
+
+    Attributes
+    ----------
+    tags : tuple of str or int
+    vocabulary : SpanVocabulary
+    """
+
+    tags: tuple[Word, ...]
+    vocabulary: SpanVocabulary
+
+    @property
+    def names(self) -> tuple[Word, ...]:
+        """What constraints call the tags: text, or whole numbers if all are."""
+        return tag_names(self.tags)
+
+    def encode(self, text: LabelledText) -> list[BracketShard]:
+        """Shards of other sentences; tags and spans that training did not meet have no number."""
+        tags = _numbers(self.tags, text.words)
+        return build_shards(text.lengths, tags, self.vocabulary.number(text.lengths, tags))
+
+
+def _write(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    coding, params = estimator.coding_, estimator.params_
+    keys = {name: getattr(coding.vocabulary, name) for name in _VOCABULARY}
+    return {}, {"tags": pack_names(coding.tags), **keys, "yields": params.yields, "contexts": params.contexts}
+
+
+def _read(estimator: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    if isinstance(estimator.smoothing, list):
+        estimator.set_params(smoothing=tuple(estimator.smoothing))
+    tags = unpack_names(arrays["tags"], "tags")
+    vocabulary = _checked(SpanVocabulary(len(tags), *(arrays[name] for name in _VOCABULARY)))
+    shapes = {"yields": (2, vocabulary.n_yields), "contexts": (2, vocabulary.n_contexts)}
+    check_shapes(arrays, shapes, probabilities=shapes)
+    estimator._take(SpanCoding(tags, vocabulary), SpanParameters(arrays["yields"], arrays["contexts"]))
+
+
+def _checked(vocabulary: SpanVocabulary) -> SpanVocabulary:
+    """The vocabulary; ValueError unless its numbers belong together."""
+    n_tags, offsets, contexts = vocabulary.n_tags, vocabulary.yield_offsets, vocabulary.context_keys
+    if not len(offsets) or offsets[0] != 0 or (np.diff(offsets) < 0).any():
+        raise ValueError("yield_offsets must begin at 0 and not fall")
+    inside = contexts.min(initial=0) >= 0 and contexts.max(initial=0) < (n_tags + 1) ** 2
+    # every yield extends one of one tag less
+    before, length = vocabulary.yield_keys // n_tags - 1, vocabulary.yield_lengths
+    first = length == 1
+    extended = (before[first] == -1).all() and (before[~first] >= 0).all()
+    if not inside or not extended or (length[before[~first]] != length[~first] - 1).any():
+        raise ValueError("yields or contexts do not fit the tags")
+    return vocabulary
+
+
+_CODEC = Codec(
+    kind="BracketingModel",
+    layout=1,
+    members={
+        "tags": ("u1", 1),
+        **dict.fromkeys(_VOCABULARY, ("i8", 1)),
+        "yields": ("f8", 2),
+        "contexts": ("f8", 2),
+    },
+    write=_write,
+    read=_read,
+    numbers=("gamma", "log_likelihood"),
+    check=check_settings,
+)
 
 
 @documented
@@ -75,14 +157,14 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
     [[(0, 2), (0, 5), (2, 5), (3, 5)]]
     """
 
-    _codec = file.CODEC
+    _codec = _CODEC
 
-    def fit(self, sentences: Sentences, y: None = None, sample_weight: ArrayLike | None = None) -> BracketingModel:
+    def fit(self, X: Sentences, y: None = None, sample_weight: ArrayLike | None = None) -> BracketingModel:
         """Train on sentences.
 
         Parameters
         ----------
-        sentences : sequence of sequences of tags, or of str
+        X : sequence of sequences of tags, or of str
             Strings are split at spaces.
         y : None
             Not used; scikit-learn passes it.
@@ -102,17 +184,21 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
             If a sentence cannot meet a constraint and ``infeasible`` is "raise".
         """
         check_settings(self)
-        check_same_index(sentences=sentences, sample_weight=sample_weight)
-        text = read_sentences(sentences)
-        weights = row_weights(sample_weight, len(text.lengths), "sentence")
-        coding, trained = train(self, text, weights, partial(make_corpus, self))
-        self._take(coding, trained.result.params, trained.result.history[-1].gamma)
+        check_same_index(X=X, sample_weight=sample_weight)
+        text = _read_sentences(X)
+        coding, shards = _learn_spans(text, row_weights(sample_weight, len(text.lengths), "sentence"))
+        for column in ("first", "last", "before", "after"):
+            check_values(self.constraints, column, coding.names)
+        model, corpus = _make_model(self, coding), engine.make_corpus(self, shards)
+        estep = engine.estep_of(self, reference=_split_reference if self.reference == "split" else None)
+        trained = engine.train(self, engine.Task(model, corpus, partial(_start, self.init, model, corpus), estep))
+        self._take(coding, trained.params)
+        self.log_likelihood_ = corpus.sum(engine.log_likelihood, engine.log_likelihoods, model, trained.params)
         yields = "yields given their length" if self.by_length else "yields of all lengths"
-        self.log_likelihood_ = trained.log_likelihood
-        record_training(self, len(text.lengths), {"model": yields, "tags": len(coding.tags)}, trained)
+        engine.record(self, trained, len(text.lengths), {"model": yields, "tags": len(coding.tags)})
         return self
 
-    def predict(self, sentences: Sentences) -> list[Brackets]:
+    def predict(self, X: Sentences) -> list[Brackets]:
         """The brackets of every sentence: its constituents of two words and more, the whole sentence among them.
 
         Returns
@@ -125,12 +211,14 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        model, corpus, text = self._encoded(sentences)
-        found = list(map(tuple, bracket(self, model, corpus).tolist()))
-        ends = Bracketings(text.lengths).bracket_offsets.tolist()
-        return PerSentence(found[start:end] for start, end in pairwise(ends))
+        model, shards, lengths = self._encoded(X)
+        corpus = engine.make_corpus(self, shards)
+        pieces = engine.best_structures(self, model, self.params_, corpus, _most_expected, "trees")
+        n_brackets = np.maximum(lengths - 1, 0)
+        brackets = [(start, end) for start, end in in_corpus_order(shards, pieces, n_brackets).tolist()]
+        return PerSentence.cut(brackets, n_brackets)
 
-    def predict_proba(self, sentences: Sentences) -> list[Floats]:
+    def predict_proba(self, X: Sentences) -> list[Floats]:
         """Posterior probabilities of spans to be constituents.
 
         Returns
@@ -138,38 +226,138 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         list of ndarray of shape (n_words, n_words + 1)
             One array per sentence, indexed [start, end]; 0 where ``end <= start``.
         """
-        model, corpus, text = self._encoded(sentences)
-        shares = span_posteriors(self, model, corpus)
-        trees = Bracketings(text.lengths)
-        start, end = trees.spans
-        tables = []
-        for n, size in enumerate(text.lengths.tolist()):
-            own = slice(int(trees.span_offsets[n]), int(trees.span_offsets[n + 1]))
-            table = np.zeros((size, size + 1))
-            table[start[own], end[own]] = shares[own]
-            tables.append(table)
+        model, shards, lengths = self._encoded(X)
+        pieces = engine.posteriors(self, model, self.params_, engine.make_corpus(self, shards), _span_shares)
+        n_spans = lengths * (lengths + 1) // 2
+        shares, tables = PerSentence.cut(in_corpus_order(shards, pieces, n_spans), n_spans), []
+        for size, spans in zip(lengths.tolist(), shares, strict=True):
+            tables.append(np.zeros((size, size + 1)))
+            tables[-1][np.triu_indices(size, 1, size + 1)] = spans
         return tables
 
-    def score(self, sentences: Sentences, y: None = None, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Sentences, y: None = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log-likelihood per word in nats; always finite, see `score_samples`."""
-        lengths = read_sentences(sentences).lengths
-        return mean_log_likelihood("sentences", self.score_samples(sentences), lengths, sample_weight)
+        return engine.mean_log_likelihood("sentences", self.score_samples(X), _read_sentences(X).lengths, sample_weight)
 
-    def score_samples(self, sentences: Sentences) -> Floats:
+    def score_samples(self, X: Sentences) -> Floats:
         """Log-likelihood of every sentence, shape (n_sentences,), nats.
 
         A yield or context that training did not see counts as one more event of its distribution, as probable as the
         average one; where a sentence is impossible, events of probability 0 count as 1e-9.
         """
-        model, text = make_model(as_fitted(self), self.coding_), read_sentences(sentences)
-        shards = self.coding_.encode(text)
-        values = make_corpus(self, shards).collect(log_likelihoods, model, self.params_)
-        return in_corpus_order(shards, values, np.ones(len(text.lengths), np.int64))
+        model, shards, lengths = self._encoded(X)
+        values = engine.make_corpus(self, shards).collect(_finite_log_likelihoods, model, self.params_)
+        return in_corpus_order(shards, values, np.ones(len(lengths), np.int64))
 
-    def _encoded(self, sentences: Sentences) -> tuple[ConstituentContextModel, Corpus, LabelledText]:
-        model, text = make_model(as_fitted(self), self.coding_), read_sentences(sentences)
-        return model, make_corpus(self, self.coding_.encode(text)), text
+    def _encoded(self, X: Sentences) -> tuple[ConstituentContextModel, list[BracketShard], Ints]:
+        """The model, shards of new sentences, and the lengths of all of them."""
+        model, text = _make_model(as_fitted(self), self.coding_), _read_sentences(X)
+        return model, self.coding_.encode(text), text.lengths
 
-    def _take(self, coding: SpanCoding, params: SpanParameters, gamma: float) -> None:
+    def _take(self, coding: SpanCoding, params: SpanParameters) -> None:
         """Set the attributes that bracketing needs, from training or a file."""
-        self.coding_, self.params_, self.gamma_, self.tags_ = coding, params, gamma, coding.tags
+        self.coding_, self.params_, self.tags_ = coding, params, coding.tags
+
+
+def _read_sentences(sentences: Sentences) -> LabelledText:
+    """Sentences as flat arrays.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are not sequences of tags, or have so many spans that their arrays would not fit into memory.
+    """
+    text = read_text(sentences)
+    n_spans = text.lengths * (text.lengths + 1) // 2
+    if n_spans.sum() > _MOST_SPANS:
+        longest = int(np.argmax(text.lengths))
+        raise InvalidInputError(
+            f"sentences have {int(n_spans.sum()):,} spans, which would take about "
+            f"{n_spans.sum() * _BYTES_PER_SPAN / 2**30:.0f} GiB, {int(n_spans[longest]):,} of them in sentence "
+            f"{longest} of {int(text.lengths[longest]):,} words; leave out long sentences"
+        )
+    return text
+
+
+def _learn_spans(text: LabelledText, weights: Floats) -> tuple[SpanCoding, list[BracketShard]]:
+    """Number the tags and spans of sentences to train on; those of weight 0 are left out.
+
+    Raises
+    ------
+    InvalidInputError
+        If no sentence with a weight above 0 has a word.
+    """
+    check_words_to_learn("sentences", text.lengths, weights)
+    counted = weights > 0
+    words = [text.words[k] for k in np.flatnonzero(np.repeat(counted, text.lengths))]
+    tags = sort_tags(words)
+    flat = _numbers(tags, words)
+    # Sentences of weight 0 keep their numbers, as sentences without words.
+    lengths = np.where(counted, text.lengths, 0)
+    vocabulary, numbers = SpanVocabulary.learn(lengths, flat, len(tags))
+    return SpanCoding(tags, vocabulary), build_shards(lengths, flat, numbers, weights)
+
+
+def _numbers(tags: tuple[Word, ...], words: list[Any]) -> Ints:
+    index = {tag: number for number, tag in enumerate(tags)}
+    return np.fromiter((index.get(word, -1) for word in words), np.int64, len(words))
+
+
+def _make_model(settings: Any, coding: SpanCoding) -> ConstituentContextModel:
+    """The model that the settings of an estimator describe."""
+    smoothing = span_smoothing(settings.smoothing)
+    return ConstituentContextModel(coding.vocabulary, settings.by_length, smoothing, coding.names)
+
+
+def _start(init: Any, model: ConstituentContextModel, corpus: Corpus) -> SpanParameters:
+    """The parameters that the setting ``init`` says to start from."""
+    if isinstance(init, str):
+        return start_from(model, corpus, init)
+    params: SpanParameters = getattr(init, "params_", init)
+    coding: SpanCoding | None = getattr(init, "coding_", None)
+    shapes = (2, model.vocabulary.n_yields), (2, model.vocabulary.n_contexts)
+    got = params.yields.shape, params.contexts.shape
+    if got != shapes or (coding is not None and not _numbers_alike(coding, model)):
+        raise InvalidInputError(
+            f"init must have a probability for each yield and context of these sentences, arrays of shapes {shapes}, "
+            f"got {got}{'' if coding is None else ' of other spans'}; give a model that was fitted to the same "
+            "sentences"
+        )
+    return params
+
+
+def _numbers_alike(coding: SpanCoding, model: ConstituentContextModel) -> bool:
+    """Whether two vocabularies give the same spans of the same tags the same numbers."""
+    keys = ((getattr(coding.vocabulary, name), getattr(model.vocabulary, name)) for name in _VOCABULARY)
+    return coding.names == model.names and all(np.array_equal(*pair) for pair in keys)
+
+
+def _split_reference(shard: BracketShard) -> Parts:
+    return tree_scores(shard.lengths, "split")
+
+
+def _span_shares(model: ConstituentContextModel, shard: BracketShard, marginals: Parts) -> Floats:
+    """The probability of every span to be a constituent."""
+    return marginals.unary[::2]
+
+
+def _most_expected(model: ConstituentContextModel, shard: BracketShard, marginals: Parts) -> Ints:
+    """The trees with the largest expected numbers of right brackets; of indicators of trees, these trees."""
+    scores = np.zeros((len(marginals.unary) // 2, 2))
+    scores[:, 0] = marginals.unary[::2]
+    return Bracketings(shard.lengths).decode(Parts(scores.ravel()))
+
+
+def _finite_log_likelihoods(shard: BracketShard, model: ConstituentContextModel, params: SpanParameters) -> Floats:
+    """Log-probabilities of the tags of every sentence, nats, with those of yields and contexts never seen."""
+    values = engine.log_likelihoods(shard, model, params, finite=True)
+    vocabulary, structure = model.vocabulary, model.structure(shard)
+    start, end = structure.spans
+    # the sizes of the distributions of yields, by the length of the span
+    sizes = np.full(int(max(shard.lengths.max(initial=0), len(vocabulary.yield_offsets) - 1)), vocabulary.n_yields)
+    if model.by_length:
+        sizes[:] = 0
+        sizes[: len(vocabulary.yield_offsets) - 1] = np.diff(vocabulary.yield_offsets)
+    cost = np.where(shard.yields < 0, np.log(sizes[end - start - 1] + 1.0), 0.0)
+    cost += np.where(shard.contexts < 0, np.log(vocabulary.n_contexts + 1.0), 0.0)
+    return values - np.bincount(structure.instance[::2], cost, len(values))

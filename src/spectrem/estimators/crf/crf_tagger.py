@@ -2,30 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_count
-from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, take_course
-from spectrem.estimators.crf import file
-from spectrem.estimators.crf.decoding import best_sequences, best_states, log_probabilities, posteriors_of
-from spectrem.estimators.crf.input import TokenText, read_more
-from spectrem.estimators.crf.labels import read_labels
+from spectrem.constraints import check_columns, check_values
+from spectrem.constraints.compilation.compile import flatten
+from spectrem.constraints.compilation.draft import used_columns
+from spectrem.corpus import Corpus
+from spectrem.data.features import FeatureIndex
+from spectrem.estimators import engine
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
+from spectrem.estimators.crf.input import TokenLabels, TokenText, read_labels, read_more, read_training
 from spectrem.estimators.crf.parameters import CRFParameters, check_settings
-from spectrem.estimators.crf.training import Trained, pairs_of, train
+from spectrem.estimators.crf.scheme import check_labels, possible_moves
 from spectrem.estimators.declare import documented
-from spectrem.estimators.homes import make_corpus
-from spectrem.estimators.shared_parameters import constraint_names
-from spectrem.estimators.storage import Saved
-from spectrem.estimators.tagging.text import Tag
-from spectrem.models.loglinear import Labels, LogLinearShard, build_shards
-from spectrem.reports import report_training
+from spectrem.estimators.storage import Codec, Saved, check_shapes, pack_names, read_pairs, unpack_names, write_pairs
+from spectrem.estimators.tagging.text import Tag, check_tags
+from spectrem.exceptions import InvalidInputError
+from spectrem.models.loglinear import (
+    AgreedModel,
+    Features,
+    Labels,
+    LogLinearModel,
+    LogLinearShard,
+    Optimiser,
+    PairModel,
+    Support,
+    WeightPrior,
+    build_shards,
+)
+from spectrem.structures import Parts
+from spectrem.structures._ragged import offsets_of, positions_of
+from spectrem.structures.chains.n_best import n_best
+
+_PAIRS, _EDGES = ("pair_features", "pair_tags"), ("edge_features", "edges")
+
+
+def _write(tagger: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    model = tagger.model_
+    arrays: dict[str, NDArray[Any]] = {"theta": tagger.theta_}
+    if tagger.features_ is not None:
+        arrays["features"] = pack_names(tagger.features_.names)
+    if model.transitions is not None:
+        arrays["transitions"] = model.transitions
+    if model.support.indptr is not None:
+        arrays |= write_pairs(model.support, _PAIRS)
+    if isinstance(model, PairModel) and model.edges is not None:
+        arrays |= write_pairs(model.edges, _EDGES)
+    return {"tags": list(tagger.tags_), "n_features": tagger.n_features_in_, "n_steps": tagger.n_steps_}, arrays
+
+
+def _read(tagger: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    tags, n_features, index = check_tags(values["tags"]), int(values["n_features"]), None
+    if "features" in arrays:
+        names = unpack_names(arrays["features"], "features")
+        if not all(isinstance(name, str) for name in names) or len(names) != n_features:
+            raise ValueError("features do not fit their number")
+        index = FeatureIndex(names)
+    n = len(tags)
+    support = read_pairs(arrays, _PAIRS, n_features, n) or Support(n_features, n)
+    edges = read_pairs(arrays, _EDGES, n_features, n * n)
+    cells = arrays.get("transitions")
+    if cells is not None and len(cells) and ((np.diff(cells) <= 0).any() or cells[0] < 0 or cells[-1] >= n * n):
+        raise ValueError("transitions do not fit the tags")
+    model = model_of(tagger, tags, support, cells, edges)
+    check_shapes(arrays, {"theta": (model.n_weights,)})
+    tagger.set_params(tags=list(tags))
+    tagger.features_, tagger.n_features_in_, tagger.n_steps_ = index, n_features, int(values["n_steps"])
+    tagger.tags_, tagger.model_, tagger.theta_ = tags, model, arrays["theta"]
+
+
+_CODEC = Codec(
+    kind="CRFTagger",
+    layout=1,
+    members={
+        **{"features": ("u1", 1), "theta": ("f8", 1), "transitions": ("i8", 1)},
+        **dict.fromkeys((*_PAIRS, *_EDGES), ("i4", 1)),
+    },
+    write=_write,
+    read=_read,
+    apart=("tags",),
+    check=check_settings,
+)
 
 
 class TagSequence(NamedTuple):
@@ -84,7 +148,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
     ['DT', 'VB']
     """
 
-    _codec = file.CODEC
+    _codec = _CODEC
 
     def fit(
         self,
@@ -130,18 +194,13 @@ class CRFTagger(Saved, CRFParameters, Estimator):
             contradict it.
         """
         check_settings(self)
-        found = train(self, partial(make_corpus, self), X, y, sample_weight, lengths, columns)
-        self._take(found)
-        take_course(self, found.history, found.status)
-        self.n_steps_ = found.n_steps
-        settings = {
-            "weights": len(found.theta),
-            "tags": len(found.tags),
-            "constraints": constraint_names(self.constraints),
-        }
-        self.report_ = report_training(
-            self, found.n_sentences, settings, found.constraints, unit="sentences", summaries=found.summaries
-        )
+        # what is read takes as much memory as the shards made of it, and is dropped before training
+        task, coding, n_sentences = _pose(self, X, y, sample_weight, lengths, columns)
+        trained = engine.train(self, task)
+        self.features_, self.tags_, self.model_ = coding
+        self.n_features_in_, self.theta_ = self.model_.support.n_features, trained.params
+        self.n_steps_ = trained.n_steps
+        engine.record(self, trained, n_sentences, {"weights": len(self.theta_), "tags": len(self.tags_)})
         return self
 
     def predict(
@@ -163,8 +222,8 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         text = fitted._read(X, lengths, columns)
         if not text.lengths.sum():
             return PerSentence([] for _ in text.lengths)
-        found = best_states(fitted, make_corpus(self, self._shards(text)))
-        names = np.array(self.tags_, object)[np.concatenate(list(found))].tolist()
+        states = best_states(fitted, engine.make_corpus(self, self._shards(text)))
+        names = np.array(self.tags_, object)[np.concatenate(list(states))].tolist()
         return PerSentence.cut(names, text.lengths)
 
     def predict_proba(
@@ -175,8 +234,9 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         text = fitted._read(X, lengths, columns)
         if not text.lengths.sum():
             return [np.zeros((0, len(self.tags_))) for _ in text.lengths]
-        table = np.concatenate(list(posteriors_of(fitted, make_corpus(self, self._shards(text)))))
-        return list(PerSentence.cut(table, text.lengths))
+        corpus = engine.make_corpus(self, self._shards(text))
+        tables = engine.posteriors(fitted, _constrained_model(fitted), self.theta_, corpus, _tag_table)
+        return list(PerSentence.cut(np.concatenate(list(tables)), text.lengths))
 
     def n_best(self, X: Any, n: int = 5, *, lengths: ArrayLike | None = None) -> list[list[TagSequence]]:
         """The n most probable sequences of tags of every sentence, with their log-probabilities, best first.
@@ -195,7 +255,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         shards = self._shards(text)
         found: list[list[TagSequence]] = []
         names, sizes = np.array(self.tags_, object), iter(text.lengths[text.lengths > 0].tolist())
-        for values, states in make_corpus(self, shards).collect(best_sequences, self.model_, self.theta_, n):
+        for values, states in engine.make_corpus(self, shards).collect(_best_sequences, self.model_, self.theta_, n):
             end = 0
             for scores, size in zip(values.tolist(), sizes, strict=False):
                 end += size
@@ -236,7 +296,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         numbered, known = labels.numbered(self.tags_), labels.known()
         values = np.zeros(len(text.lengths))
         shards = self._shards(text, numbered, known)
-        found = make_corpus(self, shards).collect(log_probabilities, self.model_, self.theta_)
+        found = engine.make_corpus(self, shards).collect(_log_probabilities, self.model_, self.theta_)
         for shard, own in zip(shards, found, strict=True):
             values[shard.instances] = own
         return values
@@ -257,7 +317,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         names = as_fitted(self)._feature_names()
         support, weights = self.model_.support, self.model_.split(self.theta_).features
         found: dict[Tag, list[tuple[str, float]]] = {}
-        feature, label = pairs_of(support)
+        feature, label = support.listed()
         for k, tag in enumerate(self.tags_):
             rows, own = feature[label == k], weights[label == k]
             order = np.argsort(-own, kind="stable")
@@ -286,8 +346,264 @@ class CRFTagger(Saved, CRFParameters, Estimator):
     def _shards(self, text: TokenText, labels: Labels | None = None, known: Any = None) -> list[LogLinearShard]:
         return build_shards(text.features, text.lengths, labels, known, columns=text.columns, n_labels=len(self.tags_))
 
-    def _take(self, found: Trained) -> None:
-        """What tagging needs, from training."""
-        self.features_, self.n_features_in_ = found.features, found.model.support.n_features
-        self.tags_, self.model_, self.theta_ = found.tags, found.model, found.theta
-        self.gamma_ = found.history[-1].gamma
+
+def best_states(tagger: Any, corpus: Corpus) -> Iterator[Ints]:
+    """The states of every token, shard after shard, as the settings of a fitted CRFTagger say."""
+    return engine.best_structures(tagger, _constrained_model(tagger), tagger.theta_, corpus, _states, "sequences")
+
+
+def _constrained_model(tagger: Any) -> Any:
+    """The model of a fitted tagger, on pairs of tags where constraints that new sentences have to meet name them."""
+    if not engine.projects(tagger):
+        return tagger.model_
+    check_constraints(tagger.constraints, tagger.tags_)
+    return with_pairs(tagger.model_, tagger.constraints)
+
+
+def _tag_table(model: Any, shard: LogLinearShard, marginals: Parts) -> Floats:
+    """Posteriors of the tags of every token, shape (n_tokens, n_tags)."""
+    table: Floats = model.distributions(shard, marginals)
+    return table
+
+
+def _states(model: Any, shard: LogLinearShard, marginals: Parts) -> Ints:
+    """The most probable tag of every token."""
+    return _tag_table(model, shard, marginals).argmax(axis=1)
+
+
+def _log_probabilities(shard: LogLinearShard, model: Any, theta: Floats) -> Floats:
+    """log p(labels | sentence) of every sentence of a shard, nats; of partial labels, of all that they allow."""
+    free = replace(shard, labels=None)
+    values = (model.structure(own).smoothed_max(model.scores(theta, own), 1.0)[0] for own in (shard, free))
+    return next(values) - next(values)
+
+
+def _best_sequences(shard: LogLinearShard, model: Any, theta: Floats, n: int) -> tuple[Floats, Ints]:
+    """The n best sequences of every sentence, shape (n, n_tokens), and their log-probabilities, (n_sentences, n)."""
+    normalisers, _ = model.structure(shard).smoothed_max(model.scores(theta, shard), 1.0)
+    inside, edges = model, None
+    if isinstance(model, PairModel):
+        inside, edges = model.model, model.edge_table(theta, shard)
+        theta = theta[: inside.n_weights]
+    values, states = n_best(inside.structure(shard), inside.scores(theta, shard), n, edges)
+    return values - normalisers[:, None], states
+
+
+class _Coding(NamedTuple):
+    """Names of features, tags, and the model of both."""
+
+    features: FeatureIndex | None
+    tags: tuple[Tag, ...]
+    model: LogLinearModel | PairModel
+
+
+def _pose(
+    tagger: Any, sentences: Any, y: Any, sample_weight: Any, lengths: Any, columns: Mapping[str, Any] | None
+) -> tuple[engine.Task, _Coding, int]:
+    """Read and check what `CRFTagger.fit` takes, and cut the shards; also the number of sentences."""
+    read = read_sentences(tagger, sentences, y, lengths, columns)
+    n, known, model = len(read.text.lengths), read.known, read.model
+    counts = row_weights(sample_weight, n, "sentence")
+    present = (read.text.lengths > 0) & (counts > 0)
+    check_constraints(tagger.constraints, read.tags)
+    check_columns(tagger.constraints, read.text.columns)
+    learns, any_known = tagger.unlabelled_weight > 0 and bool((~known & present).any()), bool((known & present).any())
+    if not any_known and not (learns and (tagger.constraints or read.any_label)):
+        raise InvalidInputError(
+            "y must label some token, got none; without labels or constraints nothing says what tags mean"
+        )
+    weights = counts * np.where(known, 1.0, tagger.unlabelled_weight)
+    shards = build_shards(
+        read.text.features, read.text.lengths, read.labels, known, weights, read.text.columns, counts=counts,
+        present=present if learns or tagger.constraints else present & known,
+        n_weights=model.n_weights, n_labels=model.n_labels,
+    )  # fmt: skip
+    corpus = engine.make_corpus(tagger, shards)
+    task = engine.Task(
+        with_pairs(model, tagger.constraints),
+        corpus,
+        model.initial,
+        engine.estep_of(tagger),
+        labelled=corpus if any_known else None,
+        labelled_model=model,
+        learns=learns,
+        stage="em",
+    )
+    return task, _Coding(read.features, read.tags, model), n
+
+
+class ReadText(NamedTuple):
+    """Sentences and their labels, as training needs them.
+
+    Attributes
+    ----------
+    text : TokenText
+    features : FeatureIndex or None
+    tags : tuple of str or int
+    labels : Labels
+        Tokens without any may have all.
+    known : ndarray of shape (n_sentences,), bool
+        Sentences where every token has a label or a distribution.
+    any_label : bool
+        Whether something is known of the label of some token.
+    model : LogLinearModel or PairModel
+    """
+
+    text: TokenText
+    features: FeatureIndex | None
+    tags: tuple[Tag, ...]
+    labels: Labels
+    known: Bools
+    any_label: bool
+    model: Any
+
+
+def read_sentences(tagger: Any, sentences: Any, y: Any, lengths: Any, columns: Mapping[str, Any] | None) -> ReadText:
+    """Read what `CRFTagger.fit` takes, number features and tags, and choose the pairs of them that have a weight.
+
+    Raises
+    ------
+    InvalidInputError
+        If settings, sentences and labels do not fit each other.
+    """
+    text, index = read_training(tagger, sentences, lengths, columns)
+    n = len(text.lengths)
+    if not text.lengths.sum():
+        raise InvalidInputError(f"X must hold a token to train on, got {n} sentences without any")
+    labels = read_labels([None] * n if y is None else y, text.lengths, tagger.tags, stacked=lengths is not None)
+    tags = learn_tags(tagger.tags, labels)
+    known, numbered = labels.known(), labels.numbered(tags)
+    possible = possible_moves(tagger.scheme, tags)
+    if possible is not None:
+        check_labels(possible, tagger.scheme, tags, text.lengths, numbered, known)
+    support, transitions = choose_pairs(tagger, len(tags), text, labels, numbered)
+    if index is not None:
+        # in an order in which they are added up quickly
+        order = support.order()
+        support, index = support.take(order), index.take(order)
+        text = text._replace(features=_reordered(text.features, order))
+    chosen_features = _edge_features(tagger, index)
+    edges = None if chosen_features is None else _edge_pairs(tagger, len(tags), text, labels, numbered, chosen_features)
+    model = model_of(tagger, tags, support, transitions, edges)
+    return ReadText(text, index, tags, numbered, known, bool((labels.kind >= 0).any()), model)
+
+
+def choose_pairs(
+    tagger: Any, n: int, text: TokenText, labels: TokenLabels, numbered: Labels
+) -> tuple[Support, Ints | None]:
+    """The pairs of features and tags, and of two tags, that ``tagger.pairs`` says have a weight."""
+    if tagger.pairs == "all":
+        return Support(text.features.n_features, n), None
+    listed = _listed(labels, numbered)
+    support = Support.observed(text.features, listed.offsets, listed.labels, n)
+    return support, _observed_transitions(labels, numbered, n)
+
+
+def _listed(labels: TokenLabels, numbered: Labels) -> Labels:
+    """The labels of tokens, none where ``y`` says nothing of a token."""
+    sizes, given = np.diff(numbered.offsets), labels.kind >= 0
+    return Labels(offsets_of(sizes * given), numbered.labels[np.repeat(given, sizes)])
+
+
+def _edge_features(tagger: Any, index: FeatureIndex | None) -> Bools | None:
+    """The features that transitions depend on; None without ``edge_features``."""
+    if not tagger.edge_features:
+        return None
+    if index is None:
+        raise InvalidInputError(
+            "edge_features must be () where tokens are rows of a matrix, whose columns have no names"
+        )
+    starts = (tagger.edge_features,) if isinstance(tagger.edge_features, str) else tuple(tagger.edge_features)
+    chosen = np.array([name.startswith(starts) for name in index.names], np.bool_)
+    if not chosen.any():
+        raise InvalidInputError(
+            f"edge_features must begin the name of some feature, got {', '.join(starts)}; names are such as "
+            f"{', '.join(index.names[:3])}"
+        )
+    return chosen
+
+
+def _edge_pairs(tagger: Any, n: int, text: TokenText, labels: TokenLabels, numbered: Labels, chosen: Bools) -> Support:
+    """The pairs of chosen features and transitions, ``before * n + tag``, that have a weight."""
+    n_features = text.features.n_features
+    if tagger.pairs == "all":
+        own = np.flatnonzero(chosen)
+        return Support.pairs(np.repeat(own, n * n), np.tile(np.arange(n * n), len(own)), n_features, n * n)
+    listed = _listed(labels, numbered)
+    left, right = listed.neighbours(labels.lengths)
+    cells = listed.labels[left] * n + listed.labels[right]
+    sizes = np.diff(listed.offsets)
+    per_token = np.where(positions_of(labels.lengths) > 0, sizes * np.roll(sizes, 1), 0)
+    return Support.observed(text.features.where(chosen), offsets_of(per_token), cells, n * n)
+
+
+def model_of(
+    tagger: Any, tags: Sequence[Tag], support: Support, transitions: Ints | None, edges: Support | None = None
+) -> Any:
+    """The model of a tagger's settings: a `LogLinearModel`, or a `PairModel` where transitions depend on features."""
+    model = LogLinearModel(
+        support,
+        chain=True,
+        transitions=transitions,
+        possible=possible_moves(tagger.scheme, tags),
+        prior=WeightPrior((1.0 - tagger.l1_ratio) / tagger.C, tagger.l1_ratio / tagger.C),
+        optimiser=Optimiser(tagger.m_steps, tagger.m_tol, memory=6),
+        names=names_of(tags),
+    )
+    return model if edges is None else PairModel(model, edges)
+
+
+def names_of(tags: Sequence[Tag]) -> list[str] | None:
+    """What constraints call tags; None for those that are their own numbers."""
+    return None if list(tags) == list(range(len(tags))) else [str(tag) for tag in tags]
+
+
+def with_pairs(model: Any, constraints: Any) -> Any:
+    """The model, or where a constraint names the tag before, the same with parts that say it."""
+    if not any("previous" in used_columns(one) for one in flatten(constraints)):
+        return model
+    if isinstance(model, AgreedModel):
+        return AgreedModel({name: with_pairs(view, constraints) for name, view in model.members.items()})
+    return model if isinstance(model, PairModel) else PairModel(model)
+
+
+def check_constraints(constraints: Any, tags: Sequence[Tag]) -> None:
+    """Raise `InvalidInputError` if a constraint names a tag that does not exist."""
+    names = names_of(tags) or tags
+    for name in ("tag", "label", "previous"):
+        check_values(constraints, name, names)
+
+
+def learn_tags(given: Sequence[Tag] | None, labels: TokenLabels) -> tuple[Tag, ...]:
+    """The tags of all states.
+
+    Raises
+    ------
+    InvalidInputError
+        If tags repeat, or nothing says which there are.
+    """
+    if given is not None:
+        return check_tags(given)
+    if not labels.tags:
+        raise InvalidInputError("tags must be given where y holds no labels, got none; list them in tags")
+    return labels.tags
+
+
+def _reordered(features: Features, order: Ints) -> Features:
+    numbers = np.empty_like(order)
+    numbers[order] = np.arange(len(order))
+    return features.renumbered(numbers)
+
+
+def _observed_transitions(labels: TokenLabels, numbered: Labels, n: int) -> Ints:
+    """Pairs of tags that two neighbouring tokens may have by their labels, as ``before * n + tag``, increasing."""
+    later = np.flatnonzero(positions_of(labels.lengths) > 0)
+    later = later[(labels.kind[later] >= 0) & (labels.kind[later - 1] >= 0)]
+    together = labels.kind[later - 1] * max(len(labels.kinds), 1) + labels.kind[later]
+    _, first = np.unique(together, return_index=True)
+    seen = np.zeros((n, n), np.bool_)
+    bounds = numbered.offsets
+    for token in later[first].tolist():
+        before = numbered.labels[bounds[token - 1] : bounds[token]]
+        seen[np.ix_(before, numbered.labels[bounds[token] : bounds[token + 1]])] = True
+    return np.flatnonzero(seen.ravel())

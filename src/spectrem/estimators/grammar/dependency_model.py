@@ -2,34 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
+from spectrem._validate import as_generator
+from spectrem.corpus import Corpus
+from spectrem.estimators import engine
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
 from spectrem.estimators.declare import documented
-from spectrem.estimators.grammar import file
-from spectrem.estimators.grammar.decoding import (
-    arc_matrices,
-    arc_posteriors,
-    best_heads,
-    finite_log_likelihoods,
-    log_likelihoods,
-    with_unknown,
-)
-from spectrem.estimators.grammar.parameters import GrammarSettings, check_settings
+from spectrem.estimators.grammar.parameters import TABLES, GrammarSettings, check_settings
 from spectrem.estimators.grammar.text import TagText, read_columns, read_tags
-from spectrem.estimators.grammar.training import names_of, numbers_of, shards_of, train
-from spectrem.estimators.homes import make_corpus
-from spectrem.estimators.probability_tables import mean_log_likelihood, record_training
-from spectrem.estimators.storage import Saved
-from spectrem.models.grammar import GrammarParameters, GrammarShard, ValenceModel
-from spectrem.models.shards import in_corpus_order
+from spectrem.estimators.model_tables import table_priors
+from spectrem.estimators.sentence_columns import check_tree_values, tag_names
+from spectrem.estimators.storage import Codec, Saved, check_rows, check_shapes
+from spectrem.estimators.tagging.text import Tag, check_tags, sort_tags
+from spectrem.exceptions import InvalidInputError
+from spectrem.models.grammar import (
+    GrammarParameters,
+    GrammarShard,
+    ValenceModel,
+    build_shards,
+    harmonic,
+    preferences,
+    random_counts,
+    supervised,
+    uniform,
+)
+from spectrem.models.shards import count_known, in_corpus_order
+from spectrem.structures import Parts, ProjectiveTrees, ValenceTrees
+from spectrem.structures._ragged import ranges_of
+
+# How often arcs of rules count that training starts from.
+_PREFERENCE = 100.0
+# What constraints call all tags that training did not see.
+_UNKNOWN = "<unk>"
+
+
+def _write(model: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    return {"tags": list(model.tags_)}, {name: getattr(model.params_, name) for name in TABLES}
+
+
+def _read(model: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    tags = check_tags(values["tags"])
+    shapes = ValenceModel(len(tags), model.adjacency).shapes
+    check_shapes(arrays, dict(zip(TABLES, shapes, strict=True)), probabilities=TABLES)
+    for name in TABLES:
+        check_rows(name, arrays[name])
+    model.set_params(tags=list(tags))
+    model.tags_, model.params_ = tags, GrammarParameters(arrays["root"], arrays["choose"], arrays["stop"])
+
+
+_CODEC = Codec(
+    kind="DependencyModel",
+    layout=1,
+    members={"root": ("f8", 1), "choose": ("f8", 4), "stop": ("f8", 4)},
+    write=_write,
+    read=_read,
+    numbers=("gamma", "log_likelihood"),
+    apart=("tags",),
+    check=check_settings,
+)
 
 
 @documented
@@ -76,7 +114,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
     [[1, 2, -1, 2]]
     """
 
-    _codec = file.CODEC
+    _codec = _CODEC
 
     def fit(
         self,
@@ -118,10 +156,24 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         text = read_tags(X, y, single_root=self.single_root)
         weights = row_weights(sample_weight, len(text.lengths), "sentence")
         named = read_columns(columns, text.lengths)
-        tags, trained = train(self, text, weights, named, partial(make_corpus, self))
-        self._take(tags, trained.result.params, trained.result.history[-1].gamma)
-        self.log_likelihood_ = trained.log_likelihood
-        record_training(self, len(text.lengths), {"tags": len(tags)}, trained)
+        check_words_to_learn("X", text.lengths, weights)
+        tags = sort_tags(text.tags) if self.tags is None else check_tags(self.tags)
+        check_tree_values(self.constraints, {"tag": tag_names(tags)}, named)
+        root, choose, stop = table_priors(TABLES, self.prior, self.smoothing)
+        model = ValenceModel(len(tags), self.adjacency, self.single_root, root, choose, stop, tag_names(tags))
+        shards = build_shards(
+            text.lengths, _numbers(tags, text), len(tags), heads=text.heads, weights=weights, columns=named
+        )
+        for shard in shards:
+            _check_heads(model, shard)
+        corpus, rng = engine.make_corpus(self, shards), as_generator(self.random_state)
+        start = partial(_start, self.init, tags, model, corpus, rng)
+        estep = engine.estep_of(self, reference=_reference(self.reference, tags, model))
+        task = engine.Task(model, corpus, start, estep, all_known=all(shard.known for shard in shards))
+        trained = engine.train(self, task)
+        self.tags_, self.params_ = tags, trained.params
+        self.log_likelihood_ = corpus.sum(engine.log_likelihood, engine.log_likelihoods, model, trained.params)
+        engine.record(self, trained, len(text.lengths), {"tags": len(tags)})
         return self
 
     def predict(self, X: Any, *, columns: Mapping[str, Any] | None = None) -> list[Ints]:
@@ -144,8 +196,9 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         """
         text = self._read(X)
         model, params, shards = self._encoded(text, columns)
-        found = best_heads(self, model, params, make_corpus(self, shards))
-        return PerSentence.cut(in_corpus_order(shards, found, text.lengths), text.lengths)
+        corpus = engine.make_corpus(self, shards)
+        heads = engine.best_structures(self, model, params, corpus, _most_expected, "trees", least=-1)
+        return PerSentence.cut(in_corpus_order(shards, heads, text.lengths), text.lengths)
 
     def predict_proba(self, X: Any, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
         """Posterior probabilities of arcs.
@@ -157,12 +210,10 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         """
         text = self._read(X)
         model, params, shards = self._encoded(text, columns)
-        found = [np.zeros((0, 0))] * len(text.lengths)
-        posteriors = arc_posteriors(self, model, params, make_corpus(self, shards))
-        for shard, arcs in zip(shards, posteriors, strict=True):
-            for sentence, matrix in zip(shard.instances.tolist(), arc_matrices(shard, arcs), strict=True):
-                found[sentence] = matrix
-        return found
+        arcs = engine.posteriors(self, model, params, engine.make_corpus(self, shards), _arc_shares)
+        sizes = text.lengths**2
+        matrices = zip(text.lengths.tolist(), PerSentence.cut(in_corpus_order(shards, arcs, sizes), sizes), strict=True)
+        return [arcs.reshape(n, n) for n, arcs in matrices]
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log-likelihood per word in nats, of the tags or, with heads, of tags and heads; always finite.
@@ -171,12 +222,12 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         as the average one.
         """
         text = self._read(X, y)
-        values = self._log_likelihoods(text, finite_log_likelihoods)
-        return mean_log_likelihood("X", values, text.lengths, sample_weight)
+        values = self._log_likelihoods(text, finite=True)
+        return engine.mean_log_likelihood("X", values, text.lengths, sample_weight)
 
     def score_samples(self, X: Any, y: Any = None) -> Floats:
         """Log-likelihood of every sentence (with heads, of tags and heads), shape (n_sentences,), nats."""
-        return self._log_likelihoods(self._read(X, y), log_likelihoods)
+        return self._log_likelihoods(self._read(X, y))
 
     @property
     def root_(self) -> Floats:
@@ -199,26 +250,131 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
     def _encoded(
         self, text: TagText, columns: Mapping[str, Any] | None = None
     ) -> tuple[ValenceModel, GrammarParameters, list[GrammarShard]]:
-        """The model, its parameters and shards of sentences; an unknown tag is one more, if there are any."""
-        tags, params = self.tags_, self.params_
-        unknown = set(text.tags) - set(tags)
-        if unknown:
-            text = TagText([tag if tag not in unknown else _UNKNOWN for tag in text.tags], text.lengths, text.heads)
-            tags, params = (*tags, _UNKNOWN), with_unknown(params)
+        """The model and its parameters, with one tag more for those that training did not see, and shards."""
         fitted, named = as_fitted(self), read_columns(columns, text.lengths)
-        model = ValenceModel(len(tags), fitted.adjacency, fitted.single_root, tags=names_of(tags))
-        weights = np.ones(len(text.lengths))
-        return model, params, shards_of(model, text, numbers_of(tags, text), weights, named)
+        n_tags = len(self.tags_) + 1
+        model = ValenceModel(n_tags, fitted.adjacency, fitted.single_root, tags=tag_names((*self.tags_, _UNKNOWN)))
+        shards = build_shards(
+            text.lengths, _numbers(self.tags_, text, new=True), n_tags, heads=text.heads, columns=named
+        )
+        return model, _with_unknown(self.params_), shards
 
-    def _log_likelihoods(self, text: TagText, of: Any) -> Floats:
+    def _log_likelihoods(self, text: TagText, finite: bool = False) -> Floats:
         model, params, shards = self._encoded(text)
-        values = make_corpus(self, shards).collect(of, model, params)
+        values = engine.make_corpus(self, shards).collect(engine.log_likelihoods, model, params, finite)
         return in_corpus_order(shards, values, np.ones(len(text.lengths), np.int64))
 
-    def _take(self, tags: tuple[Any, ...], params: GrammarParameters, gamma: float) -> None:
-        """Set the attributes that parsing needs, from training or a file."""
-        self.tags_, self.params_, self.gamma_ = tags, params, gamma
+
+def _numbers(tags: Sequence[Tag], text: TagText, *, new: bool = False) -> Ints:
+    """Tags of all words as numbers; if there may be new ones, they have the next number.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is a new tag where there may be none.
+    """
+    index = {tag: number for number, tag in enumerate(tags)}
+    missing = next((tag for tag in text.tags if tag not in index), None)
+    if missing is not None and not new:
+        raise InvalidInputError(f"X must hold the tags of tags only, got {missing!r}; add it to tags")
+    return np.array([index.get(tag, len(tags)) for tag in text.tags], np.int64)
 
 
-# Stands for all tags that training did not see.
-_UNKNOWN = "<unk>"
+def _check_heads(model: ValenceModel, shard: GrammarShard) -> None:
+    """Refuse heads of a part of a sentence that no projective tree has."""
+    if shard.known or (shard.heads < -1).all():
+        return
+    structure = model.structure(shard)
+    values, _ = structure.smoothed_max(model.scores(uniform(model), shard), 0.0)
+    if np.isneginf(values).any():
+        n = int(shard.instances[int(np.argmax(np.isneginf(values)))])
+        raise InvalidInputError(
+            f"y: the heads that are known of sentence {n} belong to no projective tree; give all its heads, or leave "
+            "out those whose arcs cross others"
+        )
+
+
+def _start(
+    init: Any, tags: Sequence[Tag], model: ValenceModel, corpus: Corpus, rng: np.random.Generator
+) -> GrammarParameters:
+    """The parameters that the setting ``init`` says to start from.
+
+    Raises
+    ------
+    InvalidInputError
+        If given parameters do not fit the model, or a start from heads finds none.
+    """
+    if isinstance(init, Mapping):
+        index = {tag: number for number, tag in enumerate(tags)} | {None: -1}
+        pairs = []
+        for head, children in init.items():
+            listed = [children] if isinstance(children, str | int) else list(children)
+            pairs += [(index[head], index[child]) for child in listed if head in index and child in index]
+        return harmonic(model, corpus, preferred=preferences(model.n_tags, pairs, _PREFERENCE))
+    if init is not None and not isinstance(init, str):
+        return _parameters_of(init, tags, model, "init")
+    any_known = init in (None, "supervised") and corpus.sum(count_known) > 0
+    if init == "supervised" and not any_known:
+        raise InvalidInputError(
+            "init='supervised' must find a sentence with the heads of all words in y, got none; give some, or "
+            "start from another init"
+        )
+    if init == "random":
+        return random_counts(model, rng)
+    if init == "uniform":
+        return uniform(model)
+    return supervised(model, corpus) if any_known else harmonic(model, corpus)
+
+
+def _reference(reference: Any, tags: Sequence[Tag], model: ValenceModel) -> Callable[[GrammarShard], Parts] | None:
+    """The scores of trees that posteriors are drawn to, by the setting ``reference``."""
+    if reference is None:
+        return None
+    return partial(model.scores, engine.floored(_parameters_of(reference, tags, model, "reference")))
+
+
+def _parameters_of(source: Any, tags: Sequence[Tag], model: ValenceModel, name: str) -> GrammarParameters:
+    """Parameters, or those of a fitted DependencyModel with the same tags in another order, for a setting ``name``.
+
+    Raises
+    ------
+    InvalidInputError
+        If shapes or tags differ.
+    """
+    if isinstance(source, GrammarParameters):
+        params = source
+    else:
+        if set(source.tags_) != set(tags):
+            raise InvalidInputError(
+                f"{name} must be a model of the same tags, got {len(source.tags_)} tags, of which "
+                f"{len(set(source.tags_) & set(tags))} are among the {len(tags)} here; set tags for both"
+            )
+        params, at = source.params_, np.array([source.tags_.index(tag) for tag in tags])
+        params = replace(params, root=params.root[at], choose=params.choose[at][..., at], stop=params.stop[at])
+    for table, shape in zip(TABLES, model.shapes, strict=True):
+        got = np.shape(getattr(params, table))
+        if got != shape:
+            raise InvalidInputError(
+                f"{name}: {table} must have shape {shape}, got {got}; give parameters for these tags and this adjacency"
+            )
+    return params
+
+
+def _with_unknown(params: GrammarParameters) -> GrammarParameters:
+    """Parameters with one tag more, for tags that training did not see: as probable, and as a head, as the average."""
+    root, choose, stop = params.root, params.choose, params.stop
+    choose = np.concatenate([choose, choose.mean(axis=-1, keepdims=True)], axis=-1)
+    choose, stop = (np.concatenate([table, table.mean(axis=0, keepdims=True)]) for table in (choose, stop))
+    return GrammarParameters(np.append(root, root.mean()), choose, stop)
+
+
+def _arc_shares(model: ValenceModel, shard: GrammarShard, marginals: Parts) -> Floats:
+    """Probabilities of arcs, flat as those of `ProjectiveTrees`."""
+    trees = ValenceTrees(shard.lengths, single_root=model.single_root)
+    return marginals.unary[ranges_of(trees.offsets[:-1], 2 * shard.lengths**2)].reshape(-1, 2).sum(axis=1)
+
+
+def _most_expected(model: ValenceModel, shard: GrammarShard, marginals: Parts) -> Ints:
+    """The heads that have the largest sum of probabilities of arcs."""
+    arcs = Parts(_arc_shares(model, shard, marginals))
+    return ProjectiveTrees(shard.lengths, single_root=model.single_root).decode(arcs)

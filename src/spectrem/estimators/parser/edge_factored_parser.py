@@ -3,31 +3,97 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem._validate import as_generator
 from spectrem.data import UNKNOWN_HEAD, ParsedSentence
-from spectrem.estimators.conventions import Estimator, PerSentence, check_fitted, row_weights, take_course
+from spectrem.estimators import engine
+from spectrem.estimators.conventions import Estimator, PerSentence, check_fitted, row_weights
 from spectrem.estimators.declare import documented
-from spectrem.estimators.homes import make_corpus
-from spectrem.estimators.parser import file
-from spectrem.estimators.parser.decoding import arc_posteriors, best_heads, log_probabilities
-from spectrem.estimators.parser.input import read_columns, read_heads, read_sentences
+from spectrem.estimators.parser.input import TAGS, read_columns, read_heads, read_sentences
 from spectrem.estimators.parser.parameters import ParserParameters, check_settings
-from spectrem.estimators.parser.relations import MISSING
-from spectrem.estimators.parser.training import Trained, tag_field, train
-from spectrem.estimators.projecting import projects
-from spectrem.estimators.shared_parameters import constraint_names
-from spectrem.estimators.storage import Saved
-from spectrem.exceptions import InvalidInputError
+from spectrem.estimators.sentence_columns import check_tree_values
+from spectrem.estimators.storage import Codec, Saved, check_shapes, pack_words, read_pairs, unpack_words, write_pairs
+from spectrem.exceptions import InvalidInputError, advice
+from spectrem.learning import Record, SmallSteps, Step, run_online
 from spectrem.metrics import not_punctuation
-from spectrem.models.parsing import SHARED, ParsingText
-from spectrem.models.shards import Columns
-from spectrem.reports import report_training
+from spectrem.models.loglinear import Optimiser, WeightPrior
+from spectrem.models.loglinear.optimise import fit_known
+from spectrem.models.parsing import (
+    FREE,
+    SHARED,
+    ArcTemplates,
+    EdgeFactoredModel,
+    ParsingShard,
+    ParsingText,
+    TokenAtoms,
+)
+from spectrem.models.parsing.model import Table
+from spectrem.models.parsing.relations import N_FEATURES, RelationModel, relation_model, relation_shards
+from spectrem.models.parsing.templates import MISSING
+from spectrem.models.shards import Columns, in_corpus_order
+from spectrem.reports import report_posed
+from spectrem.structures import NonProjectiveTrees, Parts, ProjectiveTrees
+from spectrem.structures._ragged import offsets_of
+
+
+def _write(parser: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    forms = tuple(sorted(parser.atoms_.frequent))
+    places = np.flatnonzero(parser.theta_)
+    values = {"n_forms": len(forms), "coarse": parser.atoms_.coarse, "fine": parser.atoms_.fine}
+    arrays: dict[str, NDArray[Any]] = {"forms": pack_words(forms), "places": places.astype(np.int32)}
+    arrays["theta"] = parser.theta_[places].astype(np.float32)
+    if parser.relations_ is not None:
+        values["relations"] = list(parser.relations_.names)
+        arrays |= write_pairs(parser.relations_.model.support, ("relation_features", "relations"))
+        arrays["relation_theta"] = parser.relations_.theta
+    return values, arrays
+
+
+def _read(parser: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    coarse, fine = values["coarse"], values["fine"]
+    if not (isinstance(coarse, bool) and isinstance(fine, bool)):
+        raise ValueError("the tags are not said by truth values")
+    atoms = TokenAtoms(frozenset(unpack_words(arrays["forms"], int(values["n_forms"]))), coarse, fine)
+    model, places = _make_model(parser, atoms), arrays["places"]
+    check_shapes(arrays, {"theta": (len(places),)})
+    if len(places) and ((np.diff(places) <= 0).any() or places[0] < 0 or places[-1] >= model.n_weights):
+        raise ValueError("places do not fit the table")
+    parser.theta_ = np.zeros(model.n_weights, np.float32)
+    parser.theta_[places] = arrays["theta"]
+    parser.atoms_, parser.model_, parser.relations_ = atoms, model, _read_relations(parser, values, arrays)
+
+
+def _read_relations(parser: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> RelationModel | None:
+    """The classifier of arcs in a file, if there is one."""
+    names = values.get("relations")
+    if names is None:
+        return None
+    if not all(isinstance(name, str) for name in names) or not names:
+        raise ValueError("relations are not texts")
+    support = read_pairs(arrays, ("relation_features", "relations"), N_FEATURES, len(names))
+    if support is None:
+        raise ValueError("weights of relations do not fit their pairs")
+    check_shapes(arrays, {"relation_theta": (support.n_weights,)})
+    return RelationModel(tuple(names), relation_model(names, support, parser.C), arrays["relation_theta"])
+
+
+_CODEC = Codec(
+    kind="EdgeFactoredParser",
+    layout=1,
+    members={
+        **{"forms": ("u1", 1), "places": ("i4", 1), "theta": ("f4", 1)},
+        **{"relation_features": ("i4", 1), "relations": ("i4", 1), "relation_theta": ("f8", 1)},
+    },
+    write=_write,
+    read=_read,
+    check=check_settings,
+)
 
 
 @documented
@@ -81,12 +147,12 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
     [array([ 1,  2, -1,  4,  2])]
     """
 
-    _codec = file.CODEC
+    _codec = _CODEC
 
     def fit(
         self,
-        sentences: Iterable[ParsedSentence],
-        heads: Sequence[ArrayLike | None] | None = None,
+        X: Iterable[ParsedSentence],
+        y: Sequence[ArrayLike | None] | None = None,
         sample_weight: ArrayLike | None = None,
         *,
         columns: Mapping[str, Any] | None = None,
@@ -95,11 +161,11 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
 
         Parameters
         ----------
-        sentences : iterable of ParsedSentence
-        heads : sequence, optional
-            Per sentence None; the head of every word, counted from 0, -1 for the root, -2 where not known; or a matrix
-            of probabilities, [dependent, head], with those of the root on the diagonal. By default the ``heads`` of the
-            sentences.
+        X : iterable of ParsedSentence
+        y : sequence, optional
+            Heads. Per sentence None; the head of every word, counted from 0, -1 for the root, -2 where not known; or a
+            matrix of probabilities, [dependent, head], with those of the root on the diagonal. By default the ``heads``
+            of the sentences.
         sample_weight : array-like of shape (n_sentences,), optional
             At least 0.
         columns : mapping of name -> sequence, optional
@@ -120,27 +186,53 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
             If a sentence cannot meet a constraint and ``infeasible`` is "raise".
         """
         check_settings(self)
-        found = train(self, sentences, heads, sample_weight, columns)
-        self._take(found)
-        take_course(self, found.history, found.status)
+        sentences = read_sentences(X)
+        known = read_heads(sentences, y, self.projective)
+        atoms = TokenAtoms.of(sentences, self.min_count)
+        lengths = _lengths(sentences)
+        counts = row_weights(sample_weight, len(sentences), "sentence")
+        free, present = known.kinds == FREE, (lengths > 0) & (counts > 0)
+        learns = self.unlabelled_weight > 0 and bool((free & present).any())
+        any_known = bool((~free & present).any())
+        any_head = bool((known.heads >= -1)[np.repeat(present, lengths)].any())
+        if not any_known and not learns and (free & present).any():
+            raise InvalidInputError(
+                "unlabelled_weight must be above 0 where no sentence has all its heads, got 0; raise it, or give trees"
+            )
+        if not any_known and not (learns and (self.constraints or any_head)):
+            raise InvalidInputError(
+                "heads must be known of some word, got none; without heads or constraints nothing says what trees are "
+                "like"
+            )
+        weights = counts * np.where(free, self.unlabelled_weight, 1.0)
+        named = read_columns(sentences, columns, _tag_field(atoms) if self.constraints else None)
+        tags = {name: np.unique(named.of_words[name]).tolist() for name in TAGS if name in named.of_words}
+        check_tree_values(self.constraints, tags, named)
+        text = ParsingText(
+            lengths, atoms.encode(sentences), known.heads, known.kinds, known.shares, weights, named, counts
+        )
+        text = text.without(~present if learns or self.constraints else ~present | free)
+        model = _make_model(self, atoms)
+        _check_possible(model, text)
+        train = _train_online if self.learner == "online" else _train_in_batch
+        trained = train(self, model, text, any_known, learns)
+        self.relations_ = _train_relations(self, sentences, text, counts) if self.relations else None
+        self.atoms_, self.model_, self.theta_, self.n_lifted_ = atoms, model, trained.params, known.n_lifted
         settings = {
             "learner": self.learner,
-            "weights": found.model.n_weights,
+            "weights": model.n_weights,
             "projective": self.projective,
-            "heads lifted": found.n_lifted,
-            "constraints": constraint_names(self.constraints),
+            "heads lifted": known.n_lifted,
         }
-        self.report_ = report_training(
-            self, found.n_sentences, settings, found.constraints, unit="sentences", summaries=found.summaries
-        )
+        engine.record(self, trained, len(sentences), settings)
         return self
 
-    def predict(self, sentences: Iterable[ParsedSentence], *, columns: Mapping[str, Any] | None = None) -> list[Ints]:
+    def predict(self, X: Iterable[ParsedSentence], *, columns: Mapping[str, Any] | None = None) -> list[Ints]:
         """The head of every word, an array of shape (n_words,) for each sentence; -1 is the root.
 
         Parameters
         ----------
-        sentences : iterable of ParsedSentence
+        X : iterable of ParsedSentence
             Their heads are not read.
         columns
             As in `fit`, for ``project_at_predict``.
@@ -150,51 +242,51 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        read = self._read(sentences)
-        found = best_heads(self, make_corpus(self, self._text(read, columns).shards()))
-        return PerSentence(_split(np.concatenate(list(found)), [len(sentence.forms) for sentence in read]))
+        text = self._text(self._read(X), columns)
+        shards = text.shards()
+        fitted = (self, self.model_, self.theta_, engine.make_corpus(self, shards), _most_expected)
+        # under constraints, trees are those of posteriors
+        heads = engine.posteriors(*fitted) if engine.projects(self) else engine.best_structures(*fitted, "trees")
+        return PerSentence.cut(in_corpus_order(shards, heads, text.lengths), text.lengths)
 
-    def predict_proba(
-        self, sentences: Iterable[ParsedSentence], *, columns: Mapping[str, Any] | None = None
-    ) -> list[Floats]:
+    def predict_proba(self, X: Iterable[ParsedSentence], *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
         """Probabilities of arcs, an array of shape (n_words, n_words) for each sentence, [dependent, head].
 
         Those of arcs from the root stand on the diagonal; the heads of a word add up to 1.
         """
-        read = self._read(sentences)
-        found = arc_posteriors(self, make_corpus(self, self._text(read, columns).shards()))
-        sizes = [len(sentence.forms) for sentence in read]
-        flat = _split(np.concatenate(list(found)), [n * n for n in sizes])
-        return [block.reshape(n, n) for block, n in zip(flat, sizes, strict=True)]
+        text = self._text(self._read(X), columns)
+        shards, sizes = text.shards(), text.lengths**2
+        corpus = engine.make_corpus(self, shards)
+        arcs = in_corpus_order(shards, engine.posteriors(self, self.model_, self.theta_, corpus, _arc_shares), sizes)
+        matrices = zip(text.lengths.tolist(), PerSentence.cut(arcs, sizes), strict=True)
+        return [matrix.reshape(n, n) for n, matrix in matrices]
 
-    def parse(
-        self, sentences: Iterable[ParsedSentence], *, columns: Mapping[str, Any] | None = None
-    ) -> list[ParsedSentence]:
+    def parse(self, X: Iterable[ParsedSentence], *, columns: Mapping[str, Any] | None = None) -> list[ParsedSentence]:
         """The sentences with the heads that `predict` finds, and relations where they were learned.
 
         Heads and relations that they had are replaced.
         """
-        read = self._read(sentences)
-        heads = self.predict(read, columns=columns)
-        relations = self.predict_relations(read, heads)
+        sentences = self._read(X)
+        heads = self.predict(sentences, columns=columns)
+        relations = self.predict_relations(sentences, heads)
         return [
-            one._replace(heads=own, relations=names if self.relations_ else None)
-            for one, own, names in zip(read, heads, relations, strict=True)
+            sentence._replace(heads=array, relations=names if self.relations_ else None)
+            for sentence, array, names in zip(sentences, heads, relations, strict=True)
         ]
 
     def predict_relations(
-        self, sentences: Iterable[ParsedSentence], heads: Sequence[ArrayLike] | None = None
+        self, X: Iterable[ParsedSentence], heads: Sequence[ArrayLike] | None = None
     ) -> list[tuple[str, ...]]:
         """The relation of every word to its head; ``_`` where none was learned, or the head is not known.
 
         Parameters
         ----------
-        sentences : iterable of ParsedSentence
+        X : iterable of ParsedSentence
         heads : sequence of array-like of int, optional
             By default those of the sentences.
         """
-        read = self._read(sentences)
-        text, known = self._text(read, None), read_heads(read, heads, projective=False)
+        sentences = self._read(X)
+        text, known = self._text(sentences), read_heads(sentences, heads, projective=False)
         if known.shares:
             raise InvalidInputError(
                 f"heads must be numbers to have relations, got a matrix for sentence {min(known.shares)}; decide for "
@@ -203,12 +295,12 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         names = [MISSING] * len(known.heads)
         if self.relations_ is not None and len(names):
             names = self.relations_.label(text.lengths, text.atoms, known.heads)
-        return list(map(tuple, list(PerSentence.cut(names, text.lengths))))
+        return list(map(tuple, PerSentence.cut(names, text.lengths)))
 
     def score(
         self,
-        sentences: Iterable[ParsedSentence],
-        heads: Sequence[ArrayLike | None] | None = None,
+        X: Iterable[ParsedSentence],
+        y: Sequence[ArrayLike | None] | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """The share of words but punctuation (universal tag ``PUNCT``) whose head `predict` finds, from 0 to 1.
@@ -217,7 +309,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
 
         Parameters
         ----------
-        sentences, heads
+        X, y
             As in `fit`. Words whose head is not known are left out; a distribution counts as right by the probability
             of the head that is found.
         sample_weight : array-like of shape (n_sentences,), optional
@@ -228,64 +320,167 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         InvalidInputError
             If no word is left to score.
         """
-        read = self._read(sentences)
-        known, lengths = read_heads(read, heads, projective=False), [len(one.forms) for one in read]
-        weights = np.repeat(row_weights(sample_weight, len(read), "sentence"), lengths)
-        weights *= np.concatenate([np.zeros(0), *not_punctuation([one.upos for one in read])])
+        sentences = self._read(X)
+        known, lengths = read_heads(sentences, y, projective=False), _lengths(sentences)
+        weights = np.repeat(row_weights(sample_weight, len(sentences), "sentence"), lengths)
+        weights *= np.concatenate([np.zeros(0), *not_punctuation([sentence.upos for sentence in sentences])])
         weights *= (known.heads != UNKNOWN_HEAD) | np.repeat(known.kinds == SHARED, lengths)
         if not weights.any():
             raise InvalidInputError(
                 "heads must be known of some word other than punctuation, of weight above 0, to be scored, got none"
             )
-        predicted = self.predict(read)
-        right = [np.equal(own, gold) * 1.0 for own, gold in zip(predicted, _split(known.heads, lengths), strict=True)]
+        predicted = self.predict(sentences)
+        right = PerSentence.cut((np.concatenate(predicted) == known.heads) * 1.0, lengths)
         for number, shares in known.shares.items():
             words = np.arange(lengths[number])
             right[number] = shares[words, np.where(predicted[number] < 0, words, predicted[number])]
         return float(np.average(np.concatenate(right), weights=weights))
 
-    def score_samples(
-        self, sentences: Iterable[ParsedSentence], heads: Sequence[ArrayLike | None] | None = None
-    ) -> Floats:
+    def score_samples(self, X: Iterable[ParsedSentence], y: Sequence[ArrayLike | None] | None = None) -> Floats:
         """log p(heads | words) of every sentence, shape (n_sentences,), nats; of some heads, of all trees with them.
 
         Parameters
         ----------
-        sentences, heads
+        X, y
             As in `fit`, without distributions. Heads are taken as they are: where arcs cross, and trees are projective,
             the probability is 0.
         """
-        read = self._read(sentences)
-        known = read_heads(read, heads, projective=False)
+        sentences = self._read(X)
+        known = read_heads(sentences, y, projective=False)
         if known.shares:
             raise InvalidInputError(
                 f"heads must be numbers to be scored, got a matrix for sentence {min(known.shares)}; decide for heads"
             )
-        text = self._text(read, None)
-        text = ParsingText(text.lengths, text.atoms, known.heads, text.kinds, {}, text.weights)
-        shards, values = text.shards(), np.zeros(len(read))
-        corpus = make_corpus(self, shards)
-        for shard, own in zip(shards, corpus.collect(log_probabilities, self.model_, self.theta_), strict=True):
-            values[shard.instances] = own
-        return values
+        shards = self._text(sentences, heads=known.heads).shards()
+        values = engine.make_corpus(self, shards).collect(_log_probabilities, self.model_, self.theta_)
+        return in_corpus_order(shards, values, np.ones(len(sentences), np.int64))
 
-    def _read(self, sentences: Iterable[ParsedSentence]) -> list[ParsedSentence]:
+    def _read(self, X: Iterable[ParsedSentence]) -> list[ParsedSentence]:
         check_fitted(self)
-        return read_sentences(sentences)
+        return read_sentences(X)
 
-    def _text(self, read: list[ParsedSentence], columns: Mapping[str, Any] | None) -> ParsingText:
-        named = Columns()
-        if projects(self):
-            named = read_columns(read, columns, tag_field(self.atoms_))
-        lengths = np.array([len(sentence.forms) for sentence in read], np.int64)
-        return ParsingText.raw(lengths, self.atoms_.encode(read), named)
-
-    def _take(self, found: Trained) -> None:
-        """What parsing needs, from training."""
-        self.atoms_, self.model_, self.theta_ = found.atoms, found.model, found.theta
-        self.n_lifted_, self.gamma_, self.relations_ = found.n_lifted, found.history[-1].gamma, found.relations
+    def _text(
+        self, sentences: list[ParsedSentence], columns: Mapping[str, Any] | None = None, heads: Ints | None = None
+    ) -> ParsingText:
+        """New sentences, all of one kind, perhaps with some heads."""
+        named = read_columns(sentences, columns, _tag_field(self.atoms_)) if engine.projects(self) else Columns()
+        text = ParsingText.raw(_lengths(sentences), self.atoms_.encode(sentences), named)
+        return text if heads is None else replace(text, heads=heads)
 
 
-def _split(values: Any, sizes: list[int]) -> list[Any]:
-    """One array per sentence; copies, so that one of them does not keep all in memory."""
-    return [own.copy() for own in np.split(values, np.cumsum(sizes)[:-1])] if sizes else []
+def _lengths(sentences: Sequence[ParsedSentence]) -> Ints:
+    return np.array([len(sentence.forms) for sentence in sentences], np.int64)
+
+
+def _make_model(settings: Any, atoms: TokenAtoms) -> EdgeFactoredModel:
+    """The model that the settings of a parser describe."""
+    return EdgeFactoredModel(
+        ArcTemplates(atoms.fine),
+        settings.bits,
+        ProjectiveTrees if settings.projective else NonProjectiveTrees,
+        settings.single_root,
+        WeightPrior(1.0 / settings.C),
+        Optimiser(settings.m_steps, settings.m_tol, memory=6),
+    )
+
+
+def _tag_field(atoms: TokenAtoms) -> str:
+    """Which tags of sentences constraints call ``tag``."""
+    return "upos" if atoms.coarse else "xpos"
+
+
+def _check_possible(model: EdgeFactoredModel, text: ParsingText) -> None:
+    """Raise `InvalidInputError` for a sentence whose known heads fit no tree of the model."""
+    impossible: list[int] = []
+    for shard in text.shards():
+        if shard.heads is None:
+            continue
+        nothing = np.zeros(int((shard.lengths**2).sum()))
+        heads = model.free_structure(shard).decode(Parts(model.restricted(shard, nothing)))
+        starts = offsets_of(shard.lengths)[:-1]
+        impossible += shard.instances[heads[starts] == -2].tolist()
+    if impossible:
+        roots = "a single root" if model.single_root else "roots"
+        crossing = " without crossing arcs" if model.trees is ProjectiveTrees else ""
+        wider = advice("wider trees", "set single_root=False or projective=False")
+        error = InvalidInputError(
+            f"heads of sentence {min(impossible)} must fit a tree with {roots}{crossing}, but fit none; repair them, "
+            f"or {wider}"
+        )
+        error.keys = {"sentence": min(impossible)}
+        raise error
+
+
+def _train_in_batch(
+    parser: Any, model: EdgeFactoredModel, text: ParsingText, any_known: bool, learns: bool
+) -> engine.Trained:
+    """By L-BFGS on the sentences with all heads, then EM on all."""
+    corpus = engine.make_corpus(parser, text.shards())
+    labelled = corpus if any_known else None
+    estep = engine.estep_of(parser)
+    return engine.train(
+        parser, engine.Task(model, corpus, model.initial, estep, labelled=labelled, learns=learns, stage="em")
+    )
+
+
+def _train_online(
+    parser: Any, model: EdgeFactoredModel, text: ParsingText, any_known: bool, learns: bool
+) -> engine.Trained:
+    """In small steps on the sentences with all heads, then on all."""
+    estep, steps = engine.estep_of(parser), SmallSteps(parser.passes, parser.rate)
+    theta: Any = model.initial()
+    history: tuple[Record, ...] = ()
+    for stage in [text.without(text.kinds == FREE)] * any_known + [text] * learns:
+        batches = stage.batches(parser.batch_size, as_generator(parser.random_state))
+        result = run_online(
+            model,
+            batches,
+            theta,
+            estep,
+            parser.gamma,
+            steps,
+            random_state=parser.random_state,
+            on_iteration=parser.on_iteration,
+        )
+        theta, history = result.params, history + result.history
+    reports: engine.Reports = ((), ())
+    if learns and parser.constraints:
+        reports = report_posed(result.posed, Step(model, theta, parser.gamma, estep))
+    elif not (learns or parser.project_at_predict):
+        engine.warn_unused(parser.constraints, at_predict=True)
+    return engine.Trained(theta, history, result.status, *reports)
+
+
+def _train_relations(
+    parser: Any, sentences: list[ParsedSentence], text: ParsingText, counts: Floats
+) -> RelationModel | None:
+    """The classifier of arcs, where relations of words with known heads are given."""
+    relations = np.array([name for one in sentences for name in one.relations or (MISSING,) * len(one.forms)], object)
+    weights = np.repeat(counts, text.lengths)
+    words = np.flatnonzero((text.heads != UNKNOWN_HEAD) & (relations != MISSING) & (weights > 0))
+    if not len(words):
+        return None
+    names, support, shards = relation_shards(
+        text.lengths, text.atoms, text.heads, relations[words].tolist(), words, weights
+    )
+    model = relation_model(names, support, parser.C)
+    return RelationModel(names, model, fit_known(model, engine.make_corpus(parser, shards)).point)
+
+
+def _arc_shares(model: EdgeFactoredModel, shard: ParsingShard, marginals: Parts) -> Floats:
+    """Probabilities of all arcs of a shard."""
+    return marginals.unary
+
+
+def _most_expected(model: EdgeFactoredModel, shard: ParsingShard, marginals: Parts) -> Ints:
+    """The heads of all words of a shard in the trees of the largest sums of probabilities."""
+    heads: Ints = model.free_structure(shard).decode(Parts(np.maximum(marginals.unary, 0.0)))
+    return heads
+
+
+def _log_probabilities(shard: ParsingShard, model: EdgeFactoredModel, theta: Table) -> Floats:
+    """log p(heads | sentence) of every sentence, nats; of heads known in part, of all trees that have them."""
+    scores = model.free_scores(theta, shard).unary
+    structure = model.free_structure(shard)
+    values, _ = structure.smoothed_max(Parts(scores), 1.0)
+    return structure.smoothed_max(Parts(model.restricted(shard, scores)), 1.0)[0] - values

@@ -17,9 +17,8 @@ from spectrem.estimators.classification.maxent_classifier import (
     merge_proportional,
 )
 from spectrem.estimators.classification.targets import read_targets
-from spectrem.estimators.crf.crf_tagger import CRFTagger
+from spectrem.estimators.crf.crf_tagger import CRFTagger, names_of, read_sentences
 from spectrem.estimators.crf.parameters import check_settings
-from spectrem.estimators.crf.training import names_of, read_sentences
 from spectrem.estimators.declare import check_parameters, parameters_of
 from spectrem.estimators.table_input import UNLABELLED, row_columns
 from spectrem.exceptions import InvalidInputError, quoted

@@ -11,8 +11,7 @@ import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.corpus import Corpus
-from spectrem.estimators.crf.pairs import PairModel
-from spectrem.estimators.crf.training import with_pairs
+from spectrem.estimators.crf.crf_tagger import with_pairs
 from spectrem.estimators.homes import make_corpus
 from spectrem.estimators.projecting import projects
 from spectrem.estimators.training import estep_of, learn_unlabelled, record_labelled, report_labelled
@@ -27,10 +26,11 @@ from spectrem.models.loglinear import (
     JointShard,
     Member,
     Optimiser,
+    PairModel,
     build_joint_shards,
     build_shards,
 )
-from spectrem.models.loglinear.model import fit_known
+from spectrem.models.loglinear.optimise import fit_known
 from spectrem.reports import ConstraintReport, ConstraintSummary
 from spectrem.structures._ragged import offsets_of, ranges_of
 

@@ -138,11 +138,6 @@ class AlignmentModel:
         backward = self._gather(params.backward, shard, other, backward=True)
         return AlignmentStats(forward, backward, self.table.n_pairs + 1, shard.pair_ids)
 
-    @staticmethod
-    def weights(shard: BitextShard | TextShard) -> Floats:
-        """Weight of every pair, shape (n_pairs,)."""
-        return shard.weights
-
     def given(self, shard: BitextShard | TextShard) -> Bools | None:
         """A mask of the pairs of which all links are given."""
         return None if shard.anchors is None else shard.anchors.complete

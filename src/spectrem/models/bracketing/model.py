@@ -132,9 +132,9 @@ class ConstituentContextModel:
             tables.append(np.stack([sum_by(numbers[own], (weight * shares[:, k])[own], size) for k in (0, 1)]))
         return Statistics(yields=tables[0], contexts=tables[1])
 
-    def weights(self, shard: BracketShard) -> Floats:
-        """Weight of every sentence, shape (n_sentences,)."""
-        return shard.weights
+    def distributions(self, shard: BracketShard, marginals: Parts) -> Floats:
+        """The probability of every span to be a constituent, shape (n_spans,)."""
+        return marginals.unary[::2]
 
     def columns(self, shard: BracketShard) -> Mapping[str, Key]:
         """Columns for constraints beside the structure's own.

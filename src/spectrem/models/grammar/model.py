@@ -18,6 +18,7 @@ from spectrem.models.grammar.shards import GrammarShard, n_cells
 from spectrem.models.multinomials import Multinomials
 from spectrem.models.priors import DirichletPrior, MeanFieldPrior, Prior
 from spectrem.structures import Known, Parts, Structure, ValenceTrees
+from spectrem.structures._ragged import offsets_of, ranges_of
 
 TABLES = ("root", "choose", "stop")
 
@@ -133,13 +134,11 @@ class ValenceModel:
             root=root.copy(), choose=children.copy() if self.adjacency else children.sum(axis=2), stop=stop
         )
 
-    def weights(self, shard: GrammarShard) -> Floats:
-        """Weight of every sentence, shape (n_sentences,)."""
-        return shard.weights
-
-    def is_known(self, shard: GrammarShard) -> bool:
-        """Whether all heads of the shard are given."""
-        return shard.known
+    def distributions(self, shard: GrammarShard, marginals: Parts) -> Floats:
+        """Posteriors of arcs, sentence after sentence in blocks [dependent, head], the root on the diagonal; flat."""
+        begins = offsets_of(2 * shard.lengths**2 + 4 * shard.lengths)[:-1]
+        first_or_later: Floats = marginals.unary[ranges_of(begins, 2 * shard.lengths**2)].reshape(-1, 2)
+        return first_or_later.sum(axis=1)
 
     def columns(self, shard: GrammarShard) -> Mapping[str, Key]:
         """``sentence``, as numbers in the corpus; ``head_tag``, ``dependent_tag``; and those that the shard holds."""

@@ -6,11 +6,13 @@ from spectrem.models.loglinear.joint import JointModel, JointShard, build_joint_
 from spectrem.models.loglinear.merging import Merged, merge_features
 from spectrem.models.loglinear.model import LogLinearModel, Weights
 from spectrem.models.loglinear.optimise import Optimiser
+from spectrem.models.loglinear.pairs import PairModel
 from spectrem.models.loglinear.prior import WeightPrior
 from spectrem.models.loglinear.shards import Labels, LogLinearShard, Member, build_shards
 from spectrem.models.loglinear.support import Support
 
 __all__ = [
     "AgreedModel", "Features", "JointModel", "JointShard", "Labels", "LogLinearModel", "LogLinearShard", "Member",
-    "Merged", "Optimiser", "Support", "WeightPrior", "Weights", "build_joint_shards", "build_shards", "merge_features",
+    "Merged", "Optimiser", "PairModel", "Support", "WeightPrior", "Weights", "build_joint_shards",
+    "build_shards", "merge_features",
 ]  # fmt: skip

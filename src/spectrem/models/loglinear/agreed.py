@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spectrem._arrays import Bools, Floats
+from spectrem._arrays import Floats
 from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus
 from spectrem.models.loglinear.joint import JointModel, JointShard
@@ -111,27 +111,11 @@ class AgreedModel:
         """The mean of the log-densities of the views' weights, nats, up to a constant."""
         return self.apart.log_prior(theta) / len(self.members)
 
-    def weights(self, shard: JointShard) -> Floats:
-        """Weight of every instance, shape (n_instances,)."""
-        return shard.weights
-
-    def counts(self, shard: JointShard) -> Floats | None:
-        """How often every instance counts in constraints, shape (n_instances,); None where by its weight."""
-        return shard.counts
-
     def columns(self, shard: JointShard) -> Mapping[str, Key]:
         """Columns for constraints: those of the first view, ``labelled``, and those of the shard."""
         name, own = self._first(shard)
         labelled = np.full(len(shard.weights), shard.known) if shard.given is None else shard.given
         return {**self.members[name].columns(own), "labelled": labelled, **shard.columns}
-
-    def is_known(self, shard: JointShard) -> bool:
-        """Whether the labels of the shard are given."""
-        return shard.known
-
-    def given(self, shard: JointShard) -> Bools | None:
-        """A mask of the instances that are labelled among others that are not, shape (n_instances,), or None."""
-        return shard.given
 
     def distributions(self, shard: JointShard, marginals: Parts) -> Floats:
         """The marginals of all labels of all choices, shape (n_choices, n_labels); 0 for those not allowed."""

@@ -15,7 +15,7 @@ from spectrem.constraints.compilation.groups import Key
 from spectrem.constraints.compilation.table import PartTable
 from spectrem.corpus import Corpus, Local
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.loglinear.model import fit_known
+from spectrem.models.loglinear.optimise import fit_known
 from spectrem.models.loglinear.shards import LogLinearShard, Member, cut_by_known, some_of
 from spectrem.structures import Parts, Product, Structure
 from spectrem.structures._ragged import offsets_of, ranges_of
@@ -224,22 +224,6 @@ class JointModel:
         """Of every member, the marginals of all labels of all choices, shape (n_choices, n_labels)."""
         shares = self.shares(shard, marginals)
         return {key: own.distributions(shard.members[key], shares[key]) for key, own in self.members.items()}
-
-    def weights(self, shard: JointShard) -> Floats:
-        """Weight of every instance, shape (n_instances,)."""
-        return shard.weights
-
-    def counts(self, shard: JointShard) -> Floats | None:
-        """How often every instance counts in constraints, shape (n_instances,); None where by its weight."""
-        return shard.counts
-
-    def is_known(self, shard: JointShard) -> bool:
-        """Whether the labels of the shard are given."""
-        return shard.known
-
-    def given(self, shard: JointShard) -> Bools | None:
-        """A mask of the instances that are labelled among others that are not, shape (n_instances,), or None."""
-        return shard.given
 
     def columns(self, shard: JointShard) -> Mapping[str, Key]:
         """Columns of the members, as `Product` joins them, ``labelled``, and those of the shard.

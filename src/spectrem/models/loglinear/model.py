@@ -17,8 +17,7 @@ from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus, Local
 from spectrem.models.estep import Statistics
 from spectrem.models.loglinear.coordinates import Coordinates, Scales, Spread
-from spectrem.models.loglinear.lbfgs import Minimum
-from spectrem.models.loglinear.optimise import Optimiser, m_step, maximise
+from spectrem.models.loglinear.optimise import Optimiser, fit_known, m_step
 from spectrem.models.loglinear.prior import WeightPrior
 from spectrem.models.loglinear.shards import LogLinearShard
 from spectrem.models.loglinear.support import Support
@@ -149,6 +148,10 @@ class LogLinearModel:
         values, _ = self._free_structure(shard).smoothed_max(self._all_scores(theta, shard), 1.0)
         return float(shard.weights @ values)
 
+    def is_free(self, shard: LogLinearShard) -> bool:
+        """Whether every choice of a shard may have any label."""
+        return shard.labels is None
+
     def gather(self, theta: Floats, shard: LogLinearShard, marginals: Parts) -> Floats:
         """Expected values of all features, shape (n_weights,), instances counted by their weights."""
         return self._counts(shard, self.distributions(shard, marginals), marginals.factors)
@@ -160,22 +163,6 @@ class LogLinearModel:
         table = np.zeros((shard.features.n_choices, self.n_labels))
         table[_rows_of(shard.labels.offsets), shard.labels.labels] = marginals.unary
         return table
-
-    def weights(self, shard: LogLinearShard) -> Floats:
-        """Weight of every instance, shape (n_instances,)."""
-        return shard.weights
-
-    def counts(self, shard: LogLinearShard) -> Floats | None:
-        """How often every instance counts in constraints, shape (n_instances,); None where by its weight."""
-        return shard.counts
-
-    def is_known(self, shard: LogLinearShard) -> bool:
-        """Whether the labels of the shard are given."""
-        return shard.known
-
-    def given(self, shard: LogLinearShard) -> Bools | None:
-        """A mask of the instances that are labelled among others that are not, shape (n_instances,), or None."""
-        return shard.given
 
     def columns(self, shard: LogLinearShard) -> Mapping[str, Key]:
         """Columns for constraints beside the structure's own.
@@ -321,27 +308,6 @@ class LogLinearModel:
         ends = labels.offsets[np.cumsum(lengths)]  # of the labels of sentences
         row = np.searchsorted(ends, right, side="right")
         return (sp.csr_array((shares, (row, cells)), shape=(len(lengths), k * k)),)
-
-
-def known_counts(shard: LogLinearShard, model: Any) -> Floats:
-    """Values of all features under the labels of a shard, if they are known, else 0, shape (n_weights,)."""
-    theta = model.initial()
-    if not shard.known:
-        return theta
-    structure = model.structure(shard)
-    _, marginals = structure.smoothed_max(model.scores(theta, shard), 1.0, weights=shard.weights)
-    return model.gather(theta, shard, marginals)
-
-
-def fit_known(
-    model: Any, corpus: Corpus, theta: Floats | None = None, optimiser: Optimiser | None = None, **course: Any
-) -> Minimum:
-    """Maximise the log-likelihood of the shards that are known plus the log-prior, from ``theta`` or 0 on.
-
-    ``course`` may hold ``state`` and ``on_state``, as of `spectrem.models.loglinear.optimise.maximise_posterior`.
-    """
-    start = model.initial() if theta is None else theta
-    return maximise(model, start, corpus.sum(known_counts, model), corpus, known=True, optimiser=optimiser, **course)
 
 
 def _rows_of(offsets: Ints) -> Ints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +14,6 @@ from spectrem.exceptions import warn_unconverged
 from spectrem.models.estep import Statistics
 from spectrem.models.loglinear.coordinates import Scales, Spread
 from spectrem.models.loglinear.lbfgs import Ending, Minimum, State, minimise
-from spectrem.models.loglinear.shards import LogLinearShard
-
-if TYPE_CHECKING:
-    from spectrem.models.loglinear.model import LogLinearModel
-
 
 MOST_STEPS = 1000
 """Steps of L-BFGS in an M-step for which no other number is given."""
@@ -47,20 +42,20 @@ class Optimiser:
     memory: int = 20
 
 
-def moments(shard: LogLinearShard, model: LogLinearModel, theta: Floats, known: bool) -> Statistics:
+def moments(shard: Any, model: Any, theta: Floats, known: bool) -> Statistics:
     """The log-normalisers of a shard and their gradient; 0 for one that is not known where only those count."""
     if known and not shard.known:
         return Statistics(value=0.0, gradient=np.zeros(model.n_weights))
     return model.moments(theta, shard)
 
 
-def spread(shard: LogLinearShard, model: LogLinearModel, known: bool) -> Spread:
+def spread(shard: Any, model: Any, known: bool) -> Spread:
     """How values of features spread over a shard; nothing for one that is not known where only those count."""
     return Spread() if known and not shard.known else model.spread(shard)
 
 
 def maximise(
-    model: LogLinearModel,
+    model: Any,
     theta: Floats,
     stats: Floats,
     corpus: Corpus,
@@ -95,6 +90,27 @@ def maximise(
     return maximise_posterior(model, evaluate, theta, corpus.sum(spread, model, known), optimiser, **course)
 
 
+def known_counts(shard: Any, model: Any) -> Floats:
+    """Values of all features under the labels of a shard, if they are known, else 0, shape (n_weights,)."""
+    theta = model.initial()
+    if not shard.known:
+        return theta
+    structure = model.structure(shard)
+    _, marginals = structure.smoothed_max(model.scores(theta, shard), 1.0, weights=shard.weights)
+    return model.gather(theta, shard, marginals)
+
+
+def fit_known(
+    model: Any, corpus: Corpus, theta: Floats | None = None, optimiser: Optimiser | None = None, **course: Any
+) -> Minimum:
+    """Maximise the log-likelihood of the shards that are known plus the log-prior, from ``theta`` or 0 on.
+
+    ``course`` may hold ``state`` and ``on_state``, as of `maximise_posterior`.
+    """
+    start = model.initial() if theta is None else theta
+    return maximise(model, start, corpus.sum(known_counts, model), corpus, known=True, optimiser=optimiser, **course)
+
+
 def advice(best: Minimum, optimiser: Optimiser) -> str:
     """What to try where training ended before weights were within ``tol`` of the best."""
     if best.ending is Ending.STALLED:
@@ -117,7 +133,7 @@ def m_step(model: Any, theta: Floats, stats: Floats, corpus: Corpus) -> Floats:
 
 
 def maximise_posterior(
-    model: LogLinearModel,
+    model: Any,
     evaluate: Callable[[Floats], tuple[float, Floats]],
     theta: Floats,
     spread: Spread,

@@ -105,6 +105,13 @@ class Support:
         """Number of pairs."""
         return self.n_features * self.n_labels if self.labels is None else len(self.labels)
 
+    def listed(self) -> tuple[Ints, Ints]:
+        """Feature and label of every weight."""
+        if self.indptr is None or self.labels is None:
+            features, labels = np.divmod(np.arange(self.n_weights), self.n_labels)
+            return features, labels
+        return np.repeat(np.arange(self.n_features), np.diff(self.indptr)), self.labels.astype(np.int64)
+
     def table(self, weights: Floats) -> Floats:
         """Weights as an array of shape (n_features, n_labels), with 0 for pairs without one."""
         if self.indptr is None or self.labels is None:

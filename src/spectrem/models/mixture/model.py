@@ -70,8 +70,11 @@ class MixtureModel:
 
     def gather(self, params: MixtureParameters, shard: MixtureShard, marginals: Parts) -> Statistics:
         """Expected moments of a shard about the means of ``params``, times the weights of the rows."""
-        posteriors = marginals.unary.reshape(len(shard.x), len(params.weights))
-        return self.moments(params, shard, posteriors * shard.weights[:, None])
+        return self.moments(params, shard, self.distributions(shard, marginals) * shard.weights[:, None])
+
+    def distributions(self, shard: MixtureShard, marginals: Parts) -> Floats:
+        """Posteriors of the components of every row, shape (n, n_components)."""
+        return marginals.unary.reshape(len(shard.x), self.n_components)
 
     def moments(self, params: MixtureParameters, shard: MixtureShard, shares: Floats) -> Statistics:
         """Moments of a shard whose rows belong to components by ``shares``, posteriors times weights.
@@ -101,10 +104,6 @@ class MixtureModel:
     def columns(self, shard: MixtureShard) -> Mapping[str, NDArray]:
         """Columns for constraints: ``row``, the row's number, and those given with the data."""
         return {"row": shard.instances, **shard.columns}
-
-    def weights(self, shard: MixtureShard) -> Floats:
-        """Weight of every row, shape (n,)."""
-        return shard.weights
 
     def m_step(self, params: MixtureParameters, stats: Statistics, corpus: object = None) -> MixtureParameters:
         """Parameters that maximise the expected log-likelihood, but for ``reg_covar``; ``corpus`` is not read.

@@ -156,6 +156,10 @@ class EdgeFactoredModel:
         values, _ = self.free_structure(shard).smoothed_max(self.free_scores(theta, shard), 1.0)
         return float(shard.weights @ values)
 
+    def is_free(self, shard: ParsingShard) -> bool:
+        """Whether nothing is known of the heads of a shard."""
+        return shard.heads is None and shard.shares is None
+
     def gather(self, theta: Table, shard: ParsingShard, marginals: Parts) -> Floats:
         """Expected values of all features, shape (n_weights,), sentences counted by their weights."""
         counts = np.zeros(self.n_weights)
@@ -193,17 +197,9 @@ class EdgeFactoredModel:
         """The number and weight of sentences and words of a shard, whose arcs are there or not; features are 1."""
         return Spread.of(shard.weights, shard.lengths, 2)
 
-    def weights(self, shard: ParsingShard) -> Floats:
-        """Weight of every sentence, shape (n_sentences,)."""
-        return shard.weights
-
-    def counts(self, shard: ParsingShard) -> Floats | None:
-        """How often every sentence counts in constraints, shape (n_sentences,); None where by its weight."""
-        return shard.counts
-
-    def is_known(self, shard: ParsingShard) -> bool:
-        """Whether the trees of the shard are given."""
-        return shard.known
+    def distributions(self, shard: ParsingShard, marginals: Parts) -> Floats:
+        """Posteriors of arcs, sentence after sentence in blocks [dependent, head], the root on the diagonal; flat."""
+        return marginals.unary
 
     def columns(self, shard: ParsingShard) -> Mapping[str, Key]:
         """Columns for constraints beside the structure's own.

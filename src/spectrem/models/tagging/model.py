@@ -21,7 +21,7 @@ from spectrem.models.tagging.lexicon import Lexicon
 from spectrem.models.tagging.restrictions import Restrictions, dense_rows, emission_rows
 from spectrem.models.tagging.shards import TagShard
 from spectrem.structures import Chain, Chain2, Parts
-from spectrem.structures._ragged import offsets_of, ranges_of
+from spectrem.structures._ragged import offsets_of, ranges_of, rows_of
 
 _TABLES = ("initial", "transition", "second", "emission")
 
@@ -172,13 +172,11 @@ class HMMModel:
             emission=sum_by(layout.cells, weighted, self.lexicon.n_cells + 1)[:-1],
         )
 
-    def weights(self, shard: TagShard) -> Floats:
-        """Weight of every sentence, shape (n_sentences,)."""
-        return shard.weights
-
-    def is_known(self, shard: TagShard) -> bool:
-        """Whether all states of the shard are given."""
-        return shard.known
+    def distributions(self, shard: TagShard, marginals: Parts) -> Floats:
+        """Posteriors of the states of every token, shape (n_tokens, n_states); 0 where the lexicon forbids a state."""
+        layout, table = self.layout(shard), np.zeros((shard.n_tokens, self.n_states))
+        table[rows_of(np.diff(layout.offsets)), layout.states] = marginals.unary
+        return table
 
     def columns(self, shard: TagShard) -> Mapping[str, Key]:
         """Columns for constraints beside the structure's own.

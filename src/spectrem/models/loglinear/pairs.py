@@ -12,9 +12,11 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.groups import Coded
 from spectrem.corpus import Corpus
 from spectrem.models.estep import Statistics
-from spectrem.models.loglinear import LogLinearModel, LogLinearShard, Support
 from spectrem.models.loglinear.coordinates import Coordinates, Scales
+from spectrem.models.loglinear.model import LogLinearModel
 from spectrem.models.loglinear.optimise import m_step
+from spectrem.models.loglinear.shards import LogLinearShard
+from spectrem.models.loglinear.support import Support
 from spectrem.structures import EdgeChain, Known, Parts, Structure
 
 

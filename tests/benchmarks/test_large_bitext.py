@@ -1,10 +1,7 @@
 import numpy as np
-import pytest
 
+from benchmarks.large_bitext import _BLOCK, _translate, iter_bitext, write_bitext
 from spectrem.data import pharaoh_lines, read_bitext
-from spectrem.datasets import iter_bitext, write_bitext
-from spectrem.datasets.large_bitext import _BLOCK, _translate
-from spectrem.exceptions import InvalidInputError
 
 
 def test_first_pairs_do_not_depend_on_how_many_are_generated():
@@ -74,12 +71,3 @@ def test_files_hold_what_blocks_hold(tmp_path):
     assert paths[0].read_text().split("\n") == [*block.source, ""]
     assert paths[2].read_text().split("\n") == [*pharaoh_lines(block.links), ""]
     assert read_bitext(*paths[:2]).target_lengths.tolist() == [len(line.split()) for line in block.target]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [((0, 1), "n_pairs must be at least 1, but is 0"), ((5, -1), "seed must be at least 0, but is -1")],
-)
-def test_wrong_numbers_are_refused(arguments, message):
-    with pytest.raises(InvalidInputError, match=message):
-        next(iter_bitext(*arguments))

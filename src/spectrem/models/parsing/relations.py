@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Bools, Floats, Ints
-from spectrem.corpus import Corpus
-from spectrem.data import UNKNOWN_HEAD, ParsedSentence
+from spectrem._arrays import Floats, Ints
+from spectrem._heads import UNKNOWN_HEAD
 from spectrem.models.loglinear import (
     Features,
     Labels,
@@ -21,15 +20,13 @@ from spectrem.models.loglinear import (
     WeightPrior,
     build_shards,
 )
-from spectrem.models.loglinear.model import fit_known
-from spectrem.models.parsing.templates import Atoms
+from spectrem.models.parsing.templates import MISSING, Atoms
 from spectrem.structures._ragged import offsets_of, positions_of
 
-MISSING = "_"
 _BITS = 20
 N_FEATURES = 1 << _BITS
 _FORM, _TAG, _FINE = range(3)
-# Atoms of what is not there: the root as a head, the ends of a sentence, the child of a word without any.
+# Atoms in place of missing words: of the head of a root, beyond the ends of a sentence, of the child of a leaf.
 _ROOT, _END, _CHILDLESS = 1, 2, 3
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 # When training ends; to go on to a thousandth of the objective takes thrice as long and finds no more right relations.
@@ -69,36 +66,35 @@ def relation_model(names: Sequence[str], support: Support, C: float) -> LogLinea
     )
 
 
-def labelled_words(sentences: Sequence[ParsedSentence], heads: Ints) -> tuple[list[str], Bools]:
-    """The relation of every word, and which words have one and a head."""
-    relations = [
-        relation
-        for sentence in sentences
-        for relation in ((MISSING,) * len(sentence.forms) if sentence.relations is None else sentence.relations)
-    ]
-    return relations, (heads != UNKNOWN_HEAD) & (np.array(relations, object) != MISSING)
-
-
 def relation_shards(
-    lengths: Ints, atoms: Atoms, heads: Ints, relations: Sequence[str], chosen: Bools, weights: Floats
+    lengths: Ints, atoms: Atoms, heads: Ints, relations: Sequence[str], words: Ints, weights: Floats
 ) -> tuple[tuple[str, ...], Support, list[LogLinearShard]]:
-    """Names of relations, pairs of features and relations that occur together, and shards of the words chosen."""
-    own = np.flatnonzero(chosen)
-    names, numbers = np.unique(np.array([relations[at] for at in own.tolist()]), return_inverse=True)
-    features = arc_features(lengths, atoms, heads).take(own)
-    labels = Labels(np.arange(len(own) + 1), numbers.astype(np.int64), np.ones(len(own)))
+    """Names of relations, the pairs of features and relations that occur together, and shards to learn from.
+
+    Parameters
+    ----------
+    lengths, atoms, heads
+        As of `arc_features`.
+    relations : sequence of str
+        Of the words to learn from.
+    words : ndarray of int64
+        The numbers of these among all words.
+    weights : ndarray of shape (n_tokens,)
+        Weights of all words.
+    """
+    names, numbers = np.unique(np.array(relations), return_inverse=True)
+    features = arc_features(lengths, atoms, heads).take(words)
+    labels = Labels(np.arange(len(words) + 1), numbers.astype(np.int64), np.ones(len(words)))
     support = Support.observed(features, labels.offsets, labels.labels, len(names))
     shards = build_shards(
-        features, labels=labels, known=np.ones(len(own), np.bool_), weights=weights[own], n_weights=support.n_weights,
+        features,
+        labels=labels,
+        known=np.ones(len(words), np.bool_),
+        weights=weights[words],
+        n_weights=support.n_weights,
         n_labels=len(names),
-    )  # fmt: skip
+    )
     return tuple(map(str, names)), support, shards
-
-
-def train_relations(names: tuple[str, ...], support: Support, corpus: Corpus, C: float) -> RelationModel:
-    """The relations of arcs, learned from shards of those that are known."""
-    model = relation_model(names, support, C)
-    return RelationModel(names, model, fit_known(model, corpus).point)
 
 
 def arc_features(lengths: Ints, atoms: Atoms, heads: Ints) -> Features:

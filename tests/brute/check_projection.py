@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from brute_project import ListedStructures, list_structures
 from numpy.typing import ArrayLike
 
 from spectrem.constraints.compilation.compile import Constraints, compile_constraints
@@ -17,7 +18,6 @@ from spectrem.inference.result import Projection, Status
 from spectrem.inference.solvers.solver import Solver
 from spectrem.structures import Parts, Structure
 from spectrem.structures.structure import has_one_label
-from spectrem.testing.brute_project import ListedStructures, list_structures
 from spectrem.testing.enumerate import Enumerator, enumerate_structures, random_scores
 
 GAMMAS = (-np.inf, 0.0, 0.2, 1.0, 3.0)
@@ -79,7 +79,7 @@ def check_projection(
 
     >>> from spectrem.constraints import E, part
     >>> from spectrem.structures import Chain
-    >>> from spectrem.testing import check_projection
+    >>> from check_projection import check_projection
     >>> verb = (E[part("tag") == 1] >= 1).per("sentence").named("one verb per sentence")
     >>> found = check_projection(verb, Chain([2, 3], n_states=3))
     >>> [found[gamma].status.name for gamma in (-float("inf"), 1.0)]

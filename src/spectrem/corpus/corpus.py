@@ -199,13 +199,9 @@ def check_numbers(numbers: Sequence[int], n_shards: int) -> list[int]:
 def arguments_of(each: Sequence[Any] | None, n_shards: int) -> Callable[[int], tuple[Any, ...]]:
     """From the number of a shard to the arguments that are its own: one of ``each``, or none."""
     if each is None:
-        return _none
+        return lambda k: ()
     if len(each) != n_shards:
         raise InvalidInputError(
             f"each must have one value per shard, {n_shards}, got {len(each)}; give one for every shard, in their order"
         )
     return lambda k: (each[k],)
-
-
-def _none(k: int) -> tuple[Any, ...]:
-    return ()

@@ -11,8 +11,7 @@ from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spectrem.corpus.box import Box, Call, Sealed, boxed, seal
-from spectrem.corpus.changes import difference, patched
+from spectrem.corpus.box import Box, Call, Sealed, boxed, difference, patched, seal
 from spectrem.corpus.connect import current_client
 from spectrem.corpus.corpus import arguments_of, check_numbers, fold
 from spectrem.corpus.files import Folder, Stored, forget, store

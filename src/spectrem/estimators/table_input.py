@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, assert_all_finite
 
 from spectrem._arrays import Bools, Ints
-from spectrem.constraints.user_columns import read_columns
+from spectrem.constraints.cells import read_columns
 from spectrem.data.frames import as_frame, as_series
 from spectrem.estimators.labels import UNLABELLED, is_unlabelled
 from spectrem.exceptions import InvalidInputError

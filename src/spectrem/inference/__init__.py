@@ -12,14 +12,12 @@ if TYPE_CHECKING:
     from spectrem.inference.corpus.mixture import CorpusMixture, check_corpus_rows, solve_corpus_program
     from spectrem.inference.oracle import shift_scores
     from spectrem.inference.result import Infeasible, Projection, Status, check_infeasible
-    from spectrem.inference.solvers.accelerated import Accelerated
     from spectrem.inference.solvers.bracket import Bracket
-    from spectrem.inference.solvers.fixed_step import FixedStep
+    from spectrem.inference.solvers.fixed_step import FixedStep, Spectral
     from spectrem.inference.solvers.linear_program import LinearProgram
     from spectrem.inference.solvers.newton import Newton
-    from spectrem.inference.solvers.quasi_newton import QuasiNewton
+    from spectrem.inference.solvers.quasi_newton import Accelerated, QuasiNewton
     from spectrem.inference.solvers.solver import Solution, Solver
-    from spectrem.inference.solvers.spectral import Spectral
     from spectrem.inference.solvers.subgradient import Subgradient
 
 # Loaded on first use: EM without constraints, or with compiled ones, needs nothing of them.
@@ -30,14 +28,12 @@ _MODULES = {
     "corpus.mixture": ["CorpusMixture", "check_corpus_rows", "solve_corpus_program"],
     "oracle": ["shift_scores"],
     "result": ["Infeasible", "Projection", "Status", "check_infeasible"],
-    "solvers.accelerated": ["Accelerated"],
     "solvers.bracket": ["Bracket"],
-    "solvers.fixed_step": ["FixedStep"],
+    "solvers.fixed_step": ["FixedStep", "Spectral"],
     "solvers.linear_program": ["LinearProgram"],
     "solvers.newton": ["Newton"],
-    "solvers.quasi_newton": ["QuasiNewton"],
+    "solvers.quasi_newton": ["Accelerated", "QuasiNewton"],
     "solvers.solver": ["Solution", "Solver"],
-    "solvers.spectral": ["Spectral"],
     "solvers.subgradient": ["Subgradient"],
 }
 _HOMES = {name: home for home, names in _MODULES.items() for name in names}

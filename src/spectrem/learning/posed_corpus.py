@@ -19,7 +19,7 @@ from spectrem.constraints.compilation.compile import Constraints, compile_shard,
 from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.constraints.compilation.rows import CorpusRows, Rows, no_rows
 from spectrem.corpus import Corpus, Local
-from spectrem.corpus.changes import size_of
+from spectrem.corpus.box import size_of
 from spectrem.corpus.corpus import fold, sums_of_neighbours
 from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.learning.estep import (

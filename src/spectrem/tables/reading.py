@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem.constraints.cells import read_columns
 from spectrem.constraints.compilation.groups import Coded, Key, as_key, distinct
-from spectrem.constraints.user_columns import read_columns
 from spectrem.data.frames import as_frame
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures._ragged import offsets_of

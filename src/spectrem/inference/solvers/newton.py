@@ -17,8 +17,7 @@ from spectrem.inference.problems import choice_offsets
 from spectrem.inference.result import Status
 from spectrem.inference.segments import members_of
 from spectrem.inference.slack import compile_slack
-from spectrem.inference.solvers.accelerated import Accelerated
-from spectrem.inference.solvers.quasi_newton import QuasiNewton
+from spectrem.inference.solvers.quasi_newton import Accelerated, QuasiNewton
 from spectrem.inference.solvers.solver import Solution, Solver, residual_of
 from spectrem.kernels.duals.newton import Instances, Problems, curve_minima, newton_duals
 from spectrem.kernels.duals.newton import Rows as LinearRows

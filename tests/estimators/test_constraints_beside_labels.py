@@ -130,3 +130,18 @@ def test_rows_of_weight_0_count_in_constraints_that_change_nothing():
     assert fitted.report_.constraints[0].after == pytest.approx(7, abs=1e-5)
     with pytest.raises(InfeasibleConstraintError):
         MaxEntClassifier([LABEL == 9], unlabelled_weight=0.0).fit(X, y)
+
+
+def test_labelled_sentences_of_a_group_count_whatever_shard_they_are_in():
+    """A document of labelled sentences alone is held against its labels, as one that has other sentences, too."""
+    text, tags = [["a"], ["b"], ["b", "a"]], [["A"], ["A"], None]
+    one = E[part("tag") == "A"] == 1.0
+    with pytest.raises(InfeasibleConstraintError):
+        CRFTagger("words", constraints=[one.per("doc").named("one A")], tags=["A", "B"]).fit(
+            text, tags, columns={"doc": ["x", "x", "y"]}
+        )
+    paid = [one.slack(penalty=3.0, norm="l1").per("doc").named("one A")]
+    settings = {"tags": ["A", "B"], "gamma": 1.0, "max_iter": 1, "tol": 0, "dual_steps": 0, "n_threads": 1}
+    free = CRFTagger("words", **settings).fit(text, tags)
+    apart = CRFTagger("words", constraints=paid, **settings).fit(text, tags, columns={"doc": ["x", "x", None]})
+    assert apart.history_[0].objective == pytest.approx(free.history_[0].objective - 3.0, abs=1e-6)

@@ -421,14 +421,16 @@ def with_rows(posed: Posed, model: Any, constraints: Constraints, facts: CorpusF
     """A shard with its own rows and its part of those over the corpus."""
     columns = columns_of(model, posed.shard)
     rows = compile_shard(constraints, facts, posed.number, posed.structure, columns, posed.weights)
-    inside = None if is_known(model, posed.shard) or not len(rows.inside.bounds) else rows.inside
-    given = given_of(model, posed.shard)
-    if inside is not None and given is not None:
-        own = inside.row_instance
-        inside = inside.pick((own < 0) | ~given[np.maximum(own, 0)])
+    inside, given = rows.inside, given_of(model, posed.shard)
+    if is_known(model, posed.shard):
+        given = np.ones(posed.structure.n_instances, np.bool_)
+    if given is not None and len(inside.bounds):
+        # rows of a single instance leave alone what is given; those of several are held against it
+        instance = inside.row_instance
+        inside = inside.pick((instance < 0) | ~given[np.maximum(instance, 0)])
     alone = len(facts.n_instances) == 1 or posed.structure.instance_name in columns
     where = "" if alone else f" (instances are counted from 0 in shard {posed.number})"
-    posed = replace(posed, inside=inside, where=where)
+    posed = replace(posed, inside=inside if len(inside.bounds) else None, where=where)
     if not n_rows:
         return posed
     flipped = sp.csr_array(rows.matrix.T)

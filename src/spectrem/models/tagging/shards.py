@@ -15,7 +15,7 @@ from spectrem.models.tagging.lexicon import Lexicon
 from spectrem.structures._ragged import offsets_of, ranges_of
 
 # Pairs of a token and a state in a shard.
-_LEAST_PARTS, _MOST_PARTS = 1 << 15, 1 << 21
+_LEAST_PARTS, _MOST_PARTS = 1 << 14, 1 << 21
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,16 +1,16 @@
 """Word aligners: IBM Models 1 and 2 and the HMM, both directions over one table of word pairs."""
 
 from spectrem.models.alignment.anchors import Anchors
-from spectrem.models.alignment.continued import Continuation, ContinuedPrior
+from spectrem.models.alignment.continued import Continuation, ContinuedPrior, splice
 from spectrem.models.alignment.coupled import CoupledKernel
 from spectrem.models.alignment.diagonal import diagonal_posteriors
 from spectrem.models.alignment.given_counts import GivenCounts, PriorWithCounts
 from spectrem.models.alignment.left_out import LeftOutPrior, left_out_priors
-from spectrem.models.alignment.lexical_prior import LexicalPrior, lexical_priors
-from spectrem.models.alignment.listed import ListedPairs
+from spectrem.models.alignment.lexical_prior import Language, LexicalPrior, lexical_priors
 from spectrem.models.alignment.model import AlignmentModel
 from spectrem.models.alignment.pairs import (
     BitextShard,
+    ListedPairs,
     PairTable,
     TextShard,
     build_shards,
@@ -27,9 +27,7 @@ from spectrem.models.alignment.parameters import (
     KeptPlaces,
     Totals,
 )
-from spectrem.models.alignment.spliced import splice
 from spectrem.models.alignment.unseen import NewText, UnseenPairs, expect_new_words
-from spectrem.models.alignment.word_classes import Language
 
 __all__ = [
     "AlignmentModel", "AlignmentParameters", "AlignmentStats", "Anchors", "BitextShard", "Continuation",

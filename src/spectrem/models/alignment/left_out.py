@@ -12,9 +12,8 @@ from spectrem.data import Bitext
 from spectrem.kernels.alignments.left_out import normalise_left_out
 from spectrem.models.alignment.anchors import Anchors
 from spectrem.models.alignment.given_counts import GivenCounts
-from spectrem.models.alignment.lexical_prior import LexicalPrior, ratio
+from spectrem.models.alignment.lexical_prior import LexicalPrior, frequency_bands, ratio
 from spectrem.models.alignment.pairs import PairTable, count_words
-from spectrem.models.alignment.word_classes import frequency_bands
 from spectrem.models.priors import Numbers, Prior
 
 FREQUENCY_STRENGTH = 10.0

@@ -12,8 +12,7 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_bool
 from spectrem.kernels.alignments import cells
 from spectrem.models.alignment.jumps import fit_jumps, normalisers
-from spectrem.models.alignment.listed import ListedPairs
-from spectrem.models.alignment.pairs import BitextShard, PairTable, TextShard
+from spectrem.models.alignment.pairs import BitextShard, ListedPairs, PairTable, TextShard
 from spectrem.models.alignment.parameters import (
     AlignmentParameters,
     AlignmentStats,

@@ -1,4 +1,4 @@
-"""The table of word pairs that occur together in some sentence pair, and the shards of a bitext."""
+"""The table of word pairs that occur together in some sentence pair, shards of a bitext, and pairs of a dictionary."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Floats, Ints, Reals
+from spectrem._arrays import Bools, Floats, Ints, Reals
 from spectrem.data import Bitext
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.alignments import cooccurrence
 from spectrem.kernels.alignments.bidirectional import Pairs
-from spectrem.models.alignment.anchors import Anchors
+from spectrem.models.alignment.anchors import Anchors, parts_of, places_of
 from spectrem.structures._ragged import offsets_of, ranges_of
 
 # A shard is closed after this many cells (source x target positions): a twelfth of the corpus, within bounds. Large
@@ -347,3 +347,36 @@ def cut_text(bitext: Bitext, weights: Floats | None = None, anchors: Anchors | N
         begin = end
         if begin >= bitext.n_pairs:
             return
+
+
+@dataclass(frozen=True, eq=False)
+class ListedPairs:
+    """A set of word pairs, whether they occur together or not.
+
+    Attributes
+    ----------
+    keys : ndarray of shape (n_listed,), int64
+        ``source * n_target_words + target`` of every pair, in increasing order.
+    n_target_words : int
+    """
+
+    keys: Ints
+    n_target_words: int
+
+    @classmethod
+    def of(cls, source: NDArray[np.integer], target: NDArray[np.integer], n_target_words: int) -> ListedPairs:
+        """The pairs of the words with these numbers, each of shape (n,)."""
+        return cls(np.unique(source.astype(np.int64) * n_target_words + target), n_target_words)
+
+    def marks(self, shard: BitextShard) -> Bools:
+        """Which unary parts of a shard are links between two words that are listed together, shape (n_unary,)."""
+        n, i, j = places_of(shard.pairs)
+        source = shard.source_tokens[shard.pairs.source_offsets[n] + i].astype(np.int64)
+        target = shard.target_tokens[shard.pairs.target_offsets[n] + j]
+        cells = np.isin(source * self.n_target_words + target, self.keys) & (source >= 0) & (target >= 0)
+        return parts_of(
+            shard.pairs,
+            cells,
+            np.zeros(len(shard.target_tokens), np.bool_),
+            np.zeros(len(shard.source_tokens), np.bool_),
+        )

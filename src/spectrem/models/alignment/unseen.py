@@ -9,10 +9,9 @@ import numpy as np
 from spectrem._arrays import Floats, Ints
 from spectrem.data import Bitext
 from spectrem.models.alignment.left_out import FREQUENCY_STRENGTH
-from spectrem.models.alignment.lexical_prior import find_alike
+from spectrem.models.alignment.lexical_prior import ClassTable, Language, Words, find_alike
 from spectrem.models.alignment.pairs import BitextShard, PairTable
 from spectrem.models.alignment.parameters import AlignmentParameters, DirectionParameters, with_floor
-from spectrem.models.alignment.word_classes import ClassTable, Language, Words
 
 # Spellings of unknown words, on each side, whose own spelling is not given; the two do not look alike.
 _UNSPELLED = ("\0", "\1")

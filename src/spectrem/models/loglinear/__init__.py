@@ -5,9 +5,8 @@ from spectrem.models.loglinear.features import Features
 from spectrem.models.loglinear.joint import JointModel, JointShard, build_joint_shards
 from spectrem.models.loglinear.merging import Merged, merge_features
 from spectrem.models.loglinear.model import LogLinearModel, Weights
-from spectrem.models.loglinear.optimise import Optimiser
+from spectrem.models.loglinear.optimise import Optimiser, WeightPrior
 from spectrem.models.loglinear.pairs import PairModel
-from spectrem.models.loglinear.prior import WeightPrior
 from spectrem.models.loglinear.shards import Labels, LogLinearShard, Member, build_shards
 from spectrem.models.loglinear.support import Support
 

@@ -17,8 +17,7 @@ from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus, Local
 from spectrem.models.estep import Statistics
 from spectrem.models.loglinear.coordinates import Coordinates, Scales, Spread
-from spectrem.models.loglinear.optimise import Optimiser, fit_known, m_step
-from spectrem.models.loglinear.prior import WeightPrior
+from spectrem.models.loglinear.optimise import Optimiser, WeightPrior, fit_known, m_step
 from spectrem.models.loglinear.shards import LogLinearShard
 from spectrem.models.loglinear.support import Support
 from spectrem.structures import Categorical, Chain, Known, Parts, Structure

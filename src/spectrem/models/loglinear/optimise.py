@@ -1,7 +1,8 @@
-"""The M-step of log-linear models: every evaluation is one sum over the corpus."""
+"""The M-step of log-linear models under a prior: every evaluation is one sum over the corpus."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +11,17 @@ import numpy as np
 
 from spectrem._arrays import Floats
 from spectrem.corpus import Corpus
-from spectrem.exceptions import warn_unconverged
+from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.models.estep import Statistics
 from spectrem.models.loglinear.coordinates import Scales, Spread
 from spectrem.models.loglinear.lbfgs import Ending, Minimum, State, minimise
+
+# Shares of the most curvature that the data can have: the least that a variable is taken to have beside its prior, and
+# without one, such as the intercept of a label in a thousand.
+_WEAK, _FREE = 1e-6, 1e-3
+_TINY = 1e-300
+# The share of the objective that may be missing where that curvature is assumed, or where rounding hides it.
+_HIDDEN = 1e-6
 
 MOST_STEPS = 1000
 """Steps of L-BFGS in an M-step for which no other number is given."""
@@ -230,9 +238,38 @@ def _same(array: Floats) -> Floats:
     return array
 
 
-# Shares of the most curvature that the data can have: the least that a variable is taken to have beside its prior, and
-# without one, such as the intercept of a label in a thousand.
-_WEAK, _FREE = 1e-6, 1e-3
-_TINY = 1e-300
-# The share of the objective that may be missing where that curvature is assumed, or where rounding hides it.
-_HIDDEN = 1e-6
+@dataclass(frozen=True)
+class WeightPrior:
+    """Minus the log-density of weights: ``l2 / 2 * sum of squares + l1 * sum of sizes``, nats.
+
+    Parameters
+    ----------
+    l2 : float
+        One over the variance of a Gaussian, at least 0.
+    l1 : float
+        At least 0; above 0 many weights become 0.
+
+    Raises
+    ------
+    InvalidInputError
+        If one of them is negative or not finite.
+
+    Examples
+    --------
+    >>> WeightPrior(l2=2.0, l1=1.0).penalty(np.array([1.0, -3.0]))
+    14.0
+    """
+
+    l2: float = 1.0
+    l1: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("l2", "l1"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise InvalidInputError(f"{name} must be finite and at least 0, got {value}; 0 leaves weights free")
+
+    def penalty(self, weights: Floats) -> float:
+        """Minus the log-density, nats, up to a constant."""
+        total = 0.5 * self.l2 * float(weights @ weights) if self.l2 else 0.0
+        return total + self.l1 * float(np.abs(weights).sum()) if self.l1 else total

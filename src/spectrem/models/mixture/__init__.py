@@ -1,8 +1,15 @@
 """Mixtures of Gaussians."""
 
 from spectrem.models.mixture.bounds import Bounds
-from spectrem.models.mixture.compiled import MixtureKernel
-from spectrem.models.mixture.model import MixtureModel, from_posteriors, log_joint, unit_covariances
+from spectrem.models.mixture.model import (
+    MixtureKernel,
+    MixtureModel,
+    MixtureShard,
+    build_shards,
+    from_posteriors,
+    log_joint,
+    unit_covariances,
+)
 from spectrem.models.mixture.parameters import (
     CovarianceType,
     MixtureParameters,
@@ -10,7 +17,6 @@ from spectrem.models.mixture.parameters import (
     from_covariances,
     from_precisions,
 )
-from spectrem.models.mixture.shards import MixtureShard, build_shards
 
 __all__ = [
     "Bounds", "CovarianceType", "MixtureKernel", "MixtureModel", "MixtureParameters", "MixtureShard", "build_shards",

@@ -1,18 +1,21 @@
-"""Mixtures of Gaussians: scores of components, their M-step, and parameters to start from."""
+"""Mixtures of Gaussians: their shards, scores, E-step and M-step, and parameters to start from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import iadd
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem.kernels.mixtures import gaussian, gaussian_moments
-from spectrem.models.estep import Statistics
+from spectrem._validate import as_weights
+from spectrem.exceptions import InvalidInputError
+from spectrem.kernels.mixtures import gaussian, gaussian_moments, responsibilities
+from spectrem.models.estep import EStepResult, Statistics
 from spectrem.models.mixture.bounds import Bounds
 from spectrem.models.mixture.parameters import (
     CovarianceType,
@@ -20,9 +23,10 @@ from spectrem.models.mixture.parameters import (
     covariance_shape,
     from_covariances,
 )
-from spectrem.models.mixture.shards import UNKNOWN, MixtureShard
 from spectrem.structures import Categorical, Parts
 
+ROWS = 4096
+UNKNOWN = -1
 # Expected counts up to this are rounding errors: the component has no rows.
 NOTHING = 10 * float(np.finfo(np.float64).eps)
 
@@ -221,3 +225,108 @@ def from_posteriors(model: MixtureModel, shards: Sequence[MixtureShard], posteri
 def unit_covariances(kind: CovarianceType, k: int, d: int) -> Floats:
     """Covariances of unit Gaussians, their own inverses; a component without rows is left with one."""
     return np.zeros(covariance_shape(kind, k, d)) + (np.eye(d) if kind in ("full", "tied") else 1.0)
+
+
+@dataclass(frozen=True)
+class MixtureKernel:
+    """Expected moments under unconstrained posteriors, at any gamma, equal to those of the general E-step.
+
+    Use when there are no constraints.
+
+    Parameters
+    ----------
+    model : MixtureModel
+    """
+
+    model: MixtureModel
+
+    def prepare(self, params: MixtureParameters, gamma: float) -> Callable[[MixtureShard], EStepResult[Statistics]]:
+        """The E-step of a shard."""
+        return partial(self._expect, params, gamma)
+
+    def _expect(self, params: MixtureParameters, gamma: float, shard: MixtureShard) -> EStepResult[Statistics]:
+        joint, values = log_joint(params, shard.x, shard.labels), np.empty(len(shard.x))
+        if gamma > 0:
+            responsibilities.soft_pass(joint, gamma, shard.weights, values)
+        else:
+            responsibilities.hard_pass(joint, shard.weights, values)
+        if not np.isfinite(values).all():
+            bad = int(np.argmin(np.isfinite(values)))
+            raise InvalidInputError(
+                f"row {shard.instances[bad]} must be possible in some component, got a log-density of {values[bad]}; "
+                "scale the data, or give the components of known rows a positive proportion"
+            )
+        value = float(shard.weights @ values)
+        return EStepResult(self.model.moments(params, shard, joint), value, value)
+
+
+class MixtureShard(NamedTuple):
+    """Some rows of the data.
+
+    Attributes
+    ----------
+    instances : ndarray of shape (n,), int
+        Numbers of the rows in the data.
+    x : ndarray of shape (n, n_features)
+    weights : ndarray of shape (n,)
+    labels : ndarray of shape (n,), int, or None
+        The component of each row, -1 where it is not known; None if that is so for all.
+    columns : mapping of name -> ndarray of shape (n,)
+        For constraints.
+    """
+
+    instances: Ints
+    x: Floats
+    weights: Floats
+    labels: Ints | None
+    columns: Mapping[str, NDArray]
+
+
+def build_shards(
+    x: Floats,
+    weights: ArrayLike | None = None,
+    labels: Ints | None = None,
+    columns: Mapping[str, ArrayLike] | None = None,
+    *,
+    rows: int = ROWS,
+) -> list[MixtureShard]:
+    """Cut data into shards, which do not depend on the number of threads.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_rows, n_features)
+    weights : array-like of shape (n_rows,), optional
+        At least 0; by default 1.
+    labels : ndarray of shape (n_rows,), int, optional
+        Components that are known; -1 for the others.
+    columns : mapping of name -> array-like of shape (n_rows,), optional
+        Values of every row that constraints may refer to.
+    rows : int
+        Number of rows of a shard.
+
+    Raises
+    ------
+    InvalidInputError
+        If a weight is negative or not finite, or a column has another length than the data.
+
+    Examples
+    --------
+    >>> [shard.instances.tolist() for shard in build_shards(np.zeros((3, 1)), rows=2)]
+    [[0, 1], [2]]
+    """
+    n = len(x)
+    weight = as_weights(weights, n)
+    arrays = {name: np.asarray(values) for name, values in (columns or {}).items()}
+    for name, values in arrays.items():
+        if values.shape != (n,):
+            raise InvalidInputError(
+                f"columns[{name!r}] must have shape ({n},), a value per row of the data; got {values.shape}"
+            )
+    data = np.require(x, np.float64, ["C", "W"])
+    shards = []
+    for start in range(0, n, rows):
+        own = slice(start, min(start + rows, n))
+        known = None if labels is None or (labels[own] == UNKNOWN).all() else labels[own]
+        given = {name: values[own] for name, values in arrays.items()}
+        shards.append(MixtureShard(np.arange(own.start, own.stop), data[own], weight[own], known, given))
+    return shards

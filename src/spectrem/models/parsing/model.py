@@ -18,8 +18,7 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.parsing import arcs as kernel
 from spectrem.models.estep import Statistics
 from spectrem.models.loglinear.coordinates import Spread
-from spectrem.models.loglinear.optimise import Optimiser, m_step
-from spectrem.models.loglinear.prior import WeightPrior
+from spectrem.models.loglinear.optimise import Optimiser, WeightPrior, m_step
 from spectrem.models.parsing.shards import ParsingShard
 from spectrem.models.parsing.templates import ArcTemplates
 from spectrem.structures import Known, Parts, ProjectiveTrees, Structure

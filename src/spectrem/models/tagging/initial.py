@@ -15,8 +15,7 @@ from spectrem.inference.segments import sum_by
 from spectrem.models.estep import EStepResult, Statistics
 from spectrem.models.priors import DirichletPrior
 from spectrem.models.shards import count_known
-from spectrem.models.tagging.compiled import TagKernel
-from spectrem.models.tagging.model import HMMModel, HMMParameters
+from spectrem.models.tagging.model import HMMModel, HMMParameters, TagKernel
 from spectrem.models.tagging.shards import TagShard
 from spectrem.structures._ragged import offsets_of
 

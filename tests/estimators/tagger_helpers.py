@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spectrem import HMMTagger
-from spectrem.estimators import training
+from spectrem.estimators import engine
 
 DICTIONARY = {
     "the": ["DT"],
@@ -56,7 +56,7 @@ def start_of(*args, y=None, **options):
         raise StopError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "run_em", spy)
+        patch.setattr(engine, "run_em", spy)
         with pytest.raises(StopError):
             make(*args, **options).fit(SENTENCES, y)
     return seen["params"]

@@ -296,7 +296,7 @@ def start_tables(tagger):
     """The start of a tagger as a fitted tagger."""
     params = start_of(tagger.order, dictionary=DICTIONARY, perturbation=0.3)
     fitted = tagger.fit(SENTENCES)
-    fitted._take(fitted.coding_, params, 1.0)
+    fitted._take(fitted.coding_, params)
     return fitted
 
 

@@ -7,7 +7,7 @@ import pytest
 from tagger_helpers import DICTIONARY, SENTENCES, WORDS, compare, make, same_params, start_of, tables_of
 
 from spectrem import GaussianMixture
-from spectrem.estimators.tagging.start import transfer
+from spectrem.estimators.tagging.tables import transfer
 from spectrem.exceptions import ConvergenceWarning, InvalidInputError
 from spectrem.models.priors import MeanFieldPrior
 from spectrem.models.tagging import HMMParameters

@@ -5,9 +5,9 @@ from spectrem.data.bilingual import FactoredBitext, prior_lines, read_dictionary
 from spectrem.data.bitext import Bitext, encode_bitext
 from spectrem.data.features import FeatureIndex, mention_features, pair_features, token_features
 from spectrem.data.links import MAX_LENGTH, Links
-from spectrem.data.raw.pairs import EncodedPairs, read_pairs
+from spectrem.data.pairs import EncodedPairs, read_bitext, read_pairs
 from spectrem.data.raw.segmented import SegmentedText, encode_segmented, links_of_words, segment_lines
-from spectrem.data.readers import display_name, read_bitext, read_bytes
+from spectrem.data.reading import display_name, read_bytes
 from spectrem.data.relations import RelationSentence, read_relations, write_relations
 from spectrem.data.symmetrize import Symmetrization, symmetrize
 from spectrem.data.table_file import TableFile

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem.data.links import MAX_LENGTH, Links
 from spectrem.data.raw.json_links import parse_json_links
-from spectrem.data.readers import display_name, read_text
+from spectrem.data.reading import display_name, read_pieces
 from spectrem.data.text import Text, tokenise
 from spectrem.data.writers import write_lines
 from spectrem.exceptions import InvalidInputError, quoted
@@ -66,7 +66,7 @@ def read_links(
     array([ True, False])
     """
     name = display_name(path)
-    links = _parse(read_text(path), name, n_sentences if lengths is None else len(np.asarray(lengths[0])))
+    links = _parse(b"".join(read_pieces(path)), name, n_sentences if lengths is None else len(np.asarray(lengths[0])))
     if lengths is not None:
         links.check_inside(*lengths, name)
     return links
@@ -83,7 +83,7 @@ def read_both_links(first: str | os.PathLike[str], second: str | os.PathLike[str
         As `read_links`.
     """
     names = [display_name(path) for path in (first, second)]
-    texts = [read_text(path) for path in (first, second)]
+    texts = [b"".join(read_pieces(path)) for path in (first, second)]
     first_links, second_links = (_parse(text, name, None) for text, name in zip(texts, names, strict=True))
     if first_links.n_sentences < second_links.n_sentences:
         first_links = _parse(texts[0], names[0], second_links.n_sentences, names[1])

@@ -7,15 +7,42 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_bool
-from spectrem.data.pieces.mapping import new_folder, numbers_at
+from spectrem.data.mapping import new_folder, numbers_at
 from spectrem.data.text import Text, tokenise
 from spectrem.data.vocabulary import UNKNOWN, Vocabulary
 from spectrem.exceptions import InvalidInputError, quoted
+
+
+class Side(NamedTuple):
+    """One side of a bitext: word numbers, where sentences begin and end among them, and the words."""
+
+    tokens: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    vocabulary: Vocabulary
+
+    def take(self, indices: NDArray[np.int64]) -> Side:
+        """The sentences at some indices."""
+        lengths = np.diff(self.offsets)[indices]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        positions = np.arange(offsets[-1]) + np.repeat(self.offsets[indices] - offsets[:-1], lengths)
+        return Side(self.tokens[positions], offsets, self.vocabulary)
+
+    def concat(self, other: Side, path: Path | None) -> Side:
+        """These sentences, then those of another side; in files whose names begin with ``path`` if there is one."""
+        merged = self.vocabulary.extend(other.vocabulary.words)
+        numbers = np.append(merged.lookup(other.vocabulary.words), np.int32(UNKNOWN))  # -1 picks the last entry
+        tokens, offsets = numbers_at(path, "tokens", np.int32), numbers_at(path, "offsets", np.int64)
+        tokens.append(self.tokens)
+        tokens.append(numbers[other.tokens])
+        offsets.append(self.offsets)
+        offsets.append(other.offsets[1:] + self.offsets[-1])
+        return Side(tokens.finish(), offsets.finish(), merged)
 
 
 @dataclass(frozen=True)
@@ -49,13 +76,26 @@ class Bitext:
     target_vocabulary: Vocabulary
 
     def __post_init__(self) -> None:
-        _check_side("source", self.source_tokens, self.source_offsets, self.source_vocabulary)
-        _check_side("target", self.target_tokens, self.target_offsets, self.target_vocabulary)
+        for name, side in zip(("source", "target"), self.sides, strict=True):
+            _check_side(name, *side)
         if self.source_offsets.size != self.target_offsets.size:
             raise InvalidInputError(
                 "source and target must have as many sentences as each other, but have "
                 f"{self.source_offsets.size - 1} and {self.target_offsets.size - 1}; check the offsets"
             )
+
+    @classmethod
+    def of_sides(cls, source: Side, target: Side) -> Bitext:
+        """A bitext of two sides."""
+        return cls(source.tokens, source.offsets, target.tokens, target.offsets, source.vocabulary, target.vocabulary)
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Source and target."""
+        return (
+            Side(self.source_tokens, self.source_offsets, self.source_vocabulary),
+            Side(self.target_tokens, self.target_offsets, self.target_vocabulary),
+        )
 
     @property
     def n_pairs(self) -> int:
@@ -84,11 +124,8 @@ class Bitext:
             If an index is outside ``0 .. n_pairs - 1`` or a mask has another length.
         """
         chosen = _as_indices(indices, self.n_pairs)
-        source_tokens, source_offsets = _take_ragged(self.source_tokens, self.source_offsets, chosen)
-        target_tokens, target_offsets = _take_ragged(self.target_tokens, self.target_offsets, chosen)
-        return Bitext(
-            source_tokens, source_offsets, target_tokens, target_offsets, self.source_vocabulary, self.target_vocabulary
-        )
+        source, target = (side.take(chosen) for side in self.sides)
+        return Bitext.of_sides(source, target)
 
     def concat(self, other: Bitext, *, folder: str | os.PathLike[str] | None = None) -> Bitext:
         """The pairs of this bitext, then those of another.
@@ -107,20 +144,52 @@ class Bitext:
         InvalidInputError
             If the folder is missing or full.
         """
-        with nullcontext() if folder is None else new_folder(folder) as own:
-            source_tokens, source_offsets, source_vocabulary = _concat_side(
-                (self.source_tokens, self.source_offsets, self.source_vocabulary),
-                (other.source_tokens, other.source_offsets, other.source_vocabulary),
-                None if own is None else own / "source",
+        with nullcontext() if folder is None else new_folder(folder) as place:
+            source, target = (
+                first.concat(second, None if place is None else place / name)
+                for name, first, second in zip(("source", "target"), self.sides, other.sides, strict=True)
             )
-            target_tokens, target_offsets, target_vocabulary = _concat_side(
-                (self.target_tokens, self.target_offsets, self.target_vocabulary),
-                (other.target_tokens, other.target_offsets, other.target_vocabulary),
-                None if own is None else own / "target",
-            )
-        return Bitext(
-            source_tokens, source_offsets, target_tokens, target_offsets, source_vocabulary, target_vocabulary
-        )
+        return Bitext.of_sides(source, target)
+
+
+class NumberedSide:
+    """A side of a bitext that grows piece by piece: its tokens may go to a file, its distinct words stay in memory.
+
+    Parameters
+    ----------
+    path : path, optional
+        What the names of the two new files begin with; without it all is kept in memory.
+    vocabulary : Vocabulary, optional
+        Words outside it get number -1; without one, words are numbered in the order of first appearance.
+    lowercase : bool
+    """
+
+    def __init__(self, path: Path | None = None, vocabulary: Vocabulary | None = None, lowercase: bool = False) -> None:
+        self._tokens = numbers_at(path, "tokens", np.int32)
+        self._offsets = numbers_at(path, "offsets", np.int64)
+        self._vocabulary, self._lowercase = vocabulary, lowercase
+        self._numbers: dict[str, int] = {} if vocabulary is None else vocabulary.index
+        self._n_tokens = 0
+        self._offsets.append(np.zeros(1, np.int64))
+
+    def append(self, text: Text) -> None:
+        """Append the lines of a piece."""
+        words = [word.lower() for word in text.words] if self._lowercase else text.words
+        known = self._numbers
+        if self._vocabulary is None:
+            found = (known.setdefault(word, len(known)) for word in words)
+        else:
+            found = (known.get(word, UNKNOWN) for word in words)
+        numbers = np.fromiter(found, np.int32, len(words))
+        is_same = self._vocabulary is None and len(known) == len(words)  # as for the first piece
+        self._tokens.append(text.tokens if is_same else numbers[text.tokens])
+        self._offsets.append(text.offsets[1:] + self._n_tokens)
+        self._n_tokens += text.tokens.size
+
+    def finish(self) -> Side:
+        """All pieces together."""
+        vocabulary = Vocabulary(tuple(self._numbers)) if self._vocabulary is None else self._vocabulary
+        return Side(self._tokens.finish(), self._offsets.finish(), vocabulary)
 
 
 def encode_bitext(
@@ -165,27 +234,14 @@ def encode_bitext(
             f"source_lines and target_lines must pair up, but have {len(source_lines)} and {len(target_lines)} "
             "lines; check which line was lost"
         )
-    source = tokenise(join_lines(source_lines, "source_lines"), "source_lines")
-    target = tokenise(join_lines(target_lines, "target_lines"), "target_lines")
-    return bitext_of(source, target, vocabularies=vocabularies, lowercase=lowercase)
-
-
-def bitext_of(
-    source: Text, target: Text, *, vocabularies: tuple[Vocabulary, Vocabulary] | None = None, lowercase: bool = False
-) -> Bitext:
-    """Pair two tokenised texts of as many lines; see `encode_bitext`."""
-    source_vocabulary, target_vocabulary = vocabularies or (None, None)
-    source_tokens, source_vocabulary = _renumber(source, source_vocabulary, lowercase)
-    target_tokens, target_vocabulary = _renumber(target, target_vocabulary, lowercase)
-    return Bitext(source_tokens, source.offsets, target_tokens, target.offsets, source_vocabulary, target_vocabulary)
-
-
-def _renumber(text: Text, vocabulary: Vocabulary | None, lowercase: bool) -> tuple[NDArray[np.int32], Vocabulary]:
-    if vocabulary is None and not lowercase:
-        return text.tokens, Vocabulary(text.words)
-    words = [word.lower() for word in text.words] if lowercase else text.words
-    vocabulary = Vocabulary.from_words(words) if vocabulary is None else vocabulary
-    return vocabulary.lookup(words)[text.tokens], vocabulary
+    sides = []
+    for name, lines, vocabulary in zip(
+        ("source_lines", "target_lines"), (source_lines, target_lines), vocabularies or (None, None), strict=True
+    ):
+        side = NumberedSide(None, vocabulary, lowercase)
+        side.append(tokenise(join_lines(lines, name), name))
+        sides.append(side.finish())
+    return Bitext.of_sides(*sides)
 
 
 def join_lines(lines: Sequence[str], name: str) -> bytes:
@@ -251,28 +307,3 @@ def _as_indices(indices: ArrayLike, n_pairs: int) -> NDArray[np.int64]:
             f"indices must lie between 0 and {n_pairs - 1}, but {wrong[0]} was given; count pairs from 0"
         )
     return array.astype(np.int64)
-
-
-def _take_ragged(
-    tokens: NDArray[np.int32], offsets: NDArray[np.int64], chosen: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    lengths = offsets[chosen + 1] - offsets[chosen]
-    new_offsets = np.concatenate([[0], np.cumsum(lengths)])
-    positions = np.arange(new_offsets[-1]) + np.repeat(offsets[chosen] - new_offsets[:-1], lengths)
-    return tokens[positions], new_offsets
-
-
-_Side = tuple[NDArray[np.int32], NDArray[np.int64], Vocabulary]
-
-
-def _concat_side(first: _Side, second: _Side, path: Path | None) -> _Side:
-    tokens, offsets, vocabulary = first
-    more_tokens, more_offsets, more_vocabulary = second
-    merged = vocabulary.extend(more_vocabulary.words)
-    numbers = np.append(merged.lookup(more_vocabulary.words), np.int32(UNKNOWN))  # -1 picks the last entry
-    joined_tokens, joined_offsets = numbers_at(path, "tokens", np.int32), numbers_at(path, "offsets", np.int64)
-    joined_tokens.append(tokens)
-    joined_tokens.append(numbers[more_tokens])
-    joined_offsets.append(offsets)
-    joined_offsets.append(more_offsets[1:] + offsets[-1])
-    return joined_tokens.finish(), joined_offsets.finish(), merged

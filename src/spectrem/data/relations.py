@@ -10,8 +10,8 @@ from operator import index
 from typing import Any
 
 from spectrem._validate import as_texts
-from spectrem.data.readers import display_name, read_bytes
-from spectrem.data.tagging.tagged_lines import MISSING, Lines, decoded_lines
+from spectrem.data.reading import Lines, read_lines
+from spectrem.data.tagging.tagged_lines import MISSING
 from spectrem.data.writers import open_output
 from spectrem.exceptions import InvalidInputError, quoted
 
@@ -160,7 +160,7 @@ def read_relations(path: str | os.PathLike[str]) -> list[RelationSentence]:
     >>> sentence.words, sentence.mentions, sentence.relations
     (('Lee', 'Oswald', 'shot', 'Kennedy'), ((0, 2), (3, 4)), {(0, 1): 'Kill'})
     """
-    lines = decoded_lines(read_bytes(path), display_name(path))
+    lines = read_lines(path)
     found: list[RelationSentence] = []
     rows: dict[int, int] = {}  # of the sentence read last, from its lines to its mentions
     for run in lines.sentences():

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from spectrem.data.decoding import check_text, decode
-from spectrem.data.readers import STANDARD_INPUT, display_name, is_plain_file, read_bytes
+from spectrem.data.reading import STANDARD_INPUT, display_name, is_plain_file, read_bytes
 from spectrem.data.table_file import TableFile, as_typed, batches
 from spectrem.data.writers import open_output
 from spectrem.exceptions import InvalidInputError, quoted, shorten

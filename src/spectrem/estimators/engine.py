@@ -367,9 +367,15 @@ def projects(estimator: Any) -> bool:
     return as_bool(estimator.project_at_predict, "project_at_predict") and bool(estimator.constraints)
 
 
+def table(model: Any, shard: Any, marginals: Parts) -> Floats:
+    """What a model says that its posteriors are, as one array."""
+    distributions: Floats = model.distributions(shard, marginals)
+    return distributions
+
+
 def posteriors(
-    estimator: Any, model: Any, params: Any, corpus: Corpus, read: Read[Result], *, best: str | None = None
-) -> Iterator[Result]:
+    estimator: Any, model: Any, params: Any, corpus: Corpus, read: Read[Any] = table, *, best: str | None = None
+) -> Iterator[Any]:
     """What the posteriors of new instances say, shard by shard, under the constraints if they are to be met.
 
     Parameters

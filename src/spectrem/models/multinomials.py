@@ -1,13 +1,16 @@
-"""Tables of distributions, whose rows an M-step normalises."""
+"""Tables of distributions, whose rows an M-step normalises under priors."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 from spectrem._arrays import Floats, Ints
-from spectrem.models.priors import Prior
+from spectrem.models.priors import MeanFieldPrior, Prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,3 +75,45 @@ class Multinomials:
         kept, sizes = has_room[self.row], np.where(has_room, self.row_sizes, 0)
         free, row = self.free[kept], self.row[kept]
         return prior.log_density(flat[free] / self.share[row], row, sizes, None if own is None else own[free])
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """The tables of a model by name, and the priors on their rows.
+
+    Attributes
+    ----------
+    rows : mapping of name -> Multinomials
+    priors : mapping of name -> Prior
+        It may hold more names than ``rows``.
+    """
+
+    rows: Mapping[str, Multinomials]
+    priors: Mapping[str, Prior]
+
+    def normalise(self, counts: Any, prior: Prior | None = None) -> dict[str, Any]:
+        """Distributions in proportion to counts, by name; ``prior``, if given, stands in for those of the tables."""
+        return {
+            name: rows.normalise(getattr(counts, name), prior or self.priors[name]) for name, rows in self.rows.items()
+        }
+
+    def m_step(self, counts: Any) -> dict[str, Any]:
+        """Distributions in proportion to counts and, if a prior is a mean-field one, their ``log_prior``.
+
+        It is computed here, since that of a mean-field prior cannot be found from the weights alone.
+        """
+        tables = self.normalise(counts)
+        if any(isinstance(prior, MeanFieldPrior) for prior in self.priors.values()):
+            tables["log_prior"] = self.log_density(SimpleNamespace(**tables), counts)
+        return tables
+
+    def log_density(self, params: Any, counts: Any = None) -> float:
+        """Log-density of distributions, nats, up to a constant; ``counts`` are those that made them, if known.
+
+        Under a mean-field prior it is minus the divergence of the posterior over parameters from it, and -inf without
+        counts.
+        """
+        return sum(
+            rows.log_density(getattr(params, name), self.priors[name], getattr(counts, name, None))
+            for name, rows in self.rows.items()
+        )

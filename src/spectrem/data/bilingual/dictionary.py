@@ -6,8 +6,7 @@ import math
 import os
 
 from spectrem._validate import as_bool
-from spectrem.data.readers import display_name, read_bytes
-from spectrem.data.tagging.tagged_lines import decoded_lines
+from spectrem.data.reading import read_lines
 from spectrem.exceptions import quoted
 
 _FORMAT = "write source, a tab, target, and if you like a tab and a weight"
@@ -47,11 +46,9 @@ def read_dictionary(path: str | os.PathLike[str], *, lowercase: bool = False) ->
     {'house': {'maison': 1.0, 'chambre': 0.5}, 'tree': {'arbre': 1.0}}
     """
     as_bool(lowercase, "lowercase")
-    lines = decoded_lines(read_bytes(path), display_name(path))
+    lines = read_lines(path)
     dictionary: dict[str, dict[str, float]] = {}
-    for number, line in enumerate(lines.lines):
-        if not line.strip(" \t"):
-            continue
+    for number, line in lines.filled():
         fields = line.split("\t")
         if not 2 <= len(fields) <= 3:
             lines.refuse(number, f"{quoted(line)} has {len(fields)} fields between tabs; {_FORMAT}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.data.bitext import Bitext
+from spectrem.data.bitext import Bitext, Side
 from spectrem.data.vocabulary import Vocabulary
 from spectrem.exceptions import InvalidInputError, quoted
 
@@ -63,19 +63,14 @@ def split_factors(bitext: Bitext, factors: str) -> FactoredBitext:
         raise InvalidInputError(
             f"factors must name one {WORD} and at most one {CLASS}, got {quoted(factors)}; write {WORD}|{CLASS}|tag"
         )
-    source, source_words, source_classes = _split_side(
-        "source", bitext.source_tokens, bitext.source_offsets, bitext.source_vocabulary, names
+    (source, source_classes), (target, target_classes) = (
+        _split_side(name, side, names) for name, side in zip(("source", "target"), bitext.sides, strict=True)
     )
-    target, target_words, target_classes = _split_side(
-        "target", bitext.target_tokens, bitext.target_offsets, bitext.target_vocabulary, names
-    )
-    words = Bitext(source, bitext.source_offsets, target, bitext.target_offsets, source_words, target_words)
-    return FactoredBitext(words, source_classes, target_classes)
+    return FactoredBitext(Bitext.of_sides(source, target), source_classes, target_classes)
 
 
-def _split_side(
-    side: str, tokens: NDArray[np.int32], offsets: NDArray[np.int64], vocabulary: Vocabulary, names: Sequence[str]
-) -> tuple[NDArray[np.int32], Vocabulary, dict[str, str]]:
+def _split_side(name: str, side: Side, names: Sequence[str]) -> tuple[Side, dict[str, str]]:
+    tokens, offsets, vocabulary = side
     split = [token.split(SEPARATOR) for token in vocabulary.words]
     place = names.index(WORD)
     wrong = np.array([len(fields) != len(names) or not fields[place] for fields in split], np.bool_)
@@ -87,11 +82,11 @@ def _split_side(
         found = f"has {n_found} factors, and {wanted} names {len(names)}; give every token as many"
         if n_found == len(names):
             found = f"has an empty word where {wanted} names it; write one, and {SEPARATOR} inside words as &#124;"
-        raise InvalidInputError(f"{side} sentence {line} (counted from 1): {quoted(token)} {found}")
+        raise InvalidInputError(f"{name} sentence {line} (counted from 1): {quoted(token)} {found}")
     words = [fields[place] for fields in split]
-    own = Vocabulary.from_words(words)
-    numbers = np.append(own.lookup(words), np.int32(-1))
-    return numbers[tokens], own, _classes(tokens, split, words, names)
+    distinct = Vocabulary.from_words(words)
+    numbers = np.append(distinct.lookup(words), np.int32(-1))
+    return Side(numbers[tokens], offsets, distinct), _classes(tokens, split, words, names)
 
 
 def _classes(

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from spectrem._validate import as_bool
 from spectrem.data.bilingual.dictionary import positive_number
-from spectrem.data.readers import display_name, read_bytes
-from spectrem.data.tagging.tagged_lines import decoded_lines
+from spectrem.data.reading import read_lines
 from spectrem.exceptions import quoted
 
 _NULL = "<NULL>"
@@ -50,7 +49,7 @@ def read_priors(path: str | os.PathLike[str], *, lowercase: bool = False) -> dic
     {'house': {'maison': 12.0}}
     """
     as_bool(lowercase, "lowercase")
-    lines = decoded_lines(read_bytes(path), display_name(path))
+    lines = read_lines(path)
     priors: dict[str, dict[str, float]] = {}
     for number, line in enumerate(lines.lines):
         if not line:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from spectrem.data.pieces.reading import display_name
 from spectrem.data.raw.json_lines import describe, read_objects
+from spectrem.data.reading import display_name
 from spectrem.data.table_file import TableFile, batches
 from spectrem.data.table_formats import read_table
 from spectrem.exceptions import InvalidInputError, no_such, quoted

@@ -7,32 +7,8 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from spectrem.data.decoding import decode
-from spectrem.data.pieces.reading import display_name, read_pieces
+from spectrem.data.reading import display_name, iter_lines
 from spectrem.exceptions import InvalidInputError, quoted
-
-_PIECE = 1 << 22
-
-
-def text_lines(pieces: Iterable[bytes], name: str) -> Iterator[str]:
-    r"""The lines of UTF-8 text, given in pieces of whole lines, without their ends, ``\n`` or ``\r\n``.
-
-    Raises
-    ------
-    InvalidInputError
-        Naming the line that is not UTF-8.
-
-    Examples
-    --------
-    >>> list(text_lines([b"a b\r\n\n", b"c"], "example"))
-    ['a b', '', 'c']
-    """
-    n_lines = 0
-    for piece in pieces:
-        lines = decode(piece, name, n_lines + 1).removesuffix("\n").split("\n")
-        n_lines += len(lines)
-        for line in lines:
-            yield line.removesuffix("\r")
 
 
 def read_objects(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -58,14 +34,13 @@ def read_objects(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, 
     ...     list(read_objects(f"{folder}/trees.jsonl"))
     [(1, {'en': 'tree'}), (3, {'en': 'wood'})]
     """
-    name = display_name(path)
-    return parse_objects(read_pieces(path, _PIECE), name)
+    return parse_objects(iter_lines(path), display_name(path))
 
 
-def parse_objects(pieces: Iterable[bytes], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """As `read_objects`, of pieces of text that errors call ``name``."""
+def parse_objects(lines: Iterable[str], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """As `read_objects`, of the lines of a text that errors call ``name``."""
     found = None
-    for number, line in enumerate(text_lines(pieces, name), start=1):
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:

@@ -6,6 +6,7 @@ from typing import Any
 
 from spectrem.data.links import MAX_LENGTH, Links
 from spectrem.data.raw.json_lines import describe, parse_objects
+from spectrem.data.reading import decoded_lines
 from spectrem.exceptions import InvalidInputError, quoted, shorten
 
 
@@ -34,7 +35,7 @@ def parse_json_links(data: bytes, name: str, n_sentences: int | None, bitext: st
     """
     sentences, sources, targets = list[int](), list[int](), list[int]()
     n_found = 0
-    for number, record in parse_objects([data], name):
+    for number, record in parse_objects(decoded_lines([data], name), name):
         links = record.get("links")
         if not isinstance(links, list):
             found = "has no" if "links" not in record else f"holds {describe(links)} as"

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._validate import as_bool
-from spectrem.data.bitext import Bitext, join_lines
+from spectrem.data.bitext import Bitext, Side, join_lines
 from spectrem.data.links import Links
-from spectrem.data.pieces.mapping import numbers_at
+from spectrem.data.mapping import numbers_at
 from spectrem.data.text import Text
 from spectrem.data.vocabulary import Vocabulary
 from spectrem.exceptions import InvalidInputError
@@ -175,9 +175,8 @@ def encode_segmented(
         column = numbers_at(None if folder is None else folder / name, "words", np.int32)
         for begin in range(0, len(text.tokens), _TOKENS_AT_ONCE):
             column.append(numbers[text.tokens[begin : begin + _TOKENS_AT_ONCE]])
-        sides.append((column.finish(), text.offsets, vocabulary))
-    (source_tokens, source_offsets, source_words), (target_tokens, target_offsets, target_words) = sides
-    return Bitext(source_tokens, source_offsets, target_tokens, target_offsets, source_words, target_words)
+        sides.append(Side(column.finish(), text.offsets, vocabulary))
+    return Bitext.of_sides(*sides)
 
 
 def links_of_words(links: Links, source: SegmentedText, target: SegmentedText) -> Links:

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from spectrem.data.pieces.reading import display_name, opened
+from spectrem.data.reading import display_name, opened
 from spectrem.exceptions import InvalidInputError, did_you_mean
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"

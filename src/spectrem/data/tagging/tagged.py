@@ -7,11 +7,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TextIO, TypeAlias
 
-from spectrem.data.readers import display_name, read_bytes
+from spectrem.data.reading import Lines, read_lines
 from spectrem.data.tagging.tagged_lines import (
-    Lines,
     Tagged,
-    decoded_lines,
     parse_columns,
     parse_conllu,
     parse_slashes,
@@ -120,7 +118,7 @@ def read_tagged(
     (['The', 'price', 'of', '1/2'], [['DT', 'NN', 'IN', 'CD'], ['PRP', None]])
     """
     _check_options(format, ("auto", "slash", "columns", "conllu"), field)
-    lines = decoded_lines(read_bytes(path), display_name(path))
+    lines = read_lines(path)
     chosen = _guess(path, lines, otherwise="columns") if format == "auto" else format
     words, tags, starts = _parse(chosen, lines, columns, field)
     corpus = _FileCorpus(words, tags)
@@ -162,7 +160,7 @@ def read_sentences(
     [['the', 'price', 'fell'], [], ['it', 'fell']]
     """
     _check_options(format, ("auto", "plain", "text", "slash", "columns", "conllu"), "upos")
-    lines = decoded_lines(read_bytes(path), display_name(path))
+    lines = read_lines(path)
     chosen = _guess(path, lines, otherwise="text") if format in ("auto", "plain") else format
     if format == "plain" and chosen in ("columns", "conllu"):
         number = next((n for n, line in enumerate(lines.lines) if line.strip(" \t")), 0)

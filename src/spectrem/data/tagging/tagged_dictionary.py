@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from spectrem.data.readers import display_name, read_bytes
-from spectrem.data.tagging.tagged_lines import decoded_lines
+from spectrem.data.reading import display_name, read_lines
 from spectrem.data.writers import write_lines
 from spectrem.exceptions import InvalidInputError, quoted
 
@@ -36,11 +35,9 @@ def read_tag_dictionary(path: str | os.PathLike[str]) -> dict[str, tuple[str, ..
     ...     read_tag_dictionary(f"{folder}/tags.tsv")
     {'the': ('DT',), 'run': ('NN', 'VB', 'VBN')}
     """
-    lines = decoded_lines(read_bytes(path), display_name(path))
+    lines = read_lines(path)
     dictionary: dict[str, tuple[str, ...]] = {}
-    for number, line in enumerate(lines.lines):
-        if not line.strip(" \t"):
-            continue
+    for number, line in lines.filled():
         word, tab, rest = line.partition("\t")
         tags = tuple(dict.fromkeys(tag for tag in rest.replace("\t", " ").split(" ") if tag))
         if not tab:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
-from spectrem.data.decoding import decode
-from spectrem.exceptions import InvalidInputError, quoted, shorten
+from spectrem.data.reading import Lines
+from spectrem.exceptions import quoted, shorten
 
 MISSING = "_"
 
@@ -17,37 +17,6 @@ class Tagged(NamedTuple):
     words: list[list[str]]
     tags: list[list[str | None]]
     starts: list[int]
-
-
-class Lines(NamedTuple):
-    """The lines of a text without their ends, and how error messages call it."""
-
-    name: str
-    lines: list[str]
-
-    def refuse(self, number: int, problem: str) -> NoReturn:
-        """Raise for a line, counted from 0."""
-        raise InvalidInputError(f"{self.name}, line {number + 1}: {problem}")
-
-    def sentences(self) -> Iterator[list[tuple[int, str]]]:
-        """Runs of numbered lines between blank ones."""
-        run: list[tuple[int, str]] = []
-        for number, line in enumerate(self.lines):
-            if line.strip(" \t"):
-                run.append((number, line))
-            elif run:
-                yield run
-                run = []
-        if run:
-            yield run
-
-
-def decoded_lines(data: bytes, name: str) -> Lines:
-    r"""UTF-8 lines that end with ``\n`` or ``\r\n`` and nothing else."""
-    text = decode(data, name)
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").removesuffix("\r")
-    return Lines(name, text.removesuffix("\n").split("\n"))
 
 
 def parse_text(lines: Lines) -> Tagged:

@@ -11,8 +11,8 @@ import numpy as np
 
 from spectrem._heads import UNKNOWN_HEAD
 from spectrem._validate import as_array, as_bool
-from spectrem.data.readers import display_name, read_bytes
-from spectrem.data.tagging.tagged_lines import MISSING, Lines, conllu_words, decoded_lines
+from spectrem.data.reading import Lines, read_lines
+from spectrem.data.tagging.tagged_lines import MISSING, conllu_words
 from spectrem.data.treebank.heads import describe_problem
 from spectrem.data.treebank.sentence import ParsedSentence, check_texts
 from spectrem.data.writers import open_output
@@ -59,7 +59,7 @@ def read_conllu(path: str | os.PathLike[str], *, trees: bool = True) -> list[Par
     (('vamos', 'nos'), array([-1,  0]), ('root', 'obj'))
     """
     trees = as_bool(trees, "trees")
-    lines = decoded_lines(read_bytes(path), display_name(path))
+    lines = read_lines(path)
     known: dict[str, str] = {}
     return [_sentence_of(lines, rows, known, trees) for rows in conllu_words(lines)]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from spectrem._heads import UNKNOWN_HEAD
-from spectrem.data.readers import display_name, read_bytes
-from spectrem.data.tagging.tagged_lines import MISSING, conllu_words, decoded_lines
+from spectrem.data.reading import display_name, read_lines
+from spectrem.data.tagging.tagged_lines import MISSING, conllu_words
 from spectrem.data.treebank.sentence import ParsedSentence
 from spectrem.exceptions import InvalidInputError
 
@@ -50,7 +50,7 @@ def copy_with_trees(path: str | os.PathLike[str], sentences: Iterable[ParsedSent
     >>> lines[:2]
     ['# text = Go\n', '1\tGo\tgo\tVERB\t_\tMood=Imp\t0\troot\t_\t_\n']
     """
-    lines = decoded_lines(read_bytes(path), display_name(path))
+    lines = read_lines(path)
     texts = list(lines.lines)
     words = (word for one in sentences for word in _words(one))
     for number, cells in chain.from_iterable(conllu_words(lines)):

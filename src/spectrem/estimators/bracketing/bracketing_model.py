@@ -227,7 +227,7 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
             One array per sentence, indexed [start, end]; 0 where ``end <= start``.
         """
         model, shards, lengths = self._encoded(X)
-        pieces = engine.posteriors(self, model, self.params_, engine.make_corpus(self, shards), _span_shares)
+        pieces = engine.posteriors(self, model, self.params_, engine.make_corpus(self, shards))
         n_spans = lengths * (lengths + 1) // 2
         shares, tables = PerSentence.cut(in_corpus_order(shards, pieces, n_spans), n_spans), []
         for size, spans in zip(lengths.tolist(), shares, strict=True):
@@ -334,11 +334,6 @@ def _numbers_alike(coding: SpanCoding, model: ConstituentContextModel) -> bool:
 
 def _split_reference(shard: BracketShard) -> Parts:
     return tree_scores(shard.lengths, "split")
-
-
-def _span_shares(model: ConstituentContextModel, shard: BracketShard, marginals: Parts) -> Floats:
-    """The probability of every span to be a constituent."""
-    return marginals.unary[::2]
 
 
 def _most_expected(model: ConstituentContextModel, shard: BracketShard, marginals: Parts) -> Ints:

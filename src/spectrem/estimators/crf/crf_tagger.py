@@ -235,7 +235,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         if not text.lengths.sum():
             return [np.zeros((0, len(self.tags_))) for _ in text.lengths]
         corpus = engine.make_corpus(self, self._shards(text))
-        tables = engine.posteriors(fitted, _constrained_model(fitted), self.theta_, corpus, _tag_table)
+        tables = engine.posteriors(fitted, _constrained_model(fitted), self.theta_, corpus)
         return list(PerSentence.cut(np.concatenate(list(tables)), text.lengths))
 
     def n_best(self, X: Any, n: int = 5, *, lengths: ArrayLike | None = None) -> list[list[TagSequence]]:
@@ -360,15 +360,9 @@ def _constrained_model(tagger: Any) -> Any:
     return with_pairs(tagger.model_, tagger.constraints)
 
 
-def _tag_table(model: Any, shard: LogLinearShard, marginals: Parts) -> Floats:
-    """Posteriors of the tags of every token, shape (n_tokens, n_tags)."""
-    table: Floats = model.distributions(shard, marginals)
-    return table
-
-
 def _states(model: Any, shard: LogLinearShard, marginals: Parts) -> Ints:
     """The most probable tag of every token."""
-    return _tag_table(model, shard, marginals).argmax(axis=1)
+    return engine.table(model, shard, marginals).argmax(axis=1)
 
 
 def _log_probabilities(shard: LogLinearShard, model: Any, theta: Floats) -> Floats:

@@ -35,8 +35,7 @@ from spectrem.models.grammar import (
     uniform,
 )
 from spectrem.models.shards import count_known, in_corpus_order
-from spectrem.structures import Parts, ProjectiveTrees, ValenceTrees
-from spectrem.structures._ragged import ranges_of
+from spectrem.structures import Parts, ProjectiveTrees
 
 # How often arcs of rules count that training starts from.
 _PREFERENCE = 100.0
@@ -210,7 +209,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         """
         text = self._read(X)
         model, params, shards = self._encoded(text, columns)
-        arcs = engine.posteriors(self, model, params, engine.make_corpus(self, shards), _arc_shares)
+        arcs = engine.posteriors(self, model, params, engine.make_corpus(self, shards))
         sizes = text.lengths**2
         matrices = zip(text.lengths.tolist(), PerSentence.cut(in_corpus_order(shards, arcs, sizes), sizes), strict=True)
         return [arcs.reshape(n, n) for n, arcs in matrices]
@@ -368,13 +367,7 @@ def _with_unknown(params: GrammarParameters) -> GrammarParameters:
     return GrammarParameters(np.append(root, root.mean()), choose, stop)
 
 
-def _arc_shares(model: ValenceModel, shard: GrammarShard, marginals: Parts) -> Floats:
-    """Probabilities of arcs, flat as those of `ProjectiveTrees`."""
-    trees = ValenceTrees(shard.lengths, single_root=model.single_root)
-    return marginals.unary[ranges_of(trees.offsets[:-1], 2 * shard.lengths**2)].reshape(-1, 2).sum(axis=1)
-
-
 def _most_expected(model: ValenceModel, shard: GrammarShard, marginals: Parts) -> Ints:
     """The heads that have the largest sum of probabilities of arcs."""
-    arcs = Parts(_arc_shares(model, shard, marginals))
+    arcs = Parts(engine.table(model, shard, marginals))
     return ProjectiveTrees(shard.lengths, single_root=model.single_root).decode(arcs)

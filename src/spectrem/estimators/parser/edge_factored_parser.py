@@ -257,7 +257,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         text = self._text(self._read(X), columns)
         shards, sizes = text.shards(), text.lengths**2
         corpus = engine.make_corpus(self, shards)
-        arcs = in_corpus_order(shards, engine.posteriors(self, self.model_, self.theta_, corpus, _arc_shares), sizes)
+        arcs = in_corpus_order(shards, engine.posteriors(self, self.model_, self.theta_, corpus), sizes)
         matrices = zip(text.lengths.tolist(), PerSentence.cut(arcs, sizes), strict=True)
         return [matrix.reshape(n, n) for n, matrix in matrices]
 
@@ -465,11 +465,6 @@ def _train_relations(
     )
     model = relation_model(names, support, parser.C)
     return RelationModel(names, model, fit_known(model, engine.make_corpus(parser, shards)).point)
-
-
-def _arc_shares(model: EdgeFactoredModel, shard: ParsingShard, marginals: Parts) -> Floats:
-    """Probabilities of all arcs of a shard."""
-    return marginals.unary
 
 
 def _most_expected(model: EdgeFactoredModel, shard: ParsingShard, marginals: Parts) -> Ints:

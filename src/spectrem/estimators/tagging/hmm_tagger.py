@@ -2,42 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_generator, check_same_index
-from spectrem.data import TaggedCorpus
-from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_fitted, row_weights
-from spectrem.estimators.declare import documented
-from spectrem.estimators.homes import make_corpus
-from spectrem.estimators.probability_tables import mean_log_likelihood, record_training
-from spectrem.estimators.storage import Saved
-from spectrem.estimators.tagging import file
-from spectrem.estimators.tagging.coding import Coding
-from spectrem.estimators.tagging.decoding import (
-    best_states,
-    finite_log_likelihoods,
-    log_likelihoods,
-    marginals_of,
+from spectrem.constraints import check_values
+from spectrem.data import TaggedCorpus, Vocabulary
+from spectrem.estimators import engine
+from spectrem.estimators.conventions import (
+    Estimator,
+    PerSentence,
+    as_fitted,
+    check_fitted,
+    check_words_to_learn,
+    row_weights,
+    take_course,
 )
-from spectrem.estimators.tagging.parameters import TaggerParameters, check_settings
-from spectrem.estimators.tagging.text import LabelledText, Labels, Sentences, Tag, Word, read_text
-from spectrem.estimators.tagging.training import train
+from spectrem.estimators.declare import documented
+from spectrem.estimators.model_tables import table_priors
+from spectrem.estimators.storage import (
+    Codec,
+    Saved,
+    check_names,
+    check_rows,
+    check_shapes,
+    pack_names,
+    unpack_names,
+)
+from spectrem.estimators.tagging.coding import Coding, learn_coding
+from spectrem.estimators.tagging.parameters import TABLES, TaggerParameters, check_settings, check_size
+from spectrem.estimators.tagging.tables import FIXABLE, Start, by_cell, make_reference, restrictions
+from spectrem.estimators.tagging.text import (
+    LabelledText,
+    Labels,
+    Sentences,
+    Tag,
+    Word,
+    check_tag,
+    check_tags,
+    read_text,
+)
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.shards import in_corpus_order
+from spectrem.learning import EStep, FitStatus
 from spectrem.models.tagging import (
     HMMModel,
     HMMParameters,
     TagKernel,
     TagShard,
     build_shards,
+    in_corpus_order,
     sample_sentences,
+)
+from spectrem.structures import Parts, TiedChain, TiedChain2
+
+
+def _write(tagger: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    coding: Coding = tagger.coding_
+    listed = list(coding.dictionary.values())
+    arrays = {
+        "words": pack_names(coding.vocabulary.words),
+        "dictionary_words": pack_names(tuple(coding.dictionary)),
+        "dictionary_offsets": np.cumsum([0] + [len(states) for states in listed]),
+        "dictionary_states": np.array([state for states in listed for state in states], np.int64),
+    }
+    tables = {name: getattr(tagger.params_, name) for name in FIXABLE}
+    arrays |= {name: table for name, table in tables.items() if table is not None}
+    return {"tags": list(coding.tags), "free": list(coding.free), "unknown": coding.unknown}, arrays
+
+
+def _read(tagger: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    tags = check_tags(values["tags"])
+    words = unpack_names(arrays["dictionary_words"], "words")
+    bounds, states = arrays["dictionary_offsets"].tolist(), arrays["dictionary_states"].tolist()
+    if bounds[0] != 0 or bounds[-1] != len(states) or bounds != sorted(bounds):
+        raise ValueError("dictionary_states do not fit their offsets")
+    listed = (states[start:stop] for start, stop in pairwise(bounds))
+    dictionary = {word: tuple(allowed) for word, allowed in zip(words, listed, strict=True)}
+    vocabulary = Vocabulary(unpack_names(arrays["words"], "words"))
+    [unknown] = check_names((values["unknown"],), "the unknown word")
+    coding = Coding(tags, vocabulary, dictionary, tuple(values["free"]), unknown)
+    tables = HMMParameters(arrays["initial"], arrays["transition"], arrays.get("second"), arrays["emission"])
+    params = _checked(coding, tables)
+    named = {word: [tags[state] for state in allowed] for word, allowed in dictionary.items()}
+    tagger.set_params(tags=list(tags), dictionary=named or None)
+    tagger._take(coding, params)
+
+
+def _checked(coding: Coding, params: HMMParameters) -> HMMParameters:
+    """Raise ValueError unless all arrays belong together; kernels trust them."""
+    n = len(coding.tags)
+    for states in (*coding.dictionary.values(), coding.free):
+        whole = all(isinstance(state, int) and 0 <= state < n for state in states)
+        if not whole or not states or any(first >= second for first, second in pairwise(states)):
+            raise ValueError("states do not fit the tags")
+    # counted here, since the lexicon itself may be far larger than the file
+    words = coding.vocabulary.words
+    n_cells = sum(n if word == coding.unknown else len(coding.states(word)) for word in words)
+    second = params.second is not None
+    shapes = {"initial": (n,), "transition": (n,) * (3 if second else 2), "emission": (n_cells,)}
+    shapes |= {"second": (n, n)} if second else {}
+    check_shapes(vars(params), shapes, probabilities=shapes)
+    for name in shapes.keys() - {"emission"}:
+        check_rows(name, getattr(params, name))
+    return params
+
+
+_CODEC = Codec(
+    kind="HMMTagger",
+    layout=1,
+    members={
+        **{"words": ("u1", 1), "dictionary_words": ("u1", 1), "dictionary_offsets": ("i8", 1)},
+        **{"dictionary_states": ("i8", 1), "initial": ("f8", 1), "transition": ("f8", 3), "second": ("f8", 2)},
+        "emission": ("f8", 1),
+    },
+    write=_write,
+    read=_read,
+    # The dictionary is saved as arrays, and the tags and the vocabulary of a fitted tagger as they were learned.
+    apart=("dictionary", "vocabulary", "tags"),
+    check=check_settings,
 )
 
 
@@ -86,7 +175,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
     [['DT', 'NN', 'VB']]
     """
 
-    _codec = file.CODEC
+    _codec = _CODEC
 
     @classmethod
     def from_parameters(
@@ -125,8 +214,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         >>> tagger.predict([[0, 0, 0, 1, 1, 1]])
         [[0, 0, 0, 1, 1, 1]]
         """
-        tables = (initial, transition, second, emission)
-        return file.from_tables(cls(**options), tables, tags, vocabulary)
+        return _from_tables(cls(**options), (initial, transition, second, emission), tags, vocabulary)
 
     def fit(self, sentences: Sentences, y: Labels | None = None, sample_weight: ArrayLike | None = None) -> HMMTagger:
         """Train on sentences.
@@ -156,10 +244,26 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         check_same_index(sentences=sentences, y=y, sample_weight=sample_weight)
         text = read_text(sentences, y)
         weights = row_weights(sample_weight, len(text.lengths), "sentence")
-        coding, trained = train(self, text, weights, partial(make_corpus, self))
-        self._take(coding, trained.result.params, trained.result.history[-1].gamma)
-        self.log_likelihood_ = trained.log_likelihood
-        record_training(self, len(text.lengths), {"order": self.order, "tags": len(coding.tags)}, trained)
+        check_words_to_learn("sentences", text.lengths, weights)
+        coding = learn_coding(self, text)
+        check_size(len(coding.tags), self.order)
+        _check_tags(self, coding)
+        if coding.names.words is not None:
+            check_values(self.constraints, "word", [*coding.names.words, coding.names.unknown], every=False)
+        lexicon, entries = coding.encode(text)
+        initial, transition, emission = table_priors(TABLES, self.prior, self.smoothing)
+        rules = restrictions(coding, self.order, self.fixed, self.transition_mask)
+        model = HMMModel(lexicon, self.order, initial, transition, emission, rules, coding.names)
+        shards = build_shards(lexicon, text.lengths, entries, weights, known=text.labelled())
+        corpus, rng = engine.make_corpus(self, shards), as_generator(self.random_state)
+        start = partial(Start(self, coding, model, corpus).parameters, rng)
+        estep = _estep(self, model, make_reference(self.reference, coding, model, text.lengths))
+        all_known = bool((text.labelled() | (text.lengths == 0)).all())
+        trained = engine.train(self, engine.Task(model, corpus, start, estep, all_known=all_known))
+        self._take(coding, trained.params)
+        table = TagKernel(model).table(trained.params, 1.0)
+        self.log_likelihood_ = corpus.sum(engine.log_likelihood, _log_likelihoods, table)
+        engine.record(self, trained, len(text.lengths), {"order": self.order, "tags": len(coding.tags)})
         return self
 
     def predict(self, sentences: Sentences) -> list[list[Tag]]:
@@ -173,9 +277,10 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
             Before `fit`.
         """
         model, shards, lengths = self._encoded(read_text(sentences))
-        found = best_states(self, model, make_corpus(self, shards))
+        corpus = engine.make_corpus(self, shards)
+        states = engine.best_structures(self, model, self.params_, corpus, _most_probable, "sequences")
         names = np.array(self.tags_, object)
-        tags = names[in_corpus_order(shards, found, lengths)].tolist()
+        tags = names[in_corpus_order(shards, states, lengths)].tolist()
         return PerSentence.cut(tags, lengths)
 
     def predict_proba(self, sentences: Sentences) -> list[Floats]:
@@ -187,9 +292,8 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
             One array per sentence.
         """
         model, shards, lengths = self._encoded(read_text(sentences))
-        found = marginals_of(self, model, make_corpus(self, shards))
-        table = in_corpus_order(shards, (marginals.dense(len(self.tags_)) for marginals in found), lengths)
-        return list(PerSentence.cut(table, lengths))
+        tables = engine.posteriors(self, model, self.params_, engine.make_corpus(self, shards))
+        return list(PerSentence.cut(in_corpus_order(shards, tables, lengths), lengths))
 
     def score(self, sentences: Sentences, y: Labels | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log-likelihood per token in nats, of the words or, with labels, of words and labels; always finite.
@@ -199,7 +303,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         """
         text = read_text(sentences, y)
         values = self._log_likelihoods(text, finite=True)
-        return mean_log_likelihood("sentences", values, text.lengths, sample_weight)
+        return engine.mean_log_likelihood("sentences", values, text.lengths, sample_weight)
 
     def score_samples(self, sentences: Sentences, y: Labels | None = None) -> Floats:
         """Log-likelihood of every sentence (with labels, of words and labels), shape (n_sentences,), nats.
@@ -245,22 +349,111 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         return as_fitted(self).lexicon_.table(self.params_.emission)
 
     def _encoded(self, text: LabelledText) -> tuple[HMMModel, list[TagShard], Ints]:
-        lexicon, entries = as_fitted(self).coding_.encode(text)
+        fitted = as_fitted(self)
+        if engine.projects(self):
+            _check_tags(self, fitted.coding_)
+        lexicon, entries = fitted.coding_.encode(text)
         model = HMMModel(lexicon, self.params_.order, names=self.coding_.names)
         return model, build_shards(lexicon, text.lengths, entries, known=text.labelled()), text.lengths
 
     def _log_likelihoods(self, text: LabelledText, finite: bool = False) -> Floats:
         model, shards, lengths = self._encoded(text)
-        corpus, table = make_corpus(self, shards), TagKernel(model).table(self.params_, 1.0)
-        found = (
-            corpus.collect(finite_log_likelihoods, model, self.params_, table)
+        corpus, table = engine.make_corpus(self, shards), TagKernel(model).table(self.params_, 1.0)
+        values = (
+            corpus.collect(_finite_log_likelihoods, model, self.params_, table)
             if finite
-            else corpus.collect(log_likelihoods, table)
+            else corpus.collect(_log_likelihoods, table)
         )
-        return in_corpus_order(shards, found, np.ones(len(lengths), np.int64))
+        return in_corpus_order(shards, values, np.ones(len(lengths), np.int64))
 
-    def _take(self, coding: Coding, params: HMMParameters, gamma: float) -> None:
+    def _take(self, coding: Coding, params: HMMParameters) -> None:
         """Set the attributes that tagging needs, from training or a file."""
-        self.coding_, self.params_, self.gamma_ = coding, params, gamma
+        self.coding_, self.params_ = coding, params
         self.tags_, self.vocabulary_, self.lexicon_ = coding.tags, coding.vocabulary, coding.lexicon
         self.initial_, self.transition_ = params.initial, params.transition
+
+
+def _check_tags(tagger: Any, coding: Coding) -> None:
+    """Raise `InvalidInputError` if a constraint names a tag that there is not."""
+    for name in ("tag", "label"):
+        check_values(tagger.constraints, name, coding.tag_values)
+
+
+def _estep(tagger: Any, model: HMMModel, reference: HMMParameters | Callable[[TagShard], Parts] | None) -> EStep:
+    if not tagger.constraints and not callable(reference):
+        return EStep(kernel=TagKernel(model, reference))
+    if isinstance(reference, HMMParameters):
+        reference = partial(model.scores, reference)
+    return engine.estep_of(tagger, reference=reference)
+
+
+def _most_probable(model: HMMModel, shard: TagShard, marginals: Parts) -> Ints:
+    """The most probable state of every token, the first one among equals."""
+    if not shard.n_tokens:
+        return np.zeros(0, np.int64)
+    layout = model.layout(shard)
+    top = np.maximum.reduceat(marginals.unary, layout.offsets[:-1])
+    best = np.flatnonzero(marginals.unary == np.repeat(top, np.diff(layout.offsets)))
+    return layout.states[best[np.searchsorted(best, layout.offsets[:-1])]]
+
+
+def _log_likelihoods(shard: TagShard, table: TiedChain | TiedChain2) -> Floats:
+    """log p of the words (and labels) of every sentence of a shard, nats; -inf if impossible."""
+    return table.expected_counts(shard.lengths, shard.entries, shard.weights)[0]
+
+
+def _finite_log_likelihoods(
+    shard: TagShard, model: HMMModel, params: HMMParameters, table: TiedChain | TiedChain2
+) -> Floats:
+    """Log-likelihoods that are always finite, so that models can be compared on text that they were not trained on.
+
+    In sentences that are impossible, events of probability 0 count as 1e-9. A word never seen counts as one more word
+    of the vocabulary, as probable as the average one, whatever its tag: if it counted for nothing, a model that knows
+    fewer words would seem the better one.
+    """
+    values = _log_likelihoods(shard, table)
+    impossible = np.isneginf(values)
+    if impossible.any():
+        rare = TagKernel(model).table(engine.floored(params, engine.RARE), 1.0)
+        values = np.where(impossible, _log_likelihoods(shard, rare), values)
+    sentence = np.repeat(np.arange(len(shard.lengths)), shard.lengths)
+    never = model.lexicon.entry_words[shard.entries] < 0
+    return values - np.log(model.lexicon.n_words + 1.0) * np.bincount(sentence, never, len(values))
+
+
+def _from_tables(
+    tagger: Any,
+    tables: tuple[ArrayLike, ArrayLike, ArrayLike | None, ArrayLike],
+    tags: Sequence[Tag] | None,
+    vocabulary: Sequence[Word] | None,
+) -> Any:
+    """Fill a new tagger with known tables."""
+    initial, transition, emission = (np.array(table, np.float64) for table in (*tables[:2], tables[3]))
+    second = None if tables[2] is None else np.array(tables[2], np.float64)
+    n_states, n_words = emission.shape if emission.ndim == 2 else (len(initial), -1)
+    names = tuple(range(n_states)) if tags is None else tuple(check_tag(tag, "tags") for tag in tags)
+    words = tuple(range(max(n_words, 0))) if vocabulary is None else tuple(vocabulary)
+    if len(names) != n_states or len(words) != n_words:
+        raise InvalidInputError(
+            f"emission must have shape {(len(names), len(words))}, as tags and vocabulary say, got {emission.shape}; "
+            "name all of them or none"
+        )
+    free = tuple(range(n_states))
+    coding = Coding(names, Vocabulary(words), {}, free, tagger.unknown)  # type: ignore[arg-type]
+    for name, table in (("initial", initial), ("transition", transition), ("second", second), ("emission", emission)):
+        if table is not None and not np.allclose(table.sum(axis=-1), 1.0, atol=1e-6):
+            raise InvalidInputError(
+                f"{name} must have rows that sum to 1, got sums from {table.sum(axis=-1).min():g} to "
+                f"{table.sum(axis=-1).max():g}; give probabilities [from, to], not logarithms or counts"
+            )
+    try:
+        params = _checked(coding, HMMParameters(initial, transition, second, by_cell(coding, emission)))
+    except ValueError as error:
+        raise InvalidInputError(f"tables must fit each other: {error}") from None
+    # training, if asked for, goes on from here
+    tagger.set_params(order=params.order, tags=list(names), vocabulary=words, init=params)
+    check_settings(tagger)
+    tagger._take(coding, params)
+    tagger.gamma_ = engine.asked_gamma(tagger)
+    take_course(tagger, [], FitStatus.FIXED_ITERATIONS)
+    return tagger

@@ -1,19 +1,40 @@
-"""What users fix, forbid or expect of a tagger's tables, as restrictions and priors."""
+"""What users fix, forbid or expect of a tagger's tables, and the tables that training starts from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from spectrem._arrays import Bools, Floats
+from spectrem._arrays import Bools, Floats, Ints
+from spectrem.corpus import Corpus
+from spectrem.estimators.model_tables import table_smoothing
 from spectrem.estimators.tagging.coding import Coding
+from spectrem.estimators.tagging.parameters import TABLES
 from spectrem.estimators.tagging.text import Tag, Word
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.tagging import Restriction, Restrictions
+from spectrem.models.shards import count_known
+from spectrem.models.tagging import (
+    HMMModel,
+    HMMParameters,
+    Restriction,
+    Restrictions,
+    TagShard,
+    posterior_uniform,
+    random_counts,
+    supervised,
+    unambiguous,
+    uniform,
+)
+from spectrem.structures import Parts
 
 FIXABLE = ("initial", "transition", "second", "emission")
+# defaults of perturbation and of init_smoothing, by start
+_NOISE = {"uniform": 0.01, "random": 1.0, "posterior-uniform": 0.0}
+_ADDED = {"unambiguous": 1.0, "supervised": 0.1}
 
 
 def restrictions(coding: Coding, order: int, fixed: Any, transition_mask: Any) -> Restrictions:
@@ -153,3 +174,162 @@ def _word(coding: Coding, word: Word) -> int:
             f"fixed['emission'] must name words of the vocabulary, got {word!r}; rare words are {coding.unknown!r}"
         )
     return int(number)
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """The start parameters of training; asked for once per restart.
+
+    Attributes
+    ----------
+    tagger : HMMTagger
+        The tagger whose settings are used.
+    coding : Coding
+    model : HMMModel
+    corpus : Corpus
+        A corpus of `TagShard`; sentences with a single label on every token are known.
+    """
+
+    tagger: Any
+    coding: Coding
+    model: HMMModel
+    corpus: Corpus
+
+    def parameters(self, rng: np.random.Generator) -> HMMParameters:
+        """Start parameters within the model's restrictions.
+
+        Raises
+        ------
+        InvalidInputError
+            If given parameters do not fit the model, or a start from labels finds none.
+        """
+        init = self.tagger.init
+        if init is None or isinstance(init, str):
+            return self._named(init or self._best_start(), rng)
+        if isinstance(init, HMMParameters):
+            return self.model.restrict(given_parameters(init, self.coding))
+        params = transfer(init, self.coding, self.model.order, "init")
+        # mean-field weights of the same words do not sum to 1, and go on as they are
+        return params if self._continues(init) else self.model.restrict(params)
+
+    def _named(self, init: str, rng: np.random.Generator) -> HMMParameters:
+        noise, smoothing = self.tagger.perturbation, self.tagger.init_smoothing
+        if init in _NOISE:
+            noise = _NOISE[init] if noise is None else noise
+            if init == "uniform":
+                return uniform(self.model, perturbation=noise, rng=rng)
+            if init == "random":
+                return random_counts(self.model, rng, spread=noise)
+            return posterior_uniform(self.model, self.corpus, perturbation=noise, rng=rng)
+        smoothing = table_smoothing(TABLES, _ADDED[init] if smoothing is None else smoothing)
+        if init == "unambiguous":
+            return unambiguous(self.model, self.corpus, smoothing=smoothing)
+        if not self.corpus.sum(count_known):
+            raise InvalidInputError(
+                "init='supervised' must find a sentence whose every token has a single label in y, got none; label "
+                "some, or start from another init"
+            )
+        return supervised(self.model, self.corpus, smoothing=smoothing)
+
+    def _best_start(self) -> str:
+        """The name of the start that uses most of what is known."""
+        if self.corpus.sum(count_known):
+            return "supervised"
+        single = np.diff(self.model.lexicon.entry_offsets) == 1
+        some = self.model.n_states > 1 and self.corpus.sum(_count_single, single)
+        return "unambiguous" if some else "random"
+
+    def _continues(self, tagger: Any) -> bool:
+        restricted = any(getattr(self.model.restrictions, name) is not None for name in FIXABLE)
+        return not restricted and tagger.coding_.vocabulary.words == self.coding.vocabulary.words
+
+
+def given_parameters(params: HMMParameters, coding: Coding) -> HMMParameters:
+    """Parameters as float64 arrays, emissions by cell."""
+    second = None if params.second is None else np.asarray(params.second, np.float64)
+    initial, transition = (np.asarray(table, np.float64) for table in (params.initial, params.transition))
+    return HMMParameters(initial, transition, second, by_cell(coding, params.emission))
+
+
+def transfer(tagger: Any, coding: Coding, order: int, name: str) -> HMMParameters:
+    """Parameters of a fitted tagger for another numbering of the same tags.
+
+    Words that it does not know are as probable as its unknown word or, if it has none, as its average word.
+
+    Raises
+    ------
+    InvalidInputError
+        If its tags or its order are others.
+    """
+    own = tagger.coding_
+    if set(own.tags) != set(coding.tags) or tagger.params_.order != order:
+        raise InvalidInputError(
+            f"{name} must be a tagger of order {order} with the tags of this one, got order {tagger.params_.order} and "
+            f"{len(own.tags)} tags, of which {len(set(own.tags) & set(coding.tags))} of {len(coding.tags)} are shared; "
+            "fit both with the same tags"
+        )
+    params, lexicon = tagger.params_, own.lexicon
+    at = np.array([own.tags.index(tag) for tag in coding.tags])
+    emission = np.zeros((len(at), lexicon.n_words + 1))
+    emission[:, :-1] = lexicon.table(params.emission)
+    stand_in = own.vocabulary.index.get(own.unknown)
+    emission[:, -1] = 1.0 / max(lexicon.n_words, 1) if stand_in is None else emission[:, stand_in]
+    word = own.vocabulary.lookup(coding.vocabulary.words)
+    new = coding.lexicon
+    second = None if params.second is None else params.second[np.ix_(at, at)]
+    return HMMParameters(
+        params.initial[at],
+        params.transition[np.ix_(*[at] * (order + 1))],
+        second,
+        emission[at[new.cell_states], word[new.cell_words]],
+    )
+
+
+def make_reference(
+    reference: Any, coding: Coding, model: HMMModel, lengths: Ints
+) -> HMMParameters | Callable[[TagShard], Parts] | None:
+    """The reference of skewed annealing: parameters, or the log-posteriors of a shard's parts.
+
+    Raises
+    ------
+    InvalidInputError
+        If parameters or posteriors do not fit the model or the text.
+    """
+    if reference is None:
+        return None
+    if isinstance(reference, HMMParameters):
+        return model.restrict(given_parameters(reference, coding))
+    if hasattr(reference, "params_"):
+        return model.restrict(transfer(reference, coding, model.order, "reference"))
+    posteriors = _stacked(reference, lengths, len(coding.tags))
+    return partial(_log_parts, model, posteriors, np.cumsum(lengths) - lengths)
+
+
+def _log_parts(model: HMMModel, posteriors: Floats, offsets: Ints, shard: TagShard) -> Parts:
+    """Logarithms of the posteriors of a shard's parts; sentence n has the rows from ``offsets[n]`` on."""
+    starts = offsets[shard.instances] - (np.cumsum(shard.lengths) - shard.lengths)
+    token = np.arange(shard.n_tokens) + np.repeat(starts, shard.lengths)
+    layout = model.layout(shard)
+    with np.errstate(divide="ignore"):
+        return Parts(np.log(posteriors[np.repeat(token, np.diff(layout.offsets)), layout.states]))
+
+
+def _count_single(shard: TagShard, single: Bools) -> int:
+    """Tokens whose entry has one state."""
+    return int(single[shard.entries].sum())
+
+
+def _stacked(reference: Sequence[Any], lengths: Ints, n_states: int) -> Floats:
+    shapes = [np.shape(matrix) for matrix in reference] if hasattr(reference, "__iter__") else []
+    expected = [(int(length), n_states) for length in lengths]
+    wrong = next((n for n, pair in enumerate(zip(shapes, expected, strict=False)) if pair[0] != pair[1]), None)
+    if len(shapes) != len(expected) or wrong is not None:
+        what = f"{len(shapes)} entries" if wrong is None else f"shape {shapes[wrong]} for sentence {wrong}"
+        raise InvalidInputError(
+            f"reference must be a fitted HMMTagger, HMMParameters, or posteriors of shape (tokens, {n_states}) for "
+            f"each of the {len(expected)} sentences, got {what}; predict_proba makes such posteriors"
+        )
+    stacked = np.concatenate([np.zeros((0, n_states)), *(np.asarray(matrix, np.float64) for matrix in reference)])
+    if not ((stacked >= 0) & (stacked <= 1 + 1e-9)).all():
+        raise InvalidInputError("reference must hold probabilities in [0, 1]; give posteriors, not logarithms")
+    return stacked

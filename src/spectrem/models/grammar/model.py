@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,8 +15,8 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.inference.segments import sum_by
 from spectrem.models.estep import Statistics
 from spectrem.models.grammar.shards import GrammarShard, n_cells
-from spectrem.models.multinomials import Multinomials
-from spectrem.models.priors import DirichletPrior, MeanFieldPrior, Prior
+from spectrem.models.multinomials import Multinomials, Tables
+from spectrem.models.priors import DirichletPrior, Prior
 from spectrem.structures import Known, Parts, Structure, ValenceTrees
 from spectrem.structures._ragged import offsets_of, ranges_of
 
@@ -154,17 +154,11 @@ class ValenceModel:
 
     def m_step(self, params: GrammarParameters, stats: Statistics, corpus: object = None) -> GrammarParameters:
         """Parameters that maximise the expected log-probability plus the log-prior; ``corpus`` is not read."""
-        found = self.normalise(stats)
-        is_variational = any(isinstance(prior, MeanFieldPrior) for prior in self._priors)
-        return replace(found, log_prior=self._log_prior(found, stats)) if is_variational else found
+        return GrammarParameters(**self._tables.m_step(stats))
 
     def normalise(self, counts: Statistics | GrammarParameters, prior: Prior | None = None) -> GrammarParameters:
         """Distributions in proportion to counts; ``prior``, if given, stands in for those of the model."""
-        root, choose, stop = (
-            rows.normalise(getattr(counts, name), prior or own)
-            for name, rows, own in zip(TABLES, self._rows, self._priors, strict=True)
-        )
-        return GrammarParameters(root, choose, stop)
+        return GrammarParameters(**self._tables.normalise(counts, prior))
 
     def log_prior(self, params: GrammarParameters) -> float:
         """Log-density of the parameters, nats, up to a constant.
@@ -172,13 +166,7 @@ class ValenceModel:
         Under a mean-field prior it is minus the divergence of the posterior over parameters from it, and -inf for
         parameters that no M-step made.
         """
-        return self._log_prior(params, None) if params.log_prior is None else params.log_prior
-
-    def _log_prior(self, params: GrammarParameters, counts: Statistics | None) -> float:
-        return sum(
-            rows.log_density(getattr(params, name), prior, None if counts is None else getattr(counts, name))
-            for name, rows, prior in zip(TABLES, self._rows, self._priors, strict=True)
-        )
+        return self._tables.log_density(params) if params.log_prior is None else params.log_prior
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -186,10 +174,8 @@ class ValenceModel:
         n = self.n_tags
         return (n,), (n, 2, 2, n) if self.adjacency else (n, 2, n), (n, 2, 2, 2)
 
-    @property
-    def _priors(self) -> tuple[Prior, ...]:
-        return self.root_prior, self.choose_prior, self.stop_prior
-
     @cached_property
-    def _rows(self) -> tuple[Multinomials, ...]:
-        return tuple(map(Multinomials.dense, self.shapes))
+    def _tables(self) -> Tables:
+        priors = self.root_prior, self.choose_prior, self.stop_prior
+        rows = dict(zip(TABLES, map(Multinomials.dense, self.shapes), strict=True))
+        return Tables(rows, dict(zip(TABLES, priors, strict=True)))

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from spectrem._validate import as_count, as_integers
 from spectrem.data.features.tokens import LARGEST_VALUE
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.loglinear.features import sort_rows
@@ -94,48 +93,10 @@ class Features:
             indptr.astype(np.int64), indices.astype(np.int32), None if (values == 1).all() else values, n_features
         )
 
-    @classmethod
-    def checked(cls, indptr: ArrayLike, indices: ArrayLike, values: ArrayLike | None, n_features: int) -> Features:
-        """Features of given compressed rows.
-
-        Raises
-        ------
-        InvalidInputError
-            If they do not fit each other, a feature is not below ``n_features``, or a value is NaN or infinite.
-        """
-        starts, columns = as_integers(indptr, "indptr"), as_integers(indices, "indices")
-        n = as_count(n_features, "n_features", minimum=0)
-        if not len(starts) or starts[0] != 0 or (np.diff(starts) < 0).any() or starts[-1] != len(columns):
-            raise InvalidInputError(
-                f"indptr must rise from 0 to the number of indices, {len(columns)}, got {starts[:5].tolist()}...; "
-                "build it as np.concatenate([[0], np.cumsum(sizes)])"
-            )
-        if len(columns) and not 0 <= columns.min() <= columns.max() < n:
-            bad = columns[(columns < 0) | (columns >= n)][0]
-            raise InvalidInputError(f"indices must be in 0..{n - 1}, got {bad}; raise n_features or drop the feature")
-        data = None if values is None else np.asarray(values)
-        if data is None:
-            return cls(starts, columns.astype(np.int32), None, n)
-        if data.shape != columns.shape:
-            raise InvalidInputError(
-                f"values must have one number per index, shape {columns.shape}, got {data.shape}; None means 1 for all"
-            )
-        shared = sp.csr_array((data, columns, starts), shape=(len(starts) - 1, n))
-        return cls.of(shared)
-
     @property
     def n_choices(self) -> int:
         """Number of rows or tokens."""
         return len(self.indptr) - 1
-
-    def __getitem__(self, rows: slice) -> Features:
-        """The features of some choices that follow each other."""
-        start, stop, step = rows.indices(self.n_choices)
-        assert step == 1
-        first, last = int(self.indptr[start]), int(self.indptr[max(start, stop)])
-        values = None if self.values is None else self.values[first:last]
-        own = self.indptr[start : max(start, stop) + 1] - first
-        return Features(own, self.indices[first:last], values, self.n_features)
 
     def take(self, rows: NDArray[np.int64]) -> Features:
         """The features of the choices of these numbers, in their order."""

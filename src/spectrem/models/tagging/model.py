@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,8 +15,8 @@ from spectrem.constraints.compilation.groups import Key
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.segments import sum_by
 from spectrem.models.estep import Statistics
-from spectrem.models.multinomials import Multinomials
-from spectrem.models.priors import DirichletPrior, MeanFieldPrior, Prior
+from spectrem.models.multinomials import Tables
+from spectrem.models.priors import DirichletPrior, Prior
 from spectrem.models.tagging.lexicon import Lexicon
 from spectrem.models.tagging.restrictions import Restrictions, dense_rows, emission_rows
 from spectrem.models.tagging.shards import TagShard
@@ -200,9 +200,7 @@ class HMMModel:
 
         ``corpus`` is not read: the maximum is in closed form.
         """
-        found = self.normalise(stats)
-        is_variational = any(isinstance(prior, MeanFieldPrior) for prior in self._priors)
-        return replace(found, log_prior=self._log_prior(found, stats)) if is_variational else found
+        return _parameters(self._tables.m_step(stats))
 
     def initial_stats(self, params: HMMParameters) -> Statistics:
         """One count for every state, shared out as in the parameters.
@@ -217,27 +215,11 @@ class HMMModel:
         Under a mean-field prior it is minus the divergence of the posterior over parameters from it, and -inf for
         parameters that no M-step made.
         """
-        return self._log_prior(params, None) if params.log_prior is None else params.log_prior
-
-    def _log_prior(self, params: HMMParameters, counts: Statistics | None) -> float:
-        total = 0.0
-        for name, rows, prior in zip(_TABLES, self._tables, self._priors, strict=True):
-            if rows is not None:
-                own = None if counts is None else getattr(counts, name)
-                total += rows.log_density(getattr(params, name), prior, own)
-        return total
-
-    @property
-    def _priors(self) -> tuple[Prior, ...]:
-        return self.initial_prior, self.transition_prior, self.transition_prior, self.emission_prior
+        return self._tables.log_density(params) if params.log_prior is None else params.log_prior
 
     def normalise(self, counts: Statistics | HMMParameters, prior: Prior | None = None) -> HMMParameters:
         """Distributions in proportion to counts; ``prior``, if given, stands in for those of the model."""
-        found: list[Any] = [
-            None if rows is None else rows.normalise(getattr(counts, name), prior or own)
-            for name, rows, own in zip(_TABLES, self._tables, self._priors, strict=True)
-        ]
-        return HMMParameters(*found)
+        return _parameters(self._tables.normalise(counts, prior))
 
     def restrict(self, params: HMMParameters) -> HMMParameters:
         """Start parameters with every row a distribution and the restrictions applied.
@@ -249,8 +231,9 @@ class HMMModel:
         InvalidInputError
             If the arrays do not have the shapes of the model, or hold NaN, infinite or negative numbers.
         """
-        for name, rows in zip(_TABLES, self._tables, strict=True):
-            given, shape = getattr(params, name), None if rows is None else rows.shape
+        for name in _TABLES:
+            given, rows = getattr(params, name), self._tables.rows.get(name)
+            shape = None if rows is None else rows.shape
             found = None if given is None else np.shape(given)
             if found != shape:
                 raise InvalidInputError(
@@ -265,14 +248,15 @@ class HMMModel:
         return self.normalise(params, DirichletPrior(0.0))
 
     @cached_property
-    def _tables(self) -> tuple[Multinomials, Multinomials, Multinomials | None, Multinomials]:
+    def _tables(self) -> Tables:
         n, rules = self.n_states, self.restrictions
-        return (
-            dense_rows((n,), rules.initial, "initial"),
-            dense_rows((n,) * (self.order + 1), rules.transition, "transition"),
-            dense_rows((n, n), rules.second, "second") if self.order == 2 else None,
-            emission_rows(self.lexicon, rules.emission),
-        )
+        shapes: dict[str, tuple[int, ...]] = {"initial": (n,), "transition": (n,) * (self.order + 1)}
+        if self.order == 2:
+            shapes["second"] = (n, n)
+        rows = {name: dense_rows(shape, getattr(rules, name), name) for name, shape in shapes.items()}
+        rows["emission"] = emission_rows(self.lexicon, rules.emission)
+        priors = self.initial_prior, self.transition_prior, self.transition_prior, self.emission_prior
+        return Tables(rows, dict(zip(_TABLES, priors, strict=True)))
 
     def layout(self, shard: TagShard) -> Layout:
         """The unary parts of the shard's structures: their tokens, states and cells."""
@@ -283,6 +267,10 @@ class HMMModel:
         heads = offsets_of(shard.lengths)[:-1][shard.lengths > 0]
         first = ranges_of(offsets[heads], widths[heads])
         return Layout(offsets, lexicon.entry_states[parts], lexicon.entry_cells[parts], first)
+
+
+def _parameters(tables: dict[str, Any]) -> HMMParameters:
+    return HMMParameters(**{"second": None, **tables})
 
 
 class Layout(NamedTuple):

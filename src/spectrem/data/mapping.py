@@ -1,4 +1,4 @@
-"""Numbered text, in memory or in files that are mapped into it."""
+"""Arrays that grow piece by piece, in memory or in files that are mapped into it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.data.text import Text
-from spectrem.data.vocabulary import UNKNOWN, Vocabulary
 from spectrem.exceptions import InvalidInputError
 
 
@@ -22,13 +20,15 @@ class HeldNumbers:
     """Numbers in memory, piece after piece."""
 
     def __init__(self, dtype: Any) -> None:
-        self._pieces: list[NDArray[Any]] = [np.zeros(0, dtype)]
+        self._dtype, self._pieces = dtype, list[NDArray[Any]]()
 
     def append(self, numbers: NDArray[Any]) -> None:
-        self._pieces.append(numbers.astype(self._pieces[0].dtype, copy=False))
+        self._pieces.append(numbers.astype(self._dtype, copy=False))
 
     def finish(self) -> NDArray[Any]:
-        return np.concatenate(self._pieces)
+        if len(self._pieces) == 1:
+            return self._pieces[0]
+        return np.concatenate([np.zeros(0, self._dtype), *self._pieces])
 
 
 class MappedNumbers:
@@ -52,46 +52,6 @@ class MappedNumbers:
 def numbers_at(path: Path | None, kind: str, dtype: Any) -> HeldNumbers | MappedNumbers:
     """Numbers in a new file whose name is that of ``path`` with the suffix ``kind``; in memory if there is no path."""
     return HeldNumbers(dtype) if path is None else MappedNumbers(path.with_suffix(f".{kind}"), dtype)
-
-
-class NumberedSide:
-    """One side of a bitext, piece after piece: its tokens may go to a file, its distinct words stay in memory.
-
-    Parameters
-    ----------
-    path : path or None
-        What the names of the two new files begin with; None to keep all in memory.
-    vocabulary : Vocabulary, optional
-        Words outside it get number -1; without one, words are numbered in the order of first appearance.
-    lowercase : bool
-    """
-
-    def __init__(self, path: Path | None, vocabulary: Vocabulary | None, lowercase: bool) -> None:
-        self._tokens = numbers_at(path, "tokens", np.int32)
-        self._offsets = numbers_at(path, "offsets", np.int64)
-        self._vocabulary, self._lowercase = vocabulary, lowercase
-        self._numbers: dict[str, int] = {} if vocabulary is None else vocabulary.index
-        self.n_lines, self._n_tokens = 0, 0
-        self._offsets.append(np.zeros(1, np.int64))
-
-    def append(self, text: Text) -> None:
-        """Append the lines of a piece."""
-        words = [word.lower() for word in text.words] if self._lowercase else text.words
-        known = self._numbers
-        if self._vocabulary is None:
-            found = (known.setdefault(word, len(known)) for word in words)
-        else:
-            found = (known.get(word, UNKNOWN) for word in words)
-        numbers = np.fromiter(found, np.int32, len(words))
-        self._tokens.append(numbers[text.tokens])
-        self._offsets.append(text.offsets[1:] + self._n_tokens)
-        self.n_lines += text.n_lines
-        self._n_tokens += text.tokens.size
-
-    def finish(self) -> tuple[NDArray[np.int32], NDArray[np.int64], Vocabulary]:
-        """Tokens, offsets and the vocabulary."""
-        vocabulary = Vocabulary(tuple(self._numbers)) if self._vocabulary is None else self._vocabulary
-        return self._tokens.finish(), self._offsets.finish(), vocabulary
 
 
 @contextmanager

@@ -5,8 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from spectrem.data import read_bitext, read_pairs, write_lines
-from spectrem.data.raw import pairs as raw_pairs
+from spectrem.data import pairs, read_bitext, read_pairs, write_lines
 from spectrem.data.raw import segmented
 from spectrem.exceptions import InvalidInputError
 
@@ -72,7 +71,7 @@ def test_tokens_of_a_large_text_and_their_places_are_in_the_folder(places, tmp_p
     """Block by block and token by token they are what they are in memory."""
     pytest.importorskip("icu4py", reason="text is split by icu4py, which is not installed")
     expected = read_pairs(places / "en", places / "de", tokenize=True)
-    monkeypatch.setattr(raw_pairs, "_LINES_AT_ONCE", 1)
+    monkeypatch.setattr(pairs, "_LINES_AT_ONCE", 1)
     monkeypatch.setattr(segmented, "_TOKENS_AT_ONCE", 1)
     found = read_pairs(places / "en", places / "de", tokenize=True, folder=tmp_path)
     assert same(found.bitext, expected.bitext)

@@ -37,7 +37,7 @@ class Evaluation(NamedTuple):
 
 
 class DualFunction(Protocol):
-    """What a solver sees: a convex function of the multipliers that splits into problems.
+    """The function that solvers minimise: convex in the multipliers, a sum of independent problems.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class DualFunction(Protocol):
         ...
 
     def gap_unit(self, bound: Floats) -> Floats:
-        """What a duality gap at dual values ``bound`` is measured in, nats, shape (n_problems,)."""
+        """The unit of duality gaps at dual values ``bound``, nats, shape (n_problems,)."""
         ...
 
 

@@ -270,7 +270,7 @@ class Transports:
         return tops, shifted
 
     def _shares(self, multipliers: Floats) -> Floats:
-        """What bounds add to the dual, shared equally by the copies of the instances of a problem."""
+        """The term ``b . lambda`` of the dual, shared equally by the copies of the instances of a problem."""
         counts, once = self.counts, self.rows.row_instance >= 0
         # Of a row inside an instance, the multiplier is that of one copy.
         copies = np.where(once, self.weights[self.rows.row_instance], 1.0)

@@ -149,7 +149,7 @@ def _projected(step: Step, posed: PosedCorpus, home: Corpus) -> tuple[EStepResul
 
 
 class Task(NamedTuple):
-    """What all shards have in common at one point; sent once per call.
+    """The arguments that all shards have in common at one point; sent once per call.
 
     ``facts`` are given where structures and rows are made anew for every use.
     """
@@ -218,24 +218,24 @@ def check(shard: Posed | Numbered, task: Task, rows: CorpusRows | None) -> int:
 def evaluate_criterion(shard: Posed | Numbered, task: Task) -> ShardCriterion:
     """The log-likelihood of a shard, and what its constraints expect and cost."""
     posed = task.posed(shard)
-    model, theta, own = task.model, task.theta, posed.shard
-    scores = model.scores(theta, own)
+    model, theta, shard_data = task.model, task.theta, posed.shard
+    scores = model.scores(theta, shard_data)
     weights = posed.weights if posed.objective_weights is None else posed.objective_weights
     values, marginals = posed.structure.smoothed_max(scores, 1.0, weights=weights)
     refuse_impossible(values)
     likelihood = Statistics(value=0.0, gradient=np.zeros(len(theta)))
-    if own.labels is not None:  # else the two terms are one
-        free = model.moments(theta, own)
-        value, gradient = float(weights @ values), model.gather(theta, own, marginals)
+    if shard_data.labels is not None:  # else the two terms are one
+        free = model.moments(theta, shard_data)
+        value, gradient = float(weights @ values), model.gather(theta, shard_data, marginals)
         likelihood = Statistics(value=value - free.value, gradient=gradient - free.gradient)
-    found = ShardCriterion(likelihood)
+    result = ShardCriterion(likelihood)
     if posed.inside is not None:
         costs = inside_costs(posed, marginals, task.criterion)
-        found.cost = float(costs.copies @ costs.cost)
-        found.violation = costs.violation
+        result.cost = float(costs.copies @ costs.cost)
+        result.violation = costs.violation
     if posed.across is not None:
-        found.expectation = expectation(posed, marginals)
-    return found
+        result.expectation = expectation(posed, marginals)
+    return result
 
 
 def cost_gradient(shard: Posed | Numbered, task: Task, prices: Floats | None) -> Floats:

@@ -104,9 +104,9 @@ class Checkpoint:
             names = [name if name in arrays else None for name in values]
             header["running"] = {"stats": names, **{name: getattr(running, name) for name in _RUNNING}}
         if posed is not None:
-            multipliers = {f"shard_{k}": own for k, own in enumerate(posed.shards.collect(multipliers_of))}
+            multipliers = {f"shard_{k}": prices for k, prices in enumerate(posed.shards.collect(multipliers_of))}
             multipliers["multipliers"] = posed.multipliers
-            arrays |= {name: own for name, own in multipliers.items() if own is not None}
+            arrays |= {name: prices for name, prices in multipliers.items() if prices is not None}
         with outputs_together() as outputs, outputs.open(self.path) as file:
             np.savez(file, allow_pickle=False, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
 
@@ -246,8 +246,8 @@ def _add(digest: hashlib.blake2b, value: Any, inside: tuple[int, ...]) -> None:
             _add(digest, part, inside)
     elif isinstance(value, Mapping | Set):
         items = value.items() if isinstance(value, Mapping) else value
-        for own in sorted(map(fingerprint, items)):
-            digest.update(own)
+        for digested in sorted(map(fingerprint, items)):
+            digest.update(digested)
     else:
         for part in _content(value):
             _add(digest, part, inside)

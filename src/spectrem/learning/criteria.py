@@ -21,7 +21,7 @@ _LEAST = 1e-300
 
 
 class Costs(NamedTuple):
-    """What rows cost, nats, and the derivative by their expectations, each of shape (n_rows,)."""
+    """Costs of rows, nats, and their derivatives by the expectations, each of shape (n_rows,)."""
 
     cost: Floats
     price: Floats
@@ -176,8 +176,8 @@ class Expectations:
                 )
             if self.distance == "divergence":
                 span = slice(block.start, block.stop)
-                own = matrix[span]
-                lowest = (np.repeat(sign[span], np.diff(own.indptr)) * own.data).min(initial=0.0)
+                entries = matrix[span]
+                lowest = (np.repeat(sign[span], np.diff(entries.indptr)) * entries.data).min(initial=0.0)
                 lowest = min(float(lowest), float((sign[span] * bounds[span]).min(initial=0.0)))
                 if lowest < 0:
                     raise InvalidInputError(

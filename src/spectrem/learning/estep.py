@@ -153,7 +153,7 @@ class Latest:
     """The posteriors of a shard at the prices that were evaluated last (number ``look``); a pickle leaves them out."""
 
     look: int = 0
-    found: Posterior | None = None
+    posterior: Posterior | None = None
 
     def __reduce__(self) -> tuple[type[Latest], tuple[()]]:
         return Latest, ()
@@ -211,8 +211,8 @@ def expect(posed: Posed, step: Step) -> tuple[EStepResult[Any], Posed]:
     """The E-step of a shard; pure. Returns also the shard with the multipliers to start from next time."""
     model, params, estep = step.model, step.params, step.estep
     scores = scores_of(posed, step)
-    found = posterior(posed if posed.scores is scores else replace(posed, scores=scores), step)
-    value, free_value, marginals = objective_of(posed, step, scores, found)
+    projected = posterior(posed if posed.scores is scores else replace(posed, scores=scores), step)
+    value, free_value, marginals = objective_of(posed, step, scores, projected)
     if posed.objective_weights is not None and not is_known(model, posed.shard):
         # Those of shared factors come multiplied by counts, and enter the statistics by weights.
         marginals = Parts(marginals.unary, tuple(estep.weight * factor for factor in marginals.factors))
@@ -222,27 +222,31 @@ def expect(posed: Posed, step: Step) -> tuple[EStepResult[Any], Posed]:
         model.gather(params, posed.shard, marginals),
         value - normaliser,
         free_value - normaliser,
-        found.violation,
-        found.skipped or Counter(),
+        projected.violation,
+        projected.skipped or Counter(),
     )
-    kept = found.multipliers if estep.warm_start else None
+    kept = projected.multipliers if estep.warm_start else None
     return expected, replace(posed, multipliers=kept, scores=None, latest=None)
 
 
-def objective_of(posed: Posed, step: Step, scores: Parts, found: Posterior) -> tuple[float, float, Parts]:
+def objective_of(posed: Posed, step: Step, scores: Parts, projected: Posterior) -> tuple[float, float, Parts]:
     """The objective of a shard with the cost of its constraints and without, nats, and what the M-step sees.
 
     With counts c, weights w and scores s of instances, and the value of the dual, the cost of the constraints is
     ``sum c smax(s) - value``, and the objective ``sum w smax(s)`` less ``alpha * weight`` times this cost.
     """
-    own, alpha = posed.objective_weights, step.estep.alpha
-    if step.prices is None and posed.inside is None and own is None:
-        return found.value, found.value, found.marginals
+    weights, alpha = posed.objective_weights, step.estep.alpha
+    if step.prices is None and posed.inside is None and weights is None:
+        return projected.value, projected.value, projected.marginals
     values, marginals = posed.structure.smoothed_max(scores, max(step.gamma, 0.0), weights=posed.weights)
     counted, share = float(posed.weights @ values), alpha * step.estep.weight
-    free = counted if own is None else float(own @ values)
-    mixed = marginals.map(lambda p, q: (1 - alpha) * p + alpha * q, found.marginals) if alpha < 1 else found.marginals
-    return (1 - share) * counted + share * found.value + (free - counted), free, mixed
+    free = counted if weights is None else float(weights @ values)
+    mixed = (
+        marginals.map(lambda p, q: (1 - alpha) * p + alpha * q, projected.marginals)
+        if alpha < 1
+        else projected.marginals
+    )
+    return (1 - share) * counted + share * projected.value + (free - counted), free, mixed
 
 
 def scores_of(posed: Posed, step: Step) -> Parts:
@@ -258,12 +262,12 @@ def scores_of(posed: Posed, step: Step) -> Parts:
 def posterior(posed: Posed, step: Step) -> Posterior:
     """Posteriors of a shard at fixed prices of the rows that span the corpus."""
     latest, mixture = posed.latest, step.mixture
-    if latest is not None and latest.look == step.look > 0 and latest.found is not None:
-        return latest.found
-    found = _posterior(posed, step) if mixture is None else _mixed(posed, step, mixture)
+    if latest is not None and latest.look == step.look > 0 and latest.posterior is not None:
+        return latest.posterior
+    result = _posterior(posed, step) if mixture is None else _mixed(posed, step, mixture)
     if latest is not None and step.look:
-        latest.look, latest.found = step.look, found
-    return found
+        latest.look, latest.posterior = step.look, result
+    return result
 
 
 def _posterior(posed: Posed, step: Step) -> Posterior:
@@ -279,7 +283,7 @@ def _posterior(posed: Posed, step: Step) -> Posterior:
     from spectrem.inference import project_batch
 
     try:
-        found = project_batch(
+        projection = project_batch(
             posed.structure, scores, rows, step.gamma,
             solver=estep.solver if step.prices is None else None,
             start=posed.multipliers,
@@ -294,8 +298,15 @@ def _posterior(posed: Posed, step: Step) -> Posterior:
         located = InfeasibleConstraintError(f"{error}{posed.where}")
         located.keys = error.keys
         raise located from error
-    skipped = count_skipped(rows, found.skipped)
-    return Posterior(found.dual_value, found.marginals, found.violation, found.multipliers, skipped, found.skipped)
+    skipped = count_skipped(rows, projection.skipped)
+    return Posterior(
+        projection.dual_value,
+        projection.marginals,
+        projection.violation,
+        projection.multipliers,
+        skipped,
+        projection.skipped,
+    )
 
 
 def multipliers_of(shard: Any) -> Floats | None:
@@ -325,13 +336,13 @@ def _mixed(posed: Posed, step: Step, mixture: Mixture) -> Posterior:
         point[instances] = points
         taken = ((point == k).astype(np.float64) for k in range(len(mixture.points)))
         # Weights select the instances whose expected counts of shared factors are counted.
-        pieces = ((replace(posed, weights=posed.weights * own), own[structure.instance], 1.0) for own in taken)
+        pieces = ((replace(posed, weights=posed.weights * mask), mask[structure.instance], 1.0) for mask in taken)
     for prices, (part, share, of_factors) in zip(mixture.points, pieces, strict=True):
         if np.any(share):
-            found = posterior(part, step._replace(prices=prices, mixture=None, look=0))
-            marginals.add(found.marginals, share, of_factors)
-            violation = max(violation, found.violation)
-            skipped, left_out = found.skipped or skipped, found.left_out
+            piece_posterior = posterior(part, step._replace(prices=prices, mixture=None, look=0))
+            marginals.add(piece_posterior.marginals, share, of_factors)
+            violation = max(violation, piece_posterior.violation)
+            skipped, left_out = piece_posterior.skipped or skipped, piece_posterior.left_out
     return Posterior(0.0, marginals, violation, None, skipped, left_out)
 
 
@@ -358,9 +369,9 @@ def count_skipped(rows: Rows, skipped: Ints) -> Counter[str]:
     """The number of instances in which each constraint, by name, was left out."""
     counts: Counter[str] = Counter()
     for block in rows.blocks:
-        own = skipped[(skipped >= block.start) & (skipped < block.stop)]
-        if len(own):
-            counts[block.name] = len(np.unique(rows.row_instance[own]))
+        left_out = skipped[(skipped >= block.start) & (skipped < block.stop)]
+        if len(left_out):
+            counts[block.name] = len(np.unique(rows.row_instance[left_out]))
     return counts
 
 

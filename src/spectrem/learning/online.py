@@ -124,41 +124,41 @@ def run_online(
             f"constraints must lie inside sentences to learn in small steps, but {posed.rows.blocks[0].name!r} spans "
             f"the corpus; {advice('no batch', 'learn in batch')}"
         )
-    held: list[Posed] = list(posed.shards.collect(lambda own: own))
+    shards: list[Posed] = list(posed.shards.collect(lambda posed_shard: posed_shard))
     course = _Course(model, theta, how, max(len(batches), 1))
     rng, history, warned = as_generator(random_state), [], False
     for number in range(how.passes):
         started, value, free, violation = time.perf_counter(), 0.0, 0.0, 0.0
         rate = how.rate / (1.0 + how.decay * number)
-        for place in rng.permutation(len(held)).tolist():
-            own = held[place]
+        for place in rng.permutation(len(shards)).tolist():
+            posed_shard = shards[place]
             step = Step(model, course.weights, gamma, estep)
-            scores = Parts(course.scale * model.free_scores(course.weights, own.shard).unary)
-            values, expected = model.free_structure(own.shard).smoothed_max(scores, 1.0)
-            weights = own.shard.weights
+            scores = Parts(course.scale * model.free_scores(course.weights, posed_shard.shard).unary)
+            values, expected = model.free_structure(posed_shard.shard).smoothed_max(scores, 1.0)
+            weights = posed_shard.shard.weights
             normaliser = float(weights @ values)
-            if isinstance(own.structure, Known):
-                wanted = own.structure.shares
-                mine = float(np.repeat(weights, own.shard.lengths**2) @ (wanted * scores.unary))
-                value, free = value + mine - normaliser, free + mine - normaliser
+            if isinstance(posed_shard.structure, Known):
+                wanted = posed_shard.structure.shares
+                score = float(np.repeat(weights, posed_shard.shard.lengths**2) @ (wanted * scores.unary))
+                value, free = value + score - normaliser, free + score - normaliser
             else:
-                inside = Parts(model.restricted(own.shard, scores.unary))
-                found = posterior(replace(own, scores=inside), step)
-                wanted, violation = found.marginals.unary, max(violation, found.violation)
-                constrained, alone, _ = objective_of(own, step, inside, found)
+                inside = Parts(model.restricted(posed_shard.shard, scores.unary))
+                projected = posterior(replace(posed_shard, scores=inside), step)
+                wanted, violation = projected.marginals.unary, max(violation, projected.violation)
+                constrained, alone, _ = objective_of(posed_shard, step, inside, projected)
                 value, free = value + constrained - normaliser, free + alone - normaliser
-                held[place] = replace(own, multipliers=found.multipliers)
-                if found.skipped and not warned:
+                shards[place] = replace(posed_shard, multipliers=projected.multipliers)
+                if projected.skipped and not warned:
                     warned = True
-                    warn_skipped(found.skipped)
-            course.climb(own.shard, wanted - expected.unary, rate)
+                    warn_skipped(projected.skipped)
+            course.climb(posed_shard.shard, wanted - expected.unary, rate)
         prior = log_prior(model, course.scale * course.weights)
         record = Record(gamma, value + prior, free, violation, time.perf_counter() - started, prior)
         history.append(record)
         if on_iteration is not None:
             on_iteration(record)
-    shards = Local(list(held))
-    return FitResult(course.result(), tuple(history), FitStatus.FIXED_ITERATIONS, replace(posed, shards=shards))
+    posed = replace(posed, shards=Local(shards))
+    return FitResult(course.result(), tuple(history), FitStatus.FIXED_ITERATIONS, posed)
 
 
 class _Course:
@@ -194,10 +194,10 @@ class _Course:
         if self._before is not None:
             return (self._sum() / self._n_steps).astype(np.float32)
         # the table is large, and single precision is enough for what is added up once
-        found = self.weights * np.float32(self._scales / self._n_steps)
+        mean = self.weights * np.float32(self._scales / self._n_steps)
         self._later /= np.float32(self._n_steps)
-        found -= self._later
-        return found
+        mean -= self._later
+        return mean
 
     def _sum(self) -> Floats:
         total = self._scales * self.weights.astype(np.float64) - self._later

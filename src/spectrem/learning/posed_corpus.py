@@ -70,15 +70,15 @@ def pose(model: Any, corpus: Corpus, estep: EStep, params: Any = None) -> PosedC
     remote = getattr(corpus, "is_remote", False) and hasattr(owner, "needs")
     if not remote or params is None or posed.rows is not None or estep.warm_start or size_of(params) < _LARGE:
         return posed
-    found, needs = posed.shards.collect(needs_of, owner.needs), list[Any]()
+    collected, needs = posed.shards.collect(needs_of, owner.needs), list[Any]()
     put_aside = getattr(corpus, "aside", list)
-    while own := list(islice(found, _AT_ONCE)):
-        needs += put_aside(own)
+    while some := list(islice(collected, _AT_ONCE)):
+        needs += put_aside(some)
     return replace(posed, needs=needs)
 
 
 def _owner(model: Any, estep: EStep) -> Any:
-    """What takes the E-step of a shard: the kernel, or the model where there is none."""
+    """The kernel that takes the E-step of a shard, or the model where there is none."""
     return model if estep.kernel is None else estep.kernel
 
 
@@ -123,8 +123,8 @@ def posterior_alone(shard: Any, step: Step) -> Posterior:
             f"constraints must lie inside instances here, got {posed.rows.blocks[0].name!r} over the corpus; leave it "
             "out of decoding"
         )
-    found: Posterior = next(posed.shards.collect(posterior, step))
-    return found
+    result: Posterior = next(posed.shards.collect(posterior, step))
+    return result
 
 
 @dataclass(frozen=True)
@@ -203,9 +203,9 @@ class PosedCorpus:
         """Statistics and numbers of the whole corpus, and the corpus with the multipliers to start from next time."""
         estep = step.estep
         if self.needs is not None:
-            own = Restricted(_owner(step.model, estep), step.params, self.needs)
+            restricted = Restricted(_owner(step.model, estep), step.params, self.needs)
             common = step._replace(model=None, params=None, estep=replace(estep, kernel=None))
-            results = own.placed(self.shards.collect(expect_restricted, common, self.facts, each=own))
+            results = restricted.placed(self.shards.collect(expect_restricted, common, self.facts, each=restricted))
             return fold(sums_of_neighbours(results, _FEW)), self
         if estep.kernel is not None:
             return self.shards.sum(estep.kernel.prepare(step.params, step.gamma)), self
@@ -298,8 +298,8 @@ class PosedCorpus:
                 look = step._replace(prices=prices.copy(), look=last[0][0].look + 1 if last else 1)
                 if self.nested:
                     nonlocal latest
-                    found, latest = latest.advance(evaluate_and_keep, look)
-                    value, expectation = found.dense
+                    total, latest = latest.advance(evaluate_and_keep, look)
+                    value, expectation = total.dense
                     last[:] = [(look, np.array([value]), np.array([expectation]))]
                 else:
                     last[:] = [(look, *gathered(scored, True, evaluate_shard, look))]
@@ -341,12 +341,12 @@ class PosedCorpus:
             evaluate, rows, support=partial(gathered, scored, many, support_of, linear._replace(prices=self._start())),
             start=self._start(), tol=step.estep.tol, max_iter=_FEW_LOOKS if many else _LOOKS,
         )  # fmt: skip
-        found, value = Mixture(mixture.points, shares=mixture.weights), mixture.value
+        chosen, value = Mixture(mixture.points, shares=mixture.weights), mixture.value
         if step.gamma == -np.inf:
             choice = choose_structures(partial(scored.collect, variants_of, step), mixture, rows)
-            found, value = Mixture(choice.points, choices=choice.choices), choice.value
+            chosen, value = Mixture(choice.points, choices=choice.choices), choice.value
         # Posteriors are kept beside the shards for this look, as at gamma > 0.
-        last = step._replace(mixture=found, prices=mixture.multipliers, look=1)
+        last = step._replace(mixture=chosen, prices=mixture.multipliers, look=1)
         _, reached = scored.sum(evaluate_shard, last).dense
         is_solved = mixture.status != Status.MAX_ITERATIONS
         return Solved(last, mixture.multipliers, value, self.length, is_solved, scored, reached)
@@ -444,8 +444,8 @@ def with_rows(posed: Posed, model: Any, constraints: Constraints, facts: CorpusF
 
 def gathered(scored: Corpus, together: bool, f: Callable[..., DualSum], *broadcast: Any) -> tuple[Floats, Floats]:
     """Values and expectations of every shard, or, ``together``, their sum as a single row."""
-    found = [scored.sum(f, *broadcast)] if together else list(scored.collect(f, *broadcast))
-    values, expectations = zip(*(own.dense for own in found), strict=True)
+    sums = [scored.sum(f, *broadcast)] if together else list(scored.collect(f, *broadcast))
+    values, expectations = zip(*(shard_sum.dense for shard_sum in sums), strict=True)
     return np.array(values), np.array(expectations)
 
 
@@ -461,9 +461,9 @@ def evaluate_shard(posed: Posed, step: Step) -> DualSum:
 
 def evaluate_and_keep(posed: Posed, step: Step) -> tuple[DualSum, Posed]:
     """The same, and the shard with its own multipliers to start from next time, wherever it lives."""
-    found = posterior(posed, step)
-    kept = replace(posed, multipliers=found.multipliers, latest=None)
-    return DualSum(found.value, expectation(posed, found.marginals)), kept
+    result = posterior(posed, step)
+    kept = replace(posed, multipliers=result.multipliers, latest=None)
+    return DualSum(result.value, expectation(posed, result.marginals)), kept
 
 
 def curvature_of(posed: Posed, step: Step) -> Floats:
@@ -478,8 +478,8 @@ def curvature_of(posed: Posed, step: Step) -> Floats:
     scores = scores_of(posed, step)
     shifted = Parts(less_cost(posed, scores.unary, prices), scores.factors)
     inside = no_rows(structure.n_unary) if posed.inside is None else posed.inside
-    own = np.zeros(0) if posed.multipliers is None else posed.multipliers
-    return curvature_of_batch(structure, shifted, inside, own, step.gamma, posed.weights, across)
+    multipliers = np.zeros(0) if posed.multipliers is None else posed.multipliers
+    return curvature_of_batch(structure, shifted, inside, multipliers, step.gamma, posed.weights, across)
 
 
 def support_of(posed: Posed, step: Step, direction: Floats) -> DualSum:
@@ -501,9 +501,9 @@ def support_of(posed: Posed, step: Step, direction: Floats) -> DualSum:
         # Rows over a group have an owner of their own, after all instances.
         owner = np.where(inside.row_instance < 0, structure.n_instances, inside.row_instance)
         terms = compile_slack(inside.blocks, owner, structure.n_instances + 1)
-        own, copies = terms.recession(multipliers) / largest, np.append(weights, 1.0)
-        unary = unary - inside.matrix.T @ own
-        added = float(copies @ terms.value(own) + (copies[owner] * inside.bounds) @ own)
+        direction_inside, copies = terms.recession(multipliers) / largest, np.append(weights, 1.0)
+        unary = unary - inside.matrix.T @ direction_inside
+        added = float(copies @ terms.value(direction_inside) + (copies[owner] * inside.bounds) @ direction_inside)
     values, marginals = structure.smoothed_max(Parts(unary, possible.factors), 0.0)
     return DualSum(float(weights @ values + added), expectation(posed, marginals))
 

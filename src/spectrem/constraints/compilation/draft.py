@@ -53,7 +53,7 @@ class Draft:
 
 
 def head_of(constraint: Constraint | LinearConstraint, table: PartTable) -> Head:
-    """What is true of all rows of a constraint, whatever the parts of the batch."""
+    """The properties that all rows of a constraint share, whatever the parts of the batch."""
     if isinstance(constraint, Constraint):
         return Head(
             constraint.name,
@@ -334,7 +334,7 @@ def find_places(
     first : ndarray of shape (n_groups,)
         A part of every group.
     among : ndarray of int64
-        The parts that are looked at.
+        The parts that may be referred to.
     name : str
         Of the constraint, for errors.
 

@@ -21,7 +21,7 @@ Unit = Literal["instance", "occurrence"]
 
 @dataclass(frozen=True)
 class Head:
-    """What is true of all rows of a constraint, in every shard alike.
+    """The properties that all rows of a constraint share, in every shard.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Counted:
-    """What ``E.count(..., each=column)`` counts: values of a column, each of them once per row of the corpus.
+    """The values counted by ``E.count(..., each=column)``, each once per row of the corpus.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Tally:
-    """What counts add to the bound of every row.
+    """The part of the bound of every row that is a sum of counts.
 
     Attributes
     ----------

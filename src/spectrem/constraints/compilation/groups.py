@@ -232,7 +232,7 @@ def same_keys(one: Mapping[str, Key], other: Mapping[str, Key]) -> bool:
 
 @dataclass(frozen=True)
 class KeyColumns(Mapping[str, NDArray]):
-    """Columns by name, decoded when they are looked at."""
+    """Columns by name, decoded on access."""
 
     keys_by_name: dict[str, Key]
 

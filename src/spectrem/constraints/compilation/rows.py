@@ -1,4 +1,4 @@
-"""What constraints compile to: sparse rows over the unary parts of one batch."""
+"""Compiled constraints: sparse rows over the unary parts of one batch."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def no_rows(n_unary: int) -> Rows:
 
 @dataclass(frozen=True)
 class ShardRows:
-    """What constraints compile to in one shard of a corpus.
+    """The compiled constraints of one shard of a corpus.
 
     Attributes
     ----------

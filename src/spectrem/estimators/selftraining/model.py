@@ -57,7 +57,7 @@ class Sample:
     columns: Mapping[str, NDArray]
 
     @cached_property
-    def known(self) -> Bools:
+    def labelled(self) -> Bools:
         """Rows with a label."""
         return self.codes >= 0
 
@@ -110,7 +110,7 @@ class ClassifierModel:
         """The classifier of the labelled rows alone or, if given, of posteriors of all rows."""
         if posteriors is not None:
             return Fitted(self._fit_soft(clone(self.estimator), sample, posteriors))
-        own = np.flatnonzero(sample.known)
+        own = np.flatnonzero(sample.labelled)
         codes = sample.codes[own]
         y = np.eye(len(sample.classes))[codes] if self.soft_targets else sample.classes[codes]
         return Fitted(self._fit(clone(self.estimator), _safe_indexing(sample.X, own), y, sample.weights[own]))
@@ -126,7 +126,7 @@ class ClassifierModel:
 
     def weights(self, sample: Sample) -> Floats:
         """The weight of every row when the classifier is fitted, shape (n_rows,)."""
-        return np.where(sample.known, 1.0, self.weight) * sample.weights
+        return np.where(sample.labelled, 1.0, self.weight) * sample.weights
 
     def counts(self, sample: Sample) -> Floats:
         """How often every row counts in constraints, shape (n_rows,)."""
@@ -138,7 +138,7 @@ class ClassifierModel:
     def m_step(self, params: Fitted, stats: Targets, corpus: object = None) -> Fitted:
         """Fit a clone to the labels and the posteriors; without unlabelled rows nothing changes."""
         sample, posteriors = stats.sample, stats.posteriors
-        if sample.known.all() or self.weight == 0:
+        if sample.labelled.all() or self.weight == 0:
             return Fitted(params.classifier, posteriors, params.classifier)
         goes_on = getattr(self.estimator, "warm_start", False)
         classifier = copy.deepcopy(params.classifier) if goes_on else clone(self.estimator)
@@ -148,7 +148,7 @@ class ClassifierModel:
         weights = self.weights(sample)
         if self.soft_targets:
             return self._fit(classifier, sample.X, posteriors, weights)
-        counted = sample.known | (weights > 0)
+        counted = sample.labelled | (weights > 0)
         row, label = np.nonzero((posteriors > LEAST_SHARE) & counted[:, None])
         weights = weights[row] * posteriors[row, label]
         return self._fit(classifier, _safe_indexing(sample.X, row), sample.classes[label], weights)
@@ -161,15 +161,15 @@ class ClassifierModel:
 
 def keep_known(table: Floats, sample: Sample) -> None:
     """Make labels other than the known ones impossible, in place."""
-    table[sample.known[:, None] & (np.arange(len(sample.classes)) != sample.codes[:, None])] = -np.inf
+    table[sample.labelled[:, None] & (np.arange(len(sample.classes)) != sample.codes[:, None])] = -np.inf
 
 
 def compile_rows(sample: Sample, constraints: Constraints) -> Rows:
     """Constraints over the sample; labelled rows count in those over several rows, others leave them alone."""
-    own = {"label": np.tile(sample.classes, len(sample.codes)), "labelled": sample.known}
+    own = {"label": np.tile(sample.classes, len(sample.codes)), "labelled": sample.labelled}
     rows = compile_constraints(constraints, sample.structure, {**sample.columns, **own}, sample.weights)
     inside = rows.row_instance >= 0
-    return rows.pick(~inside | ~sample.known[np.where(inside, rows.row_instance, 0)])
+    return rows.pick(~inside | ~sample.labelled[np.where(inside, rows.row_instance, 0)])
 
 
 def report_last(posed: Posed, step: Step, posteriors: Floats) -> tuple[ConstraintReport, ...]:
@@ -199,7 +199,7 @@ def without_classifier(sample: Sample, estep: EStep) -> Floats:
         weights=sample.weights, tol=estep.tol, infeasible=estep.infeasible,
     )  # fmt: skip
     posteriors = found.marginals.unary.reshape(scores.shape)
-    if not sample.known.any() and float(np.ptp(posteriors, axis=0).max(initial=0.0)) <= _ALIKE:
+    if not sample.labelled.any() and float(np.ptp(posteriors, axis=0).max(initial=0.0)) <= _ALIKE:
         raise InvalidInputError(
             "y holds no label, and the constraints expect the same of every row, so that nothing distinguishes the "
             "classes; label some rows, or give constraints about groups of rows or about columns"

@@ -152,21 +152,21 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         weights = row_weights(sample_weight, len(codes), "row of X")
         sample = Sample(features, codes, classes, weights, given)
         model = ClassifierModel(self.estimator, self.weight, self.soft_targets, weight_names(self.estimator))
-        learns = self.weight > 0 and not sample.known.all()
+        learns = self.weight > 0 and not sample.labelled.all()
         estep = EStep(
             rows=compile_rows(sample, self.constraints), weight=self.weight,
             infeasible=self.infeasible, tol=PROJECTION_TOLERANCE, warm_start=True,
         )  # fmt: skip
         first = None
-        if len(np.setdiff1d(np.arange(len(classes)), codes)) and (learns or not sample.known.any()):
-            if not sample.known.any() and self.weight == 0:
+        if len(np.setdiff1d(np.arange(len(classes)), codes)) and (learns or not sample.labelled.any()):
+            if not sample.labelled.any() and self.weight == 0:
                 raise InvalidInputError(
                     "weight must be above 0 where no row has a label, got 0; label some rows, or raise it"
                 )
             first = without_classifier(sample, estep)
         once = None if learns else Stopping(1, 0.0)
         result = run_stage(self, model, [sample], model.start(sample, first), estep, stopping=once)
-        if sample.known.all():
+        if sample.labelled.all():
             warn_unused(self.constraints)
         posteriors = result.params.posteriors
         assert posteriors is not None
@@ -182,7 +182,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             len(codes),
             {
                 "estimator": type(self.estimator).__name__,
-                "labelled rows": int(sample.known.sum()),
+                "labelled rows": int(sample.labelled.sum()),
                 "weight": float(self.weight),
             },
             next(result.posed.shards.collect(report_last, last, posteriors)),

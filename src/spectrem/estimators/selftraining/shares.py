@@ -33,7 +33,7 @@ def tell_shares(sample: Sample, posteriors: Floats, predicted: Ints) -> tuple[st
     UserWarning
         If a label that should have many rows is hardly ever predicted.
     """
-    weights = np.where(sample.known, 0.0, sample.weights)
+    weights = np.where(sample.labelled, 0.0, sample.weights)
     total, k = float(weights.sum()), len(sample.classes)
     if total <= 0:
         return ()

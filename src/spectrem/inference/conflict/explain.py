@@ -270,7 +270,7 @@ def _row(conflict: Conflict, rows: Rows, block: Block, k: int, summed: bool) -> 
 
 
 def demand_of(block: Block, row: int, bound: float, allowed: float, from_above: bool, who: str = "it can be") -> str:
-    """What a row demands as it was written, and what expectation it can have (NaN if that is not known).
+    """The demand of a row as it was written, and the expectation that it can have (NaN if that is not known).
 
     ``from_above`` says that the compiled row is ``U mu <= bound`` and ``allowed`` the least that it can be.
     """

@@ -1,1 +1,1 @@
-"""Rows over a corpus, of which only sums over shards come home."""
+"""Rows over a corpus, whose duals and programs are evaluated by sums over shards."""

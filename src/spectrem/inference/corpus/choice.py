@@ -31,7 +31,7 @@ _HOLDS = 1e-6  # violations relative to the size of a row: HiGHS' own tolerance
 
 @dataclass(frozen=True)
 class ShardVariants:
-    """What a shard contributes to a choice of whole structures.
+    """The structures among which the instances of a shard choose, with their scores and expectations.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The linear program at gamma = 0 over a corpus of which only sums come home: column generation."""
+"""The linear program at gamma = 0 over a corpus, evaluated by sums over its shards: column generation."""
 
 from __future__ import annotations
 
@@ -377,7 +377,7 @@ class _Bundle:
         self.seen: list[Floats] = []
 
     def look(self, point: Floats) -> tuple[Floats, Floats]:
-        """What the corpus says at a point, which gives a bound and a column for each piece."""
+        """Values and expectations of the shards at a point, which give a bound and a column for each piece."""
         values, expectations = by_shard(*self.evaluate(point))
         dual = self.dual
         if not self.points:

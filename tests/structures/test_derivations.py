@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from spectrem.structures import Parts, ProjectiveTrees, ValenceTrees
+from spectrem.structures import EdgeChain, Parts, ProjectiveTrees, ValenceTrees
 
 STRUCTURES = {
+    "chain of edges": EdgeChain([2, 4], 3),
+    "chain of edges of some states": EdgeChain([1, 3], 3, ([0, 1, 3, 4, 7], [0, 0, 2, 1, 0, 1, 2])),
     "projective trees": ProjectiveTrees([2, 4]),
     "projective trees of several roots": ProjectiveTrees([1, 4], single_root=False),
     "trees with valence": ValenceTrees([2, 4]),
@@ -37,6 +39,7 @@ def test_every_operation_equals_enumeration(name, scale, hidden, gamma):
         np.where(rng.random(shape) < hidden, -np.inf, scale * rng.uniform(-1, 1, shape)) for shape in shapes
     )
     scores, along = Parts(unary, tuple(factors)), rng.normal(size=listed.shape[1])
+    along[structure.n_unary :] = 0.0
     totals = np.array([flat(scores)[one > 0] @ one[one > 0] for one in listed])
     derivations = structure.derivations(instance)
     own = derivations.scores(scores)
@@ -60,7 +63,8 @@ def test_every_operation_equals_enumeration(name, scale, hidden, gamma):
         np.testing.assert_allclose(derivations.entropy(own, gamma), surprise, rtol=1e-9, atol=1e-12)
     if gamma == 1.0:
         sums = listed @ along
-        products = derivations.covariances(own, derivations.scores(Parts(along[: structure.n_unary])))
+        values = Parts(along[: structure.n_unary], tuple(np.zeros(shape) for shape in structure.factor_shapes))
+        products = derivations.covariances(own, derivations.scores(values))
         expected = (p * (sums - p @ sums)) @ listed
         np.testing.assert_allclose(whole(structure, derivations, products), expected, rtol=1e-9, atol=1e-9)
 

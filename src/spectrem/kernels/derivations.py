@@ -305,12 +305,11 @@ def n_best(steps, scores, n):
         best, way, step = values[place[v]], ways[v], 0
         for r in range(first[v], first[v + 1]):
             for k in range(count[r]):
-                one, other = values[left[r] + k], values[right[r] + k]
-                i = 0
-                while i < n and one[i] + other[0] > best[n - 1]:
+                one, other, i = left[r] + k, right[r] + k, 0
+                while i < n and values[one, i] + values[other, 0] > best[n - 1]:
                     j = 0
-                    while j < n and one[i] + other[j] > best[n - 1]:
-                        value, at = one[i] + other[j], n - 1
+                    while j < n and values[one, i] + values[other, j] > best[n - 1]:
+                        value, at = values[one, i] + values[other, j], n - 1
                         while at > 0 and value > best[at - 1]:
                             best[at], way[at] = best[at - 1], way[at - 1]
                             at -= 1

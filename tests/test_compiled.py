@@ -47,7 +47,6 @@ def test_kernels_are_compiled_by_way_of_it():
     root = Path(spectrem.__file__).parent
     direct = {path for path in root.rglob("*.py") if re.search(r"^(from|import) numba", path.read_text("utf-8"), re.M)}
     own_terms = {
-        "_lanes.py": ["from numba import types", "from numba.extending import intrinsic"],
         "_vectors.py": [
             "from numba import types",
             "from numba.extending import intrinsic, models, overload, register_model",

@@ -48,7 +48,7 @@ ALLOWED = {
     "_outputs": set(),
     "_validate": set(),
     "_compiled": set(),
-    "_lanes": {"_compiled"},
+    "_lanes": {"_compiled", "_vectors"},
     "_logs": {"_compiled"},
     "_vectors": set(),
     "_wide": {"_compiled", "_vectors"},

@@ -2,9 +2,7 @@
 
 A *lane* is one instance of a group of LANES. A table of a group is flat, and holds the numbers of one entry together,
 one per lane: entry k of lane l stands at ``k * LANES + l``. What a kernel does to an entry it does to all lanes at
-once, with vector instructions and the sums in registers. Numba's loops do not come to that, since arrays may overlap as
-far as the compiler knows: every step would go through memory. So these functions are written in the compiler's own
-terms, vectors of LANES numbers, which it splits where registers are smaller.
+once, with vector instructions and the sums in registers (``_vectors``); an entry takes two vectors.
 
 Places and steps count numbers, so that those of entries are multiples of LANES. A sum of one product multiplies.
 Lanes never meet: what a lane gets does not depend on the others, nor on its place.
@@ -12,105 +10,57 @@ Lanes never meet: what a lane gets does not depend on the others, nor on its pla
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from spectrem._compiled import njit
+from spectrem._vectors import LANES as _HALF
+from spectrem._vectors import larger, load, spread, store
 
-LANES = 16
-
-_DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
-_PLACE = ir.IntType(64)
-
-
-def _constant(value: float) -> ir.Constant:
-    return ir.Constant(_DOUBLES, [value] * LANES)
+LANES = 2 * _HALF
 
 
-def _fold(start: float | None, step: Callable[[Any, Any, Any, Any], Any]) -> Any:
-    """The function that folds ``step(builder, so_far, left, right)`` over entries; from ``start`` or what is there."""
-
-    def declare(
-        typing: Any,
-        out: Any,
-        at: Any,
-        left: Any,
-        l_at: Any,
-        l_step: Any,
-        right: Any,
-        r_at: Any,
-        r_step: Any,
-        count: Any,
-    ) -> Any:
-        places = types.int64
-        signature = types.void(out, places, left, places, places, right, places, places, places)
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            _, at, _, l_at, l_step, _, r_at, r_step, count = arguments
-
-            def entry(array: int, place: Any) -> Any:
-                data = context.make_array(signature.args[array])(context, builder, arguments[array]).data
-                return builder.bitcast(builder.gep(data, [place]), _DOUBLES.as_pointer())
-
-            def load(array: int, place: Any) -> Any:
-                loaded = builder.load(entry(array, place))
-                loaded.align = 8
-                return loaded
-
-            first = load(0, at) if start is None else _constant(start)
-            before = builder.block
-            loop, after = builder.append_basic_block("lanes.loop"), builder.append_basic_block("lanes.after")
-            builder.cbranch(builder.icmp_signed(">", count, _PLACE(0)), loop, after)
-            builder.position_at_end(loop)
-            k, l_now, r_now, so_far = (builder.phi(kind) for kind in (_PLACE, _PLACE, _PLACE, _DOUBLES))
-            folded = step(builder, so_far, load(2, l_now), load(5, r_now))
-            k_next = builder.add(k, _PLACE(1))
-            l_next, r_next = builder.add(l_now, l_step), builder.add(r_now, r_step)
-            for phi, initial, following in (
-                (k, _PLACE(0), k_next),
-                (l_now, l_at, l_next),
-                (r_now, r_at, r_next),
-                (so_far, first, folded),
-            ):
-                phi.add_incoming(initial, before)
-                phi.add_incoming(following, loop)
-            builder.cbranch(builder.icmp_signed("<", k_next, count), loop, after)
-            builder.position_at_end(after)
-            result = builder.phi(_DOUBLES)
-            result.add_incoming(first, before)
-            result.add_incoming(folded, loop)
-            builder.store(result, entry(0, at)).align = 8
-            return context.get_dummy_value()
-
-        return signature, generate
-
-    return intrinsic(declare)
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_products(out, at, left, l_at, l_step, right, r_at, r_step, count):  # type: ignore[no-untyped-def]
+    """out[at] = sum over k < count of left[l_at + k * l_step] * right[r_at + k * r_step], in every lane."""
+    one, other = spread(0.0), spread(0.0)
+    for _ in range(count):
+        one = one + load(left, l_at) * load(right, r_at)
+        other = other + load(left, l_at + _HALF) * load(right, r_at + _HALF)
+        l_at, r_at = l_at + l_step, r_at + r_step
+    store(out, at, one)
+    store(out, at + _HALF, other)
 
 
-def _add_product(builder: Any, so_far: Any, left: Any, right: Any) -> Any:
-    product = builder.fmul(left, right, flags=("contract",))
-    return builder.fadd(so_far, product, flags=("contract",))
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_products(out, at, left, l_at, l_step, right, r_at, r_step, count):  # type: ignore[no-untyped-def]
+    """The same, added to what is there."""
+    one, other = load(out, at), load(out, at + _HALF)
+    for _ in range(count):
+        one = one + load(left, l_at) * load(right, r_at)
+        other = other + load(left, l_at + _HALF) * load(right, r_at + _HALF)
+        l_at, r_at = l_at + l_step, r_at + r_step
+    store(out, at, one)
+    store(out, at + _HALF, other)
 
 
-def _larger_sum(builder: Any, so_far: Any, left: Any, right: Any) -> Any:
-    total = builder.fadd(left, right)
-    return builder.select(builder.fcmp_ordered(">", total, so_far), total, so_far)
+@njit(cache=True, nogil=True, error_model="numpy")
+def raise_to_sum(out, at, left, l_at, l_step, right, r_at, r_step, count):  # type: ignore[no-untyped-def]
+    """The same, or what is there if that is larger."""
+    one, other = load(out, at), load(out, at + _HALF)
+    for _ in range(count):
+        one = larger(one, load(left, l_at) + load(right, r_at))
+        other = larger(other, load(left, l_at + _HALF) + load(right, r_at + _HALF))
+        l_at, r_at = l_at + l_step, r_at + r_step
+    store(out, at, one)
+    store(out, at + _HALF, other)
 
 
-# sum_products(out, at, left, l_at, l_step, right, r_at, r_step, count), and the others alike:
-# out[at] = sum over k < count of left[l_at + k * l_step] * right[r_at + k * r_step], in every lane
-sum_products = _fold(0.0, _add_product)
-# the same, added to what is there
-add_products = _fold(None, _add_product)
-# out[at] = max over k < count of left[l_at + k * l_step] + right[r_at + k * r_step]; -inf of none
-largest_sum = _fold(-np.inf, _larger_sum)
-# the same, or what is there if that is larger
-raise_to_sum = _fold(None, _larger_sum)
+@njit(cache=True, nogil=True, error_model="numpy")
+def largest_sum(out, at, left, l_at, l_step, right, r_at, r_step, count):  # type: ignore[no-untyped-def]
+    """out[at] = max over k < count of left[l_at + k * l_step] + right[r_at + k * r_step]; -inf of none."""
+    store(out, at, spread(-np.inf))
+    store(out, at + _HALF, spread(-np.inf))
+    raise_to_sum(out, at, left, l_at, l_step, right, r_at, r_step, count)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -1,13 +1,11 @@
-"""Numbers of any size, and sums of their products along rows: the inner loops of kernels for instances one at a time.
+"""Numbers of any size, and sums of their products along rows: the inner loops of the engine of derivations.
 
 A number is ``mantissa * 2**exponent``, its exponent a whole number of its own, so that neither products of a thousand
 potentials nor potentials of ``exp(-1e15)`` leave the range, and nothing is rounded but mantissas. 0 has the exponent
--inf. A table of them has the shape (2, rows, columns), mantissas before exponents; a row ends with MARGIN columns that
-stay zero, since rows are read LANES numbers at a time. A place counts the numbers before an entry, row by row.
+-inf. A table of them has mantissas before exponents and ends with MARGIN numbers that are not used, since rows are read
+LANES numbers at a time. A place counts the numbers before an entry.
 
 Where ``hard`` is true, sums of products become largest sums: exponents are scores in nats, and mantissas are one.
-
-``log_sum`` and ``normalise`` sum exponentials of any size term by term, where nothing is gained by more.
 """
 
 from __future__ import annotations
@@ -29,21 +27,15 @@ _LOG_2_HIGH, _LOG_2_LOW = float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def fill_row(scores, gamma, hard, mantissas, exponents):  # type: ignore[no-untyped-def]
-    """Numbers exp((score - largest) / gamma) of a row of scores; returns the largest, or the scores and 0 if hard."""
-    top = -np.inf
-    for k in range(len(scores)):
-        top = max(top, scores[k])
-    for k in range(len(scores)):
-        if hard or scores[k] == -np.inf:
-            mantissas[k], exponents[k] = 1.0, scores[k]
-            continue
-        # impossible are only scores of -inf, whatever a difference over gamma may be
-        power = max((scores[k] - top) / gamma, -_FARTHEST)
-        exponents[k] = np.rint(power / _LOG_2)
-        rest = power - exponents[k] * _LOG_2_HIGH - exponents[k] * _LOG_2_LOW
-        mantissas[k] = math.exp(min(max(rest, -0.5), 0.5))
-    return 0.0 if hard else top
+def number_of(score, top, unit, hard):  # type: ignore[no-untyped-def]
+    """The number exp((score - top) / unit) as mantissa and exponent; 1 and the score if hard."""
+    if hard or score == -np.inf:
+        return 1.0, score
+    # impossible are only scores of -inf, whatever a difference over the unit may be
+    power = max((score - top) / unit, -_FARTHEST)
+    exponent = np.rint(power / _LOG_2)
+    rest = power - exponent * _LOG_2_HIGH - exponent * _LOG_2_LOW
+    return math.exp(min(max(rest, -0.5), 0.5)), exponent
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -64,24 +56,6 @@ def nats(number, unit, tops):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def entry(table, row, column):  # type: ignore[no-untyped-def]
-    """Mantissa and exponent of a number of a table."""
-    return table[0, row, column], table[1, row, column]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def put(table, row, column, number):  # type: ignore[no-untyped-def]
-    """Store mantissa and exponent of a number."""
-    table[0, row, column], table[1, row, column] = number
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def times(number, table, row, column):  # type: ignore[no-untyped-def]
-    """A number times an entry of a table."""
-    return number[0] * table[0, row, column], number[1] + table[1, row, column]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _common(one, other):  # type: ignore[no-untyped-def]
     """The mantissas that two numbers have with the larger one of their exponents, and this."""
     top = max(one[1], other[1])
@@ -95,14 +69,6 @@ def add(hard, one, other):  # type: ignore[no-untyped-def]
     """The sum of two numbers."""
     first, second, top = _common(one, other)
     return 1.0 if hard else first + second, top
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def divide(mass, one, other):  # type: ignore[no-untyped-def]
-    """Divide a mass between two numbers, in proportion; between zeros, nothing."""
-    first, second, _ = _common(one, other)
-    both = first + second
-    return (mass * (first / both), mass * (second / both)) if both > 0.0 else (0.0, 0.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -138,6 +104,29 @@ def sum_products(hard, left, l_at, right, r_at, count):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def fill_terms(left, l_at, right, r_at, count, terms, at):  # type: ignore[no-untyped-def]
+    """Fill ``terms[at : at + count]`` with the products of two rows over 2**exponent.
+
+    Returns the sum of terms and the exponent, -inf where all products are 0. Vectors are stored, so that there must be
+    room behind the terms.
+    """
+    top, last = _exponents(left, l_at, right, r_at, count)
+    if top == -np.inf:
+        for k in range(at, at + count):
+            terms[k] = 0.0
+        return 0.0, top
+    l_exponent, r_exponent, whole = l_at + left.strides[0] // 8, r_at + right.strides[0] // 8, count // LANES * LANES
+    so_far = _product(left, l_at + whole, right, r_at + whole, last - spread(top))
+    store(terms, at + whole, so_far)
+    for k in range(0, whole, LANES):
+        exponents = load(left, l_exponent + k) + load(right, r_exponent + k) - spread(top)
+        term = _product(left, l_at + k, right, r_at + k, exponents)
+        store(terms, at + k, term)
+        so_far = so_far + term
+    return total(so_far), top
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def share(mass, left, l_at, right, r_at, count, terms, to_left, tl_at, to_right, tr_at):  # type: ignore[no-untyped-def]
     """Divide a mass among the products of two rows, in proportion; each adds its share to the masses of both factors.
 
@@ -146,19 +135,10 @@ def share(mass, left, l_at, right, r_at, count, terms, to_left, tl_at, to_right,
     """
     if mass == 0.0:
         return
-    top, last = _exponents(left, l_at, right, r_at, count)
+    sum_of_terms, top = fill_terms(left, l_at, right, r_at, count, terms, 0)
     if top == -np.inf:
         return
-    l_exponent, r_exponent, whole = l_at + left.strides[0] // 8, r_at + right.strides[0] // 8, count // LANES * LANES
-    so_far = _product(left, l_at + whole, right, r_at + whole, last - spread(top))
-    store(terms, whole, so_far)
-    for k in range(0, whole, LANES):
-        exponents = load(left, l_exponent + k) + load(right, r_exponent + k) - spread(top)
-        term = _product(left, l_at + k, right, r_at + k, exponents)
-        store(terms, k, term)
-        so_far = so_far + term
-    sum_of_terms = spread(total(so_far))
     for k in range(0, count, LANES):
-        part = load(terms, k) / sum_of_terms * spread(mass)  # all of it, to the last bit, for an only term
+        part = load(terms, k) / spread(sum_of_terms) * spread(mass)  # all of it, to the last bit, for an only term
         store(to_left, tl_at + k, load(to_left, tl_at + k) + part)
         store(to_right, tr_at + k, load(to_right, tr_at + k) + part)

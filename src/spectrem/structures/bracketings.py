@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_gamma, as_lengths
-from spectrem.kernels.brackets import best, gains, inside_outside, inside_outside_wide
+from spectrem.kernels.brackets import best, gains, inside_outside
+from spectrem.kernels.derivations import ONE, Steps
 from spectrem.structures._polytopes import check_tree_program
 from spectrem.structures._ragged import (
     Inputs,
@@ -23,6 +24,7 @@ from spectrem.structures._ragged import (
     offsets_of,
     positions_of,
 )
+from spectrem.structures.derivations import Derivations, places_of, spans_in_tiles, steps_of
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 
@@ -168,8 +170,13 @@ class Bracketings:
         tops[~several] = 0.0
         totals = gamma * totals + np.maximum(self.lengths - 2, 0) * (tops - gamma * math.log(inside_outside.QUARTER))
         if status.any():
-            layout = (np.flatnonzero(status), self.lengths, self.span_offsets, own)
-            inside_outside_wide.sum_pass(*layout, gamma, totals, shares)
+            for n in np.flatnonzero(status).tolist():
+                derivations = self._derivations(n)
+                spans = derivations.entries
+                between = np.full(spans.stop - spans.start, -np.inf)
+                inner = derivations.steps.part[derivations.steps.part >= 0]
+                between[inner] = own[spans][inner]
+                totals[n], shares[spans] = derivations.smoothed_max(between, gamma)
         values = np.where(several, base + totals, base)
         marginals = np.zeros(self.n_unary)
         possible = given.active & (values > -np.inf)
@@ -257,6 +264,14 @@ class Bracketings:
                 own[at : at + 2] = 1.0, 0.0
             yield indicator
 
+    def _derivations(self, instance: int) -> Derivations:
+        """The derivations of the trees of a sentence of three words and more, whose parts are gains of its spans."""
+        n = int(self.lengths[instance])
+        spans = slice(int(self.span_offsets[instance]), int(self.span_offsets[instance + 1]))
+        every = np.arange(spans.start, spans.stop)
+        # single words and the whole sentence are parts of no step: all trees have n - 2 of the other spans
+        return Derivations(_steps(n), every, spans, (), np.array([0, len(every)]), np.array([n - 2]))
+
     def _gains(self, given: Inputs, gamma: float) -> tuple[NDArray[np.float64], ...]:
         """Gains of all spans, over gamma and less the largest, scores of no constituent and largest gains."""
         own, exponents = np.zeros(self.n_spans), np.full(self.n_spans, -np.inf)
@@ -269,6 +284,22 @@ class Bracketings:
         possible, marginals = given.active & (values > -np.inf), np.zeros(self.n_unary)
         best.max_pass(self.lengths, self.span_offsets, given.unary, own, possible, values, marginals)
         return values, Parts(marginals)
+
+
+@lru_cache(32)
+def _steps(n: int) -> Steps:
+    """The steps of binary trees over n > 1 words: every span joins two that meet."""
+    spans, by_end, parts = places_of((n + 1) ** 2, (n + 1) ** 2, n * (n + 1) // 2)
+    start, end = spans_in_tiles(n, n + 1)
+    start, end = start[end - start > 1], end[end - start > 1]
+    at, width = (n + 1) * start + end, end - start
+    part = start * n - start * (start - 1) // 2 + width - 1
+    left, right = spans + (n + 2) * start + 1, by_end + (n + 1) * end + start + 1
+    factor = np.where(width < n, parts + part, ONE)
+    runs = (spans + at, by_end + (n + 1) * end + start, factor, left, right, width - 1)
+    word, inner = np.arange(n), part[width < n]
+    ones = np.append(spans + (n + 1) * word + word + 1, by_end + (n + 1) * (word + 1) + word)
+    return steps_of([runs], parts=(parts + inner, inner), ones=ones)
 
 
 def _place(size: int, start: int, end: int) -> int:

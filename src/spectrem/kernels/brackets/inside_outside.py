@@ -6,8 +6,8 @@ other should differ little: spans outside a sentence hold zeros.
 The potential of a span is at most QUARTER: there are fewer than ``4 ** (n - 1)`` binary trees over n words, so that the
 sums over trees inside of a span, and outside of it, are at most 4, and nothing overflows. What underflows is less than
 1e-300 for each of fewer than n ** 3 products: where the total of a sentence is above LEAST, nothing that counts is
-missing. Other sentences keep their ``status`` for ``inside_outside_wide``. So should those of more than LONGEST words:
-one of them takes a sixth of the time there of a group of them here.
+missing. Other sentences keep their ``status`` for the engine of derivations. So should those of more than LONGEST
+words: one of them takes a sixth of the time there of a group of them here.
 """
 
 import math

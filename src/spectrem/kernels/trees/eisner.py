@@ -1,12 +1,13 @@
 """Inside and outside passes of projective trees, scaled, LANES sentences side by side.
 
-``eisner_wide`` says what the tables are, ``_lanes`` how sentences share them. The potentials of a word as a dependent
-are scaled to a largest one of 1. So a sum over partial trees is at most their number, which is below (27/4)^n for n
-words. Outside sums, the derivatives of the log of the total by inside sums, are at most that number divided by the
-total. Whatever underflows loses less than 1e-307 of a sum, which changes the total and all probabilities by no more
-than 1e-307 times both numbers. A sentence is left to ``eisner_wide`` where this could be noticed, which is where the
-logs of both together are above ROOM; below it, nothing overflows either. So are sentences of more than LONGEST words:
-one of them takes a sixth of the time there of a group of them here.
+``projective_steps`` of the structures says what the tables are, both indexed [head, other end], and ``_lanes`` how
+sentences share them. The potentials of a word as a dependent are scaled to a largest one of 1. So a sum over partial
+trees is at most their number, which is below (27/4)^n for n words. Outside sums, the derivatives of the log of the
+total by inside sums, are at most that number divided by the total. Whatever underflows loses less than 1e-307 of a sum,
+which changes the total and all probabilities by no more than 1e-307 times both numbers. A sentence is left to the
+engine of derivations where this could be noticed, which is where the logs of both together are above ROOM; below it,
+nothing overflows either. So are sentences of more than LONGEST words: one of them takes a sixth of the time there of a
+group of them here.
 """
 
 import math

@@ -1,6 +1,6 @@
 """The best projective trees of sentences, LANES of them side by side.
 
-``eisner_wide`` says what the tables are, ``_lanes`` how sentences share them; they hold largest sums of scores. The
+``eisner`` says what the tables are, ``_lanes`` how sentences share them; they hold largest sums of scores. The
 best tree is read from the tables afterwards, sentence by sentence: a sum that is computed again is the same to the last
 bit, so that no pass needs to remember the best way to make a span.
 """

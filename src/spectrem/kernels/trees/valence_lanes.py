@@ -1,12 +1,12 @@
 """Inside and outside passes of projective trees with valence, scaled, LANES sentences side by side.
 
-``valence_wide`` says what is summed and what the tables are, ``_lanes`` how sentences share them; ``linked`` is called
+``valence_steps`` of the structures says what the tables are, ``_lanes`` how sentences share them; ``linked`` is called
 ``arcs`` here, and ``joint`` is ``later`` without the arc.
 
 The scores of an arc and of a stop are scaled as in ``eisner``: by the largest one of the dependent, and of a side of a
 head, so that no sum is above the number of trees, which is below (27/4)^n. As there, sentences that are long, or in
-which something might under- or overflow, are left to ``valence_wide``. Words that a sentence shorter than others of its
-group does not have are impossible; it ends at a place of its own.
+which something might under- or overflow, are left to the engine of derivations. Words that a sentence shorter than
+others of its group does not have are impossible; it ends at a place of its own.
 """
 
 import math

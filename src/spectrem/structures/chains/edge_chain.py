@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -12,24 +12,28 @@ from numpy.typing import NDArray
 
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import edge_chain as kernel
-from spectrem.kernels.chains import edge_chain_log
 from spectrem.kernels.chains import edge_covariance as covariance
-from spectrem.structures._polytopes import path_polytope, simplex_polytope
+from spectrem.kernels.derivations import ONE, Steps
+from spectrem.structures._polytopes import simplex_polytope
 from spectrem.structures._ragged import (
     check_inputs,
     check_scores,
     no_parts,
     offsets_of,
     positions_of,
+    rows_of,
     runs_at_once,
 )
 from spectrem.structures.chains._potentials import potentials_of
 from spectrem.structures.chains._tokens import TokenStructure
+from spectrem.structures.derivations import Derivations, places_of, steps_of
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 
 # Parts whose potentials are held at once: a megabyte.
 _AT_ONCE = 1 << 17
+# The steps of sentences of up to so many tokens are kept.
+_KEPT = 50
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -155,8 +159,11 @@ class EdgeChain(TokenStructure):
                 few = (self.token_offsets[own.start : own.stop + 1] - tokens.start, self._widths[tokens], starts)
                 found = (values[own], marginals[parts], status[own])
                 kernel.sum_pass(*few, *potentials_of(total[parts], starts, gamma), gamma, *found)
-            if status.any():
-                edge_chain_log.sum_pass(*layout, total, gamma, values, marginals, status)
+            for n in np.flatnonzero(status).tolist():
+                derivations = self.derivations(n)
+                parts = derivations.entries
+                values[n], marginals[parts] = derivations.smoothed_max(total[parts], gamma)
+                np.minimum(marginals[parts], 1.0, out=marginals[parts])
         return values, self._with_counts(marginals, None if weights is None else given.weights)
 
     def covariances(
@@ -192,22 +199,24 @@ class EdgeChain(TokenStructure):
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """Unit flow through (token, state) nodes: a variable per part."""
-        tokens, own = self._tokens_and_parts(instance)
+        tokens, _ = self._tokens_and_parts(instance)
         checked = check_scores(self, scores)
         if tokens.start == tokens.stop:
             return simplex_polytope(checked.unary, 0, np.zeros(0, np.int64), [self.n_states**2])
-        start = int(self._state_offsets[tokens.start])
-        tail = self.part_before[own]
-        return path_polytope(
-            np.where(tail >= 0, tail - start, -1),
-            self.state_part[own] - start,
-            n_inner=int(self._state_offsets[tokens.stop - 1]) - start,
-            unary_index=np.arange(own.start, own.stop),
-            unary_of=np.arange(own.stop - own.start),
-            cells_of=(np.where(tail >= 0, self._cells[own], -1),),
-            unary=checked.unary,
-            factors=checked.factors,
-        )
+        return self.derivations(instance).polytope(checked)
+
+    def derivations(self, instance: int) -> Derivations:
+        """The steps that derive the sequences of one sentence with tokens, from left to right.
+
+        An item is a state of a token, with what stands before it; a step joins it with the part of the next token that
+        follows it.
+        """
+        tokens, own = self._tokens_and_parts(instance)
+        widths = self._widths[tokens]
+        cells = np.where(self._cells[own] < self.n_states**2, self._cells[own], -1)
+        steps = (_kept_steps if len(widths) <= _KEPT else _steps)(tuple(widths.tolist()))
+        offsets = self.offsets[tokens.start : tokens.stop + 1] - own.start
+        return Derivations(steps, np.arange(own.start, own.stop), own, (cells,), offsets, np.ones_like(widths))
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every state sequence of one sentence as indicators over the batch, with its transitions."""
@@ -257,3 +266,26 @@ class EdgeChain(TokenStructure):
     def _with_transitions(self, unary: NDArray[np.float64], transition: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores of all parts, those of transitions included."""
         return unary + np.append(transition, 0.0)[self._cells] if transition.any() else unary
+
+
+def _steps(n_states: tuple[int, ...]) -> Steps:
+    """The steps of a sentence whose tokens have so many states each."""
+    widths = np.array(n_states)
+    before = np.append(1, widths[:-1])
+    offsets, start = offsets_of(before * widths), offsets_of(widths)
+    token, state = rows_of(widths), positions_of(widths)
+    parts, states, goal, ones = places_of(int(offsets[-1]), len(token), 1, int(widths[-1]))
+    item = states + np.arange(len(token))
+    left = np.where(token > 0, states + start[token - 1], ONE)
+    # the parts of a token stand state by state, those of one state by the state before it
+    block, place = rows_of(before * widths), positions_of(before * widths)
+    part = offsets[block] + place % before[block] * widths[block] + place // before[block]
+    return steps_of(
+        [(item, item, ONE, left, parts + offsets[token] + state * before[token], before[token])],
+        [(np.array([goal]), goal, ONE, states + start[-2], ones, widths[-1])],
+        parts=(parts + np.arange(len(part)), part),
+        ones=ones + np.arange(widths[-1]),
+    )
+
+
+_kept_steps = lru_cache(32)(_steps)

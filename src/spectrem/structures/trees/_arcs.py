@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -235,6 +236,38 @@ class ArcStructure(Structure):
         indicator, arcs = no_parts(self), self.arcs_of(heads)
         indicator.unary[arcs[arcs >= 0]] = 1.0
         return indicator
+
+
+def sum_one_by_one(
+    trees: Any,
+    sentences: NDArray[np.int64],
+    unary: NDArray[np.float64],
+    gamma: float,
+    values: NDArray[np.float64],
+    marginals: NDArray[np.float64],
+) -> None:
+    """Fill values and marginals of some sentences of any length, with scores of any size, by their derivations."""
+    for n in sentences.tolist():
+        derivations = trees.derivations(n)
+        values[n], own = derivations.smoothed_max(unary[derivations.entries], gamma)
+        np.minimum(own, 1.0, out=marginals[derivations.entries])
+
+
+def decode_one_by_one(
+    trees: Any,
+    sentences: NDArray[np.int64],
+    unary: NDArray[np.float64],
+    values: NDArray[np.float64],
+    heads: NDArray[np.int64],
+) -> None:
+    """Fill scores and heads of the best trees of some sentences of any length; impossible ones keep their heads."""
+    for n in sentences.tolist():
+        derivations, size = trees.derivations(n), int(trees.lengths[n])
+        values[n], taken = derivations.smoothed_max(unary[derivations.entries], 0.0)
+        if values[n] > -np.inf:
+            per_arc = 1 if len(taken) == size * size else 2
+            dependent, head = np.nonzero(taken[: per_arc * size * size].reshape(size, size, per_arc).any(axis=2))
+            heads[int(trees.token_offsets[n]) + dependent] = np.where(head == dependent, ROOT, head)
 
 
 def _as_words(values: ArrayLike) -> NDArray:

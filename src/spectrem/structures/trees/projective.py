@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from spectrem._heads import UNKNOWN_HEAD
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains.potentials import subtract_tops
-from spectrem.kernels.trees import eisner, eisner_covariance, eisner_max, eisner_wide
-from spectrem.structures._polytopes import check_tree_program
+from spectrem.kernels.trees import eisner, eisner_max
+from spectrem.structures._polytopes import check_tree_program, simplex_polytope
 from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores
+from spectrem.structures.derivations import Derivations
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
-from spectrem.structures.trees._arcs import ArcStructure
-from spectrem.structures.trees._derivations import Derivations
+from spectrem.structures.trees._arcs import ArcStructure, decode_one_by_one, sum_one_by_one
+from spectrem.structures.trees._steps import projective_steps
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -26,8 +27,8 @@ class ProjectiveTrees(ArcStructure):
 
     The sum pass is the inside-outside algorithm over the spans of [Eisner1996], the max pass his parser. Time grows
     with the cube of the length of a sentence, memory with its square: up to 200 words, sixteen sentences at once take
-    640 n² bytes in the sum pass (26 MB for 200 words), a longer one alone 88 n² (56 MB for 800 words, and half a
-    second); the max pass takes less, and scores and marginals 16 n².
+    640 n² bytes in the sum pass (26 MB for 200 words), a longer one alone 280 n² (180 MB for 800 words, and 0.7
+    seconds); the max pass takes less, and scores and marginals 16 n².
 
     Use when words depend on words and word order is mostly projective: dependency parsers, grammar induction.
 
@@ -97,9 +98,17 @@ class ProjectiveTrees(ArcStructure):
         eisner.sum_pass(order, self.lengths, self.block_offsets, *scaled, values, status)
         if status.any():
             marginals[np.repeat(status == 1, self.lengths**2)] = 0.0
-            layout = (np.flatnonzero(status), self.lengths, self.block_offsets, given.unary)
-            eisner_wide.sum_pass(*layout, gamma, self.single_root, values, marginals)
+            sum_one_by_one(self, np.flatnonzero(status), given.unary, gamma, values, marginals)
         return values, Parts(marginals)
+
+    def derivations(self, instance: int) -> Derivations:
+        """The steps of Eisner's algorithm that derive the trees of one sentence."""
+        tokens = self._tokens_of(instance)
+        n = tokens.stop - tokens.start
+        parts = slice(int(self.block_offsets[instance]), int(self.block_offsets[instance + 1]))
+        every = np.arange(parts.start, parts.stop)
+        steps = projective_steps(n, self.single_root)
+        return Derivations(steps, every, parts, (), np.arange(n + 1) * n, np.ones(n, np.int64))
 
     def covariances(
         self, scores: Parts, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
@@ -117,14 +126,14 @@ class ProjectiveTrees(ArcStructure):
 
         Notes
         -----
-        By the expectation semiring [LiEisner2009], in log space: some forty times as slow as marginals.
+        By the expectation semiring [LiEisner2009], sentence by sentence: some forty times as slow as marginals.
         """
-        given, found = check_inputs(self, scores, None, weights), np.zeros(self.n_unary)
-        for n in np.flatnonzero(self.lengths):
-            shape, own = (self.lengths[n], self.lengths[n]), slice(self.block_offsets[n], self.block_offsets[n + 1])
-            arcs, sums = given.unary[own].reshape(shape), values[own].reshape(shape)
-            eisner_covariance.covary(arcs, self.single_root, sums, found[own].reshape(shape))
-        return Parts(found)
+        given, products = check_inputs(self, scores, None, weights), np.zeros(self.n_unary)
+        for n in np.flatnonzero(self.lengths).tolist():
+            derivations = self.derivations(n)
+            arcs = derivations.entries
+            products[arcs] = derivations.covariances(given.unary[arcs], values[arcs])
+        return Parts(products)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
         """Best head of every word, shape (n_tokens,): its position in the sentence, or ``ROOT`` (-1).
@@ -143,8 +152,9 @@ class ProjectiveTrees(ArcStructure):
         """
         m = check_instance(self, instance)
         n, start = int(self.lengths[m]), int(self.block_offsets[m])
-        check_tree_program(n, (n**3 - n) // 2 + (n**2 if self.single_root else 2 * n**2))
-        return _derivations(n, self.single_root).polytope(check_scores(self, scores).unary, start, n * n)
+        check_tree_program(n, (n**3 - n) // 2 + (n**2 + n if self.single_root else 2 * n**2))
+        checked = check_scores(self, scores)
+        return self.derivations(m).polytope(checked) if n else simplex_polytope(checked.unary, start, self.lengths[:0])
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every projective tree of one sentence as indicators over the batch: for a handful of words."""
@@ -156,38 +166,8 @@ class ProjectiveTrees(ArcStructure):
         layout = (self.lengths, self.block_offsets, self.token_offsets, given.unary)
         long = given.active & (self.lengths > eisner_max.LONGEST)
         eisner_max.max_pass(self.by_length(given.active & ~long), *layout, self.single_root, values, heads)
-        if long.any():
-            eisner_wide.max_pass(self.by_length(long), *layout, self.single_root, values, heads)
+        decode_one_by_one(self, np.flatnonzero(long), given.unary, values, heads)
         return values, heads
-
-
-def _derivations(n: int, single_root: bool) -> Derivations:
-    """The steps by which the kernels put spans together; arcs are numbered within the sentence."""
-
-    def complete(head: int, end: int) -> tuple[tuple[str, int, int], ...]:
-        return () if head == end else (("complete", head, end),)  # a word alone is there without being made
-
-    steps = Derivations()
-    for i in range(n):
-        for j in range(i + 1, n):
-            for k in range(i, j):
-                steps.add(("linked", i, j), complete(i, k) + complete(j, k + 1))
-                steps.add(("complete", i, j), (("arc", k + 1, i), *complete(k + 1, j)))
-                steps.add(("complete", j, i), (("arc", k, j), *complete(k, i)))
-            steps.add(("arc", j, i), (("linked", i, j),), j * n + i)
-            steps.add(("arc", i, j), (("linked", i, j),), i * n + j)
-    for root in range(n):
-        own = root * n + root
-        if single_root:
-            steps.add(steps.goal, complete(root, 0) + complete(root, n - 1), own)
-            continue
-        for first in range(root + 1):  # after the words before ``first``, which hang on earlier roots
-            before = (("prefix", first),) if first else ()
-            steps.add(("rooted", root), before + complete(root, first), own)
-        for last in range(root, n):
-            prefix = ("prefix", last + 1) if last < n - 1 else steps.goal
-            steps.add(prefix, (("rooted", root), *complete(root, last)))
-    return steps
 
 
 def _crosses(heads: tuple[int, ...]) -> bool:

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains.potentials import subtract_tops
-from spectrem.kernels.trees import eisner, eisner_max, valence_lanes, valence_max, valence_wide
+from spectrem.kernels.trees import eisner, eisner_max, valence_lanes, valence_max
 from spectrem.structures._columns import missing_where
-from spectrem.structures._polytopes import check_tree_program
+from spectrem.structures._polytopes import check_tree_program, simplex_polytope
 from spectrem.structures._ragged import (
     Inputs,
     check_inputs,
@@ -25,9 +25,11 @@ from spectrem.structures._ragged import (
     offsets_of,
     positions_of,
 )
+from spectrem.structures.derivations import Derivations
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
-from spectrem.structures.trees._derivations import Derivations
+from spectrem.structures.trees._arcs import decode_one_by_one, sum_one_by_one
+from spectrem.structures.trees._steps import valence_steps
 from spectrem.structures.trees.projective import ProjectiveTrees
 
 
@@ -320,8 +322,7 @@ class ValenceTrees:
         valence_lanes.sum_pass(order, self.lengths, self.offsets, *scaled, values, status)
         if status.any():
             marginals[np.repeat(status == 1, np.diff(self.offsets))] = 0.0
-            layout = (np.flatnonzero(status), self.lengths, self.offsets, given.unary)
-            valence_wide.sum_pass(*layout, gamma, self.single_root, values, marginals)
+            sum_one_by_one(self, np.flatnonzero(status), given.unary, gamma, values, marginals)
         return values, Parts(marginals)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
@@ -337,8 +338,7 @@ class ValenceTrees:
         layout = (self.lengths, self.offsets, self.token_offsets, given.unary)
         long = given.active & (self.lengths > eisner_max.LONGEST)
         valence_max.max_pass(self.arcs.by_length(given.active & ~long), *layout, self.single_root, values, heads)
-        if long.any():
-            valence_wide.max_pass(self.arcs.by_length(long), *layout, self.single_root, values, heads)
+        decode_one_by_one(self, np.flatnonzero(long), given.unary, values, heads)
         return values, heads
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
@@ -346,10 +346,17 @@ class ValenceTrees:
         m = check_instance(self, instance)
         checked = check_scores(self, scores)
         n, start = int(self.lengths[m]), int(self.offsets[m])
-        n_roots = n if self.single_root else n * (n + 1)
-        check_tree_program(n, 2 * (n**3 - n) // 3 + n * (n + 1) + n_roots)
-        derivations = _valence_derivations(n, self.single_root)
-        return derivations.polytope(checked.unary, start, int(self.offsets[m + 1]) - start)
+        check_tree_program(n, 2 * (n**3 - n) // 3 + 2 * n**2 + (2 * n if self.single_root else n * (n + 1)))
+        return self.derivations(m).polytope(checked) if n else simplex_polytope(checked.unary, start, self.lengths[:0])
+
+    def derivations(self, instance: int) -> Derivations:
+        """The steps that derive the trees of one sentence, head by head from the inside out."""
+        n = int(self.lengths[check_instance(self, instance)])
+        parts = slice(int(self.offsets[instance]), int(self.offsets[instance + 1]))
+        choices = self._choice_offsets
+        words = slice(3 * int(self.token_offsets[instance]), 3 * int(self.token_offsets[instance + 1]) + 1)
+        steps, every = valence_steps(n, self.single_root), np.arange(parts.start, parts.stop)
+        return Derivations(steps, every, parts, (), choices[words] - parts.start, np.ones(3 * n, np.int64))
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every tree of one sentence as indicators over the batch: for a handful of words."""
@@ -359,43 +366,3 @@ class ValenceTrees:
             heads = np.full(self.n_tokens, UNKNOWN_HEAD)
             heads[dependent] = np.where(head == positions_of(self.lengths)[dependent], ROOT, head)
             yield self.parts_of(heads)
-
-
-def _valence_derivations(n: int, single_root: bool) -> Derivations:
-    """The steps by which the kernels put items together; parts are numbered within the sentence."""
-
-    def arc(dependent: int, head: int, later: int) -> int:
-        return 2 * (dependent * n + head) + later
-
-    def stop(head: int, side: int, with_child: int) -> int:
-        return 2 * n * n + 4 * head + 2 * side + with_child
-
-    steps = Derivations()
-    if n == 0:
-        return steps
-    for i in range(n):
-        steps.add(("right", i, i), (), stop(i, 1, 0))
-        steps.add(("left", i, i), (), stop(i, 0, 0))
-    for width in range(1, n):
-        for i in range(n - width):
-            j = i + width
-            steps.add(("right arc", i, j), (("left", j, i + 1),), arc(j, i, 0))
-            steps.add(("left arc", j, i), (("right", i, j - 1),), arc(i, j, 0))
-            for k in range(i + 1, j):
-                steps.add(("right arc", i, j), (("open right", i, k), ("left", j, k + 1)), arc(j, i, 1))
-                steps.add(("left arc", j, i), (("right", i, k - 1), ("open left", j, k)), arc(i, j, 1))
-            for k in range(i + 1, j + 1):
-                steps.add(("open right", i, j), (("right arc", i, k), ("right", k, j)))
-                steps.add(("open left", j, i), (("left arc", j, k - 1), ("left", k - 1, i)))
-            steps.add(("right", i, j), (("open right", i, j),), stop(i, 1, 1))
-            steps.add(("left", j, i), (("open left", j, i),), stop(j, 0, 1))
-    for r in range(n):
-        if single_root:
-            steps.add(steps.goal, (("left", r, 0), ("right", r, n - 1)), arc(r, r, 0))
-            continue
-        steps.add(("rooted", r), (("left", r, 0),), arc(r, r, 0))
-        for i in range(1, r + 1):
-            steps.add(("rooted", r), (("reached", i), ("left", r, i)), arc(r, r, 0))
-        for j in range(r, n):
-            steps.add(("reached", j + 1) if j + 1 < n else steps.goal, (("rooted", r), ("right", r, j)))
-    return steps

@@ -1,0 +1,347 @@
+"""One engine for structures that are put together step by step: sums, maxima, samples, n best, covariances, entropy.
+
+A structure is derived as a parser does it [Goodman1999]. A *step* makes one *item* of two smaller ones, and every
+structure has exactly one derivation of the goal, the last item. Parts are items that are there from the beginning. With
+numbers x(part) = exp(score / gamma),
+
+    x(item) = x(factor) * sum of x(left) * x(right) over the steps that make it
+    p(step | item) = x(left) * x(right) / sum of x(left') * x(right')
+
+and gamma log x(goal) is the smoothed maximum. Downwards, the probability that an item is made is divided among its
+steps, in proportion; what comes to the parts are their marginals. At gamma = 0 sums are maxima.
+
+Steps come in *runs*, whose left items stand in a row, and whose right items do, too. So there are as many runs as
+items, some n² for trees over n words, although there are n³ steps; and sums run along memory. An item that is on the
+left in some runs and on the right in others has two places. Numbers are those of ``_wide``: of any size.
+
+An item that is made of others in one way only may be used many times in a derivation, like a part; no other may.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from spectrem._compiled import njit
+from spectrem._wide import MARGIN, add, fill_terms, nats, number_of, share, sum_products, unit_of
+
+ONE = 0
+"""The place of the number one: the other side of steps that use one item, the factor of items that have none."""
+
+
+class Steps(NamedTuple):
+    """All steps of one shape, item by item; items stand behind those that they are made of, the goal is the last.
+
+    Attributes
+    ----------
+    place, copy : ndarray of shape (n_items,), int64
+        Where the number of every item stands; ``copy`` is the same where it stands in one place.
+    factor : ndarray of shape (n_items,), int64
+        The part that every step of the item takes besides, or ONE.
+    first : ndarray of shape (n_items + 1,), int64
+        Runs ``first[v]:first[v + 1]`` make item v.
+    left, right, count : ndarray of shape (n_runs,), int64
+        Steps k < count use the items at the places left + k and right + k.
+    part_place, part : ndarray of int64
+        Places of parts and the parts that stand there, -1 for the number one.
+    n_places, most : int
+        Number of places, and of the steps of the item that has most.
+    """
+
+    place: np.ndarray
+    copy: np.ndarray
+    factor: np.ndarray
+    first: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    count: np.ndarray  # type: ignore[assignment]
+    part_place: np.ndarray
+    part: np.ndarray
+    n_places: int
+    most: int
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def inside(steps, scores, offsets, uses, gamma):
+    """Numbers by place, (2, n_places), the value of the goal, and the unit of exponents, nats.
+
+    A derivation takes ``uses[g]`` of the parts ``offsets[g]:offsets[g + 1]``, whose largest score is taken off their
+    numbers; 0 where this differs from one to another. At gamma = 0 exponents are the scores, and mantissas 1.
+    """
+    place, copy, factor, first, left, right, count, part_place, part, n_places, _ = steps
+    hard = gamma == 0.0
+    unit, tops = 1.0 if hard else unit_of(scores, gamma), 0.0
+    numbers, of_parts = np.empty((2, n_places + MARGIN)), np.empty((2, len(scores)))
+    numbers[0], numbers[1] = 1.0, -np.inf
+    for group in range(len(uses)):
+        top = 0.0
+        if not hard and uses[group] > 0:
+            top = -np.inf
+            for k in range(offsets[group], offsets[group + 1]):
+                top = max(top, scores[k])
+            tops += uses[group] * top
+        for k in range(offsets[group], offsets[group + 1]):
+            of_parts[0, k], of_parts[1, k] = number_of(scores[k], top, unit, hard)
+    for k in range(len(part_place)):
+        numbers[0, part_place[k]] = 1.0 if part[k] < 0 else of_parts[0, part[k]]
+        numbers[1, part_place[k]] = 0.0 if part[k] < 0 else of_parts[1, part[k]]
+    for v in range(len(place)):
+        mantissa, exponent = 1.0, -np.inf
+        for r in range(first[v], first[v + 1]):
+            one = _run(hard, numbers, left[r], right[r], count[r])
+            mantissa, exponent = one if r == first[v] else add(hard, (mantissa, exponent), one)
+        if factor[v] != ONE:
+            mantissa, exponent = mantissa * numbers[0, factor[v]], exponent + numbers[1, factor[v]]
+        numbers[0, place[v]], numbers[1, place[v]] = mantissa, exponent
+        numbers[0, copy[v]], numbers[1, copy[v]] = mantissa, exponent
+    goal = place[len(place) - 1]
+    value = numbers[1, goal] if hard else nats((numbers[0, goal], numbers[1, goal]), unit, tops)
+    return numbers, value
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _run(hard, numbers, left, right, count):
+    """Mantissa and exponent of the sum of the products of a run."""
+    if count != 1:
+        return sum_products(hard, numbers, left, numbers, right, count)
+    exponent = numbers[1, left] + numbers[1, right]
+    if hard or exponent == -np.inf:
+        return 1.0, exponent
+    mantissa, power = math.frexp(numbers[0, left] * numbers[0, right])
+    return mantissa, exponent + power
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _shares(hard, numbers, left, right, count, begin, end, shares):
+    """Probabilities of the steps of the runs that make an item, given it; at gamma = 0 the first of the best has all.
+
+    Returns the number of steps; all are zero where the item is impossible.
+    """
+    n, best, top, total = 0, 0, -np.inf, 0.0
+    if end == begin + 1 and count[begin] == 1:
+        shares[0] = 1.0 if numbers[1, left[begin]] + numbers[1, right[begin]] > -np.inf else 0.0
+        return 1
+    for r in range(begin, end):
+        if hard:
+            for k in range(count[r]):
+                shares[n + k] = 0.0
+                exponent = numbers[1, left[r] + k] + numbers[1, right[r] + k]
+                if exponent > top:
+                    best, top = n + k, exponent
+        else:
+            one, exponent = fill_terms(numbers, left[r], numbers, right[r], count[r], shares, n)
+            if n > 0:  # what came before and this run over one power of two, the larger of theirs
+                before, own = np.exp2(max(top - exponent, -1e4)), np.exp2(max(exponent - top, -1e4))
+                for k in range(n if exponent > top else 0):
+                    shares[k] *= before
+                for k in range(n, n + count[r] if exponent < top else n):
+                    shares[k] *= own
+                total, one = total * min(before, 1.0), one * min(own, 1.0)
+            total, top = total + one, max(top, exponent)
+        n += count[r]
+    if hard and top > -np.inf:
+        shares[best] = 1.0
+    for k in range(0 if hard or top == -np.inf else n):
+        shares[k] /= total
+    return n
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def outside(steps, numbers, n_parts):
+    """Probabilities of items by place, those of both places of an item together, and marginals of parts; gamma > 0."""
+    place, copy, factor, first, left, right, count, part_place, part, n_places, most = steps
+    mass, terms, marginals = np.zeros(n_places + MARGIN), np.empty(most + MARGIN), np.zeros(n_parts)
+    mass[place[len(place) - 1]] = 1.0
+    for v in range(len(place) - 1, -1, -1):
+        own = mass[place[v]]
+        if copy[v] != place[v]:
+            own += mass[copy[v]]
+            mass[place[v]] = own
+        if own == 0.0:
+            continue
+        mass[factor[v]] += own
+        r = first[v]
+        if first[v + 1] == r + 1 and count[r] == 1:
+            mass[left[r]] += own
+            mass[right[r]] += own
+        elif first[v + 1] == r + 1:
+            share(own, numbers, left[r], numbers, right[r], count[r], terms, mass, left[r], mass, right[r])
+        else:
+            _shares(False, numbers, left, right, count, first[v], first[v + 1], terms)
+            n = 0
+            for q in range(r, first[v + 1]):
+                for k in range(count[q]):
+                    mass[left[q] + k] += own * terms[n + k]
+                    mass[right[q] + k] += own * terms[n + k]
+                n += count[q]
+    for k in range(len(part)):
+        if part[k] >= 0:
+            marginals[part[k]] += mass[part_place[k]]
+    return mass, marginals
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def entropy(steps, numbers, mass):
+    """Entropy in nats: the sum of p(item) times that of its steps, each term at least 0, so that no digits cancel."""
+    place, first, left, right, count = steps.place, steps.first, steps.left, steps.right, steps.count
+    shares, total = np.empty(steps.most + MARGIN), 0.0
+    for v in range(len(place)):
+        if mass[place[v]] > 0.0:
+            for k in range(_shares(False, numbers, left, right, count, first[v], first[v + 1], shares)):
+                if shares[k] > 0.0:
+                    total -= mass[place[v]] * shares[k] * math.log(shares[k])
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def _mean(means, left, right, shares):
+    """The expected sum of the steps of a run, times their shares."""
+    n, total = len(shares), 0.0
+    one, other = means[left : left + n], means[right : right + n]
+    for k in range(n):
+        total += shares[k] * (one[k] + other[k])
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _pass_on(own, gain, mean, means, left, right, shares, gains):
+    """Divide the derivative of the probability of an item among the steps of a run; shares become their parts of it."""
+    n = len(shares)
+    one, other = means[left : left + n], means[right : right + n]
+    for k in range(n):
+        shares[k] *= gain + own * (one[k] + other[k] - mean)
+    to_left, to_right = gains[left : left + n], gains[right : right + n]
+    for k in range(n):
+        to_left[k] += shares[k]
+    for k in range(n):
+        to_right[k] += shares[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def covary(steps, numbers, mass, along):
+    """cov(number of every part, sum of ``along`` over the parts taken), (n_parts,) [LiEisner2009].
+
+    Upwards, the expected sum of every item; downwards, derivatives of probabilities as scores move along ``along``: a
+    step gains as much as its own expected sum lies above that of its item.
+    """
+    place, copy, factor, first, left, right, count, part_place, part, n_places, most = steps
+    means, gains, products, shares = (
+        np.zeros(n_places),
+        np.zeros(n_places),
+        np.zeros(len(along)),
+        np.empty(most + MARGIN),
+    )
+    for k in range(len(part)):
+        means[part_place[k]] = along[part[k]] if part[k] >= 0 else 0.0
+    for v in range(len(place)):
+        _shares(False, numbers, left, right, count, first[v], first[v + 1], shares)
+        n, mean = 0, 0.0
+        for r in range(first[v], first[v + 1]):
+            mean += _mean(means, left[r], right[r], shares[n : n + count[r]])
+            n += count[r]
+        means[place[v]] = means[copy[v]] = mean + means[factor[v]]
+    for v in range(len(place) - 1, -1, -1):
+        own, gain = mass[place[v]], gains[place[v]]
+        if copy[v] != place[v]:
+            gain += gains[copy[v]]
+        gains[factor[v]] += gain
+        if own == 0.0:
+            continue
+        _shares(False, numbers, left, right, count, first[v], first[v + 1], shares)
+        n, mean = 0, means[place[v]] - means[factor[v]]
+        for r in range(first[v], first[v + 1]):
+            _pass_on(own, gain, mean, means, left[r], right[r], shares[n : n + count[r]], gains)
+            n += count[r]
+    for k in range(len(part)):
+        if part[k] >= 0:
+            products[part[k]] += gains[part_place[k]]
+    return products
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sample(hard, steps, numbers, rng, n, n_parts):
+    """Draw n structures: numbers of their parts, (n, n_parts); of best structures the one whose steps come first."""
+    place, copy, factor, first, left, right, count, part_place, part, n_places, most = steps
+    taken, shares = np.zeros((n, n_parts), np.int64), np.empty(most + MARGIN)
+    for row in range(n):
+        needed = np.zeros(n_places, np.int64)
+        needed[place[len(place) - 1]] = 1
+        for v in range(len(place) - 1, -1, -1):
+            times = needed[place[v]]
+            if copy[v] != place[v]:
+                times += needed[copy[v]]
+            if times == 0:
+                continue
+            needed[factor[v]] += times
+            n_steps = _shares(hard, numbers, left, right, count, first[v], first[v + 1], shares)
+            chosen, rest = -1, 1.0 if hard else 1.0 - rng.random()
+            for k in range(n_steps):
+                if shares[k] > 0.0 and rest > 0.0:
+                    chosen, rest = k, rest - shares[k]
+            r = first[v]
+            while chosen >= count[r]:
+                chosen, r = chosen - count[r], r + 1
+            needed[left[r] + chosen] += times
+            needed[right[r] + chosen] += times
+        for k in range(len(part)):
+            if part[k] >= 0:
+                taken[row, part[k]] += needed[part_place[k]]
+    return taken
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def n_best(steps, scores, n):
+    """The n best structures: scores (n,), decreasing, -inf where there are fewer, and numbers of their parts.
+
+    Every item remembers its n best ways, each a step with ranks i and j of what it uses, as (step n + i) n + j. Of
+    equal ways the one whose step comes first is the better one.
+    """
+    place, copy, factor, first, left, right, count, part_place, part, n_places, _ = steps
+    values, ways = np.full((n_places, n), -np.inf), np.empty((len(place), n), np.int64)
+    taken = np.zeros((n, len(scores)), np.int64)
+    for k in range(len(part)):
+        values[part_place[k], 0] = scores[part[k]] if part[k] >= 0 else 0.0
+    for v in range(len(place)):
+        best, way, step = values[place[v]], ways[v], 0
+        for r in range(first[v], first[v + 1]):
+            for k in range(count[r]):
+                one, other, i = left[r] + k, right[r] + k, 0
+                while i < n and values[one, i] + values[other, 0] > best[n - 1]:
+                    j = 0
+                    while j < n and values[one, i] + values[other, j] > best[n - 1]:
+                        value, at = values[one, i] + values[other, j], n - 1
+                        while at > 0 and value > best[at - 1]:
+                            best[at], way[at] = best[at - 1], way[at - 1]
+                            at -= 1
+                        best[at], way[at] = value, ((step + k) * n + i) * n + j
+                        j += 1
+                    i += 1
+            step += count[r]
+        if factor[v] != ONE:
+            for i in range(n):
+                best[i] += values[factor[v], 0]
+        if copy[v] != place[v]:
+            values[copy[v]] = best
+    goal = place[len(place) - 1]
+    for row in range(n):
+        if values[goal, row] == -np.inf:
+            break
+        needed, rank = np.zeros(n_places, np.int64), np.zeros(n_places, np.int64)
+        needed[goal], rank[goal] = 1, row
+        for v in range(len(place) - 1, -1, -1):
+            at = place[v] if needed[place[v]] > 0 else copy[v]
+            times = needed[at]
+            if times == 0:
+                continue
+            needed[factor[v]] += times
+            chosen, i, j = ways[v, rank[at]] // (n * n), ways[v, rank[at]] // n % n, ways[v, rank[at]] % n
+            r = first[v]
+            while chosen >= count[r]:
+                chosen, r = chosen - count[r], r + 1
+            needed[left[r] + chosen] += times
+            needed[right[r] + chosen] += times
+            rank[left[r] + chosen], rank[right[r] + chosen] = i, j
+        for k in range(len(part)):
+            if part[k] >= 0:
+                taken[row, part[k]] += needed[part_place[k]]
+    return values[goal].copy(), taken

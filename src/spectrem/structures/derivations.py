@@ -1,0 +1,217 @@
+"""What structures share that are put together step by step: all that the engine of derivations can do with scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from spectrem.kernels import derivations as kernel
+from spectrem.kernels.derivations import ONE, Steps
+from spectrem.structures._ragged import ranges_of, rows_of
+from spectrem.structures.parts import Parts
+from spectrem.structures.structure import Polytope
+
+Runs: TypeAlias = list[tuple[Any, ...]]
+"""Runs of steps, entry by entry of arrays: for the first entry those of all tuples, then for the second, and so on.
+
+The place of the item that a run makes, its other place or the same, the place of the part that every step of the item
+takes or ONE, the first places on the left and on the right, and the number of steps.
+"""
+
+# Spans are made in squares of so many starts and ends, whose numbers stay in the second-level cache.
+_TILE = 16
+
+
+def places_of(*sizes: int) -> list[int]:
+    """The first of so many places, and of more, behind that of the number one."""
+    return np.cumsum([ONE + 1, *sizes[:-1]]).tolist()
+
+
+def spans_in_tiles(n_starts: int, n_ends: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """All starts and ends with start < end, shorter spans inside a span before it."""
+    start, end = np.nonzero(np.arange(n_starts)[:, None] < np.arange(n_ends))
+    order = np.argsort(((end // _TILE * n_ends - start // _TILE) * n_ends + end) * n_ends - start)
+    return start[order], end[order]
+
+
+def steps_of(
+    *groups: Runs, parts: tuple[NDArray[np.int64], NDArray[np.int64]], ones: NDArray[np.int64] | None = None
+) -> Steps:
+    """The steps of a grammar.
+
+    Parameters
+    ----------
+    *groups : Runs
+        One after the other. Runs of one item follow each other; items stand behind those that they are made of, the
+        goal is last.
+    parts : tuple of ndarray
+        The places of parts, and which part stands there.
+    ones : ndarray, optional
+        More places of the number one.
+    """
+    tables = []
+    for group in groups:
+        table = np.empty((6, np.size(group[0][0]), len(group)), np.int32)
+        for r, run in enumerate(group):
+            for column, values in enumerate(run):
+                table[column, :, r] = values
+        tables.append(table.reshape(6, -1))
+    place, copy, factor, left, right, count = np.concatenate(tables, axis=1)
+    first = np.flatnonzero(np.append(True, np.diff(place) != 0))
+    every_one = np.append(ONE, [] if ones is None else ones).astype(np.int64)
+    ends = np.maximum(left, right) + count
+    return Steps(
+        place[first],
+        copy[first],
+        factor[first],
+        np.append(first, len(place)).astype(np.int32),
+        left,
+        right,
+        count,
+        np.concatenate([every_one, parts[0]]),
+        np.concatenate([np.full(len(every_one), -1), parts[1]]),
+        int(max(ends.max(), place.max() + 1, copy.max() + 1, parts[0].max(initial=0) + 1)),
+        int(np.add.reduceat(count, first).max()),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Derivations:
+    """The derivations of one instance of a structure: their steps, and what their parts score.
+
+    Attributes
+    ----------
+    steps : Steps
+    unary : ndarray of shape (n_parts,), int64
+        The entry of ``Parts.unary`` that every part of the steps scores; -1 for none.
+    entries : slice
+        The entries of ``Parts.unary`` of the instance.
+    cells : tuple of ndarray of shape (n_parts,), int64
+        For every shared factor, the raveled cell that a part scores besides; -1 for none.
+    offsets, uses : ndarray of int64
+        A derivation takes ``uses[g]`` of the parts ``offsets[g]:offsets[g + 1]``, or 0 where the number differs.
+    """
+
+    steps: Steps
+    unary: NDArray[np.int64]
+    entries: slice
+    cells: tuple[NDArray[np.int64], ...]
+    offsets: NDArray[np.int64]
+    uses: NDArray[np.int64]
+
+    def scores(self, scores: Parts) -> NDArray[np.float64]:
+        """Scores of the parts, nats."""
+        total = np.append(scores.unary, 0.0)[self.unary]
+        for cells, factor in zip(self.cells, scores.factors, strict=True):
+            total += np.append(factor, 0.0)[cells]
+        return total
+
+    def add(self, numbers: NDArray[np.float64], parts: Parts, weight: float = 1.0) -> None:
+        """Add numbers of the parts to those of the structure, to those of factors times a weight."""
+        there = self.unary >= 0
+        parts.unary[self.unary[there]] += numbers[there]
+        for cells, factor in zip(self.cells, parts.factors, strict=True):
+            np.add.at(factor.reshape(-1), cells[cells >= 0], weight * numbers[cells >= 0])
+
+    def smoothed_max(self, scores: NDArray[np.float64], gamma: float) -> tuple[float, NDArray[np.float64]]:
+        """The value, nats, and the marginals of the parts, (n_parts,); at gamma = 0 numbers of parts of the best."""
+        numbers, value = self._inside(scores, gamma)
+        if value == -np.inf:
+            return value, np.zeros(len(scores))
+        if gamma == 0.0:
+            return value, self._sample(numbers, 1, gamma, np.random.default_rng(0))[0].astype(np.float64)
+        return value, kernel.outside(self.steps, numbers, len(scores))[1]
+
+    def entropy(self, scores: NDArray[np.float64], gamma: float) -> float:
+        """Entropy in nats, without the cancellation of ``(value - <scores, marginals>) / gamma``; gamma > 0."""
+        numbers, value = self._inside(scores, gamma)
+        if value == -np.inf:
+            return 0.0
+        return kernel.entropy(self.steps, numbers, kernel.outside(self.steps, numbers, len(scores))[0])
+
+    def covariances(self, scores: NDArray[np.float64], along: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Of the number of every part with the sum of ``along`` over the parts taken, at gamma = 1."""
+        numbers, value = self._inside(scores, 1.0)
+        if value == -np.inf:
+            return np.zeros(len(scores))
+        mass, _ = kernel.outside(self.steps, numbers, len(scores))
+        return kernel.covary(self.steps, numbers, mass, along)
+
+    def sample(self, scores: NDArray[np.float64], gamma: float, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Numbers of the parts of n structures drawn at random, (n, n_parts); zero if none is possible."""
+        numbers, value = self._inside(scores, gamma)
+        if value == -np.inf:
+            return np.zeros((n, len(scores)), np.int64)
+        return self._sample(numbers, n, gamma, rng)
+
+    def n_best(self, scores: NDArray[np.float64], n: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Scores (n,), decreasing, -inf where there are fewer, and numbers of the parts, (n, n_parts)."""
+        return kernel.n_best(self.steps, scores, n)
+
+    def polytope(self, scores: Parts) -> Polytope:
+        """One unit of flow into the goal, a variable per step.
+
+        Where no two items of a step can be made of the same words, as with spans, vertices are whole derivations
+        [Martin1990].
+        """
+        steps = self.steps
+        run = rows_of(steps.count)
+        item = np.repeat(np.arange(len(steps.place)), np.diff(steps.first))[run]
+        sides = [ranges_of(first, steps.count) for first in (steps.left, steps.right)]
+        at, part = np.full(steps.n_places, -1), np.full(steps.n_places, -1)
+        at[steps.place] = at[steps.copy] = np.arange(len(steps.place))
+        part[steps.part_place] = steps.part
+        n_steps = len(run)
+        number = np.arange(n_steps)
+        used = [(at[side][at[side] >= 0], number[at[side] >= 0]) for side in sides]
+        equalities = _matrix([(item, number), *used], (len(steps.place), n_steps), [1.0, -1.0, -1.0])
+        taken = [part[side] for side in (*sides, steps.factor[item])]
+        own = self.scores(scores)
+        objective = np.zeros(n_steps)
+        for parts in taken:
+            objective += np.where(parts >= 0, own[parts], 0.0)
+        right_hand_side = np.zeros(len(steps.place))
+        right_hand_side[-1] = 1.0
+        shapes = [(self.entries.stop - self.entries.start, self.unary - self.entries.start)]
+        shapes += [(factor.size, cells) for cells, factor in zip(self.cells, scores.factors, strict=True)]
+        unary, *factors = (
+            _matrix(
+                [
+                    (cell[parts][there], number[there])
+                    for parts in taken
+                    for there in [(parts >= 0) & (cell[parts] >= 0)]
+                ],
+                (size, n_steps),
+                [1.0] * 3,
+            )
+            for size, cell in shapes
+        )
+        return Polytope(
+            equalities=equalities,
+            right_hand_side=right_hand_side,
+            objective=objective,
+            unary_index=np.arange(self.entries.start, self.entries.stop),
+            unary=unary,
+            factors=tuple(factors),
+        )
+
+    def _inside(self, scores: NDArray[np.float64], gamma: float) -> tuple[NDArray[np.float64], float]:
+        return kernel.inside(self.steps, scores, self.offsets, self.uses, gamma)
+
+    def _sample(
+        self, numbers: NDArray[np.float64], n: int, gamma: float, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        return kernel.sample(gamma == 0.0, self.steps, numbers, rng, n, len(self.unary))
+
+
+def _matrix(
+    places: list[tuple[NDArray[np.int64], NDArray[np.int64]]], shape: tuple[int, int], signs: list[float]
+) -> sp.csr_array:
+    """A sparse matrix with one sign per list of rows and columns."""
+    rows, columns = (np.concatenate(own) for own in zip(*places, strict=True))
+    entries = np.repeat(signs, [len(row) for row, _ in places])
+    return sp.csr_array((entries, (rows, columns)), shape=shape)

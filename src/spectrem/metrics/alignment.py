@@ -74,19 +74,19 @@ def alignment_scores(predicted: Links, gold: Links, *, alpha: float = 0.5) -> Al
             f"predicted and gold must align the same sentences, but have {predicted.offsets.size - 1} and "
             f"{gold.offsets.size - 1}; give one line of links per sentence pair in both"
         )
-    said, possible, sure = predicted.keys, gold.keys, gold.keys[gold.sure]
-    n_right = np.intersect1d(said, possible, assume_unique=True).size
-    n_found = np.intersect1d(said, sure, assume_unique=True).size
+    predicted_keys, possible, sure = predicted.keys, gold.keys, gold.keys[gold.sure]
+    n_right = np.intersect1d(predicted_keys, possible, assume_unique=True).size
+    n_found = np.intersect1d(predicted_keys, sure, assume_unique=True).size
 
-    precision = n_right / said.size if said.size else 1.0
+    precision = n_right / predicted_keys.size if predicted_keys.size else 1.0
     recall = n_found / sure.size if sure.size else 1.0
-    total = said.size + sure.size
+    total = predicted_keys.size + sure.size
     return AlignmentScores(
         aer=1.0 - (n_right + n_found) / total if total else 0.0,
         precision=precision,
         recall=recall,
         f_measure=_f_measure(precision, recall, alpha),
-        n_predicted=said.size,
+        n_predicted=predicted_keys.size,
         n_sure=sure.size,
         n_possible=possible.size,
     )

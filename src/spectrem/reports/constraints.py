@@ -1,4 +1,4 @@
-"""What constraints demanded, what they changed and what they cost, row by row."""
+"""Bounds, expected values and costs of constraints, row by row."""
 
 from __future__ import annotations
 

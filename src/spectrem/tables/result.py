@@ -1,4 +1,4 @@
-"""What a projected table hands back: probabilities, prices, violations."""
+"""The result of projecting a table: probabilities, prices, violations."""
 
 from __future__ import annotations
 

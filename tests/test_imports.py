@@ -33,7 +33,7 @@ FOUNDATION = {
 LEAVES = {
     "corpus": set(),
     "data": set(),
-    "metrics": set(),
+    "metrics": {"data"},
     "datasets": {"data"},
     "plotting": {"data", "metrics", *LAYERS[: LAYERS.index("estimators")]},
     "testing": {"corpus", *LAYERS[: LAYERS.index("estimators")]},

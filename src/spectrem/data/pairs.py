@@ -288,7 +288,7 @@ def _kind(
     columns: Sequence[str] | None,
     languages: Sequence[str] | None,
 ) -> str:
-    """What a file holds, by its name: "tmx", "table" or "text"."""
+    """The kind of a file by its name: "tmx", "table" or "text"."""
     kind = _kind_of_name(source, columns is not None)
     if target is not None:
         for path, its in ((source, kind), (target, _kind_of_name(target, columns is not None))):
@@ -349,7 +349,7 @@ def _split_lines(lines: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
 
 
 def _first_separator(text: str, name: str, first_line: int) -> str | None:
-    """What separates the sides of the first line that is not blank; None if all are."""
+    """The separator of the first line that is not blank; None if all are."""
     filled = re.search(r"[^ \t\r\n]", text)
     if filled is None:
         return None
@@ -358,7 +358,7 @@ def _first_separator(text: str, name: str, first_line: int) -> str | None:
 
 
 def _find_separator(line: str, name: str, number: int) -> str:
-    """What separates the sides of a line that is not blank."""
+    """The separator of a line that is not blank."""
     for separator, between in _SEPARATORS.items():
         if between.search(line):
             return separator

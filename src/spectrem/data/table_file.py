@@ -64,7 +64,7 @@ class TableFile:
 
     @property
     def names(self) -> list[str]:
-        """Of the columns, in order."""
+        """Names of the columns, in order."""
         return list(self.schema)
 
     @cached_property
@@ -217,7 +217,7 @@ class TableFile:
 
     @cached_property
     def _kinds(self) -> Mapping[str, tuple[bool, bool, bool]]:
-        """Of every column, whether it is one of numbers; if not, whether that seems a slip; whether some cells are."""
+        """Per column: is it one of numbers; if not, does that seem a slip; are some of its cells numbers."""
         if not self.is_text:
             return {name: (kind.is_numeric(), False, False) for name, kind in self.schema.items()}
         given, numbers = self._count(self.names, _ANY, _NUMBER)

@@ -105,7 +105,7 @@ def open_table(path: str | os.PathLike[str]) -> Iterator[Callable[[TableFile], N
 
 
 def _separator(path: str | os.PathLike[str]) -> str | None:
-    """Of a text file; None for Parquet."""
+    """The separator of columns that the name of a text file tells; None for Parquet."""
     place = Path(path)
     if os.fspath(path) == STANDARD_INPUT or (place.exists() and not place.is_file() and not place.is_dir()):
         return ","
@@ -183,7 +183,7 @@ class _Text:
         return next(line for line, _ in islice(self.rows(), row + 1, None))
 
     def _count(self, width: int, first: int) -> int:
-        """Of rows below the header, each of which must have so many cells."""
+        """The number of rows below the header, each of which must have so many cells."""
         count = -1
         for line, row in self.rows():
             count += 1

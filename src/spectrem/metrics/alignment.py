@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem.data import Links
 from spectrem.exceptions import InvalidInputError
-
-
-class AlignmentLinks(Protocol):
-    """The attributes of an alignment that are read; `spectrem.data.Links` has them."""
-
-    @property
-    def offsets(self) -> NDArray[np.int64]: ...
-
-    @property
-    def source(self) -> NDArray[np.int32]: ...
-
-    @property
-    def target(self) -> NDArray[np.int32]: ...
-
-    @property
-    def sure(self) -> NDArray[np.bool_]: ...
 
 
 @dataclass(frozen=True)
@@ -50,7 +34,7 @@ class AlignmentScores:
     n_possible: int
 
 
-def alignment_scores(predicted: AlignmentLinks, gold: AlignmentLinks, *, alpha: float = 0.5) -> AlignmentScores:
+def alignment_scores(predicted: Links, gold: Links, *, alpha: float = 0.5) -> AlignmentScores:
     """Score alignments over all sentences together.
 
     ``aer = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|)``, ``precision = |A ∩ P| / |A|``, ``recall = |A ∩ S| / |S|``
@@ -71,7 +55,7 @@ def alignment_scores(predicted: AlignmentLinks, gold: AlignmentLinks, *, alpha: 
     Raises
     ------
     InvalidInputError
-        If the numbers of sentences differ, a position is negative, or alpha is outside [0, 1].
+        If the numbers of sentences differ, or alpha is outside [0, 1].
 
     Examples
     --------
@@ -90,25 +74,19 @@ def alignment_scores(predicted: AlignmentLinks, gold: AlignmentLinks, *, alpha: 
             f"predicted and gold must align the same sentences, but have {predicted.offsets.size - 1} and "
             f"{gold.offsets.size - 1}; give one line of links per sentence pair in both"
         )
-    _check_positions("predicted", predicted)
-    _check_positions("gold", gold)
+    predicted_keys, possible, sure = predicted.keys, gold.keys, gold.keys[gold.sure]
+    n_right = np.intersect1d(predicted_keys, possible, assume_unique=True).size
+    n_found = np.intersect1d(predicted_keys, sure, assume_unique=True).size
 
-    strides = [1 + int(max(positions.max(initial=0) for positions in side)) for side in _sides(predicted, gold)]
-    said = _distinct(_keys(predicted, *strides))
-    keys = _keys(gold, *strides)
-    sure, possible = _distinct(keys[gold.sure]), _distinct(keys)
-    n_right = np.intersect1d(said, possible, assume_unique=True).size
-    n_found = np.intersect1d(said, sure, assume_unique=True).size
-
-    precision = n_right / said.size if said.size else 1.0
+    precision = n_right / predicted_keys.size if predicted_keys.size else 1.0
     recall = n_found / sure.size if sure.size else 1.0
-    total = said.size + sure.size
+    total = predicted_keys.size + sure.size
     return AlignmentScores(
         aer=1.0 - (n_right + n_found) / total if total else 0.0,
         precision=precision,
         recall=recall,
         f_measure=_f_measure(precision, recall, alpha),
-        n_predicted=said.size,
+        n_predicted=predicted_keys.size,
         n_sure=sure.size,
         n_possible=possible.size,
     )
@@ -209,28 +187,3 @@ def _f_measure(precision: float, recall: float, alpha: float) -> float:
     if any(weight > 0 and value == 0 for weight, value in weighed):
         return 0.0
     return 1.0 / sum(weight / value for weight, value in weighed if weight > 0)
-
-
-def _sides(*links: AlignmentLinks) -> list[list[NDArray[np.int32]]]:
-    return [[one.source for one in links], [one.target for one in links]]
-
-
-def _check_positions(name: str, links: AlignmentLinks) -> None:
-    for side, positions in (("source", links.source), ("target", links.target)):
-        if positions.size and positions.min() < 0:
-            raise InvalidInputError(
-                f"{side} positions of {name} must be at least 0, but {positions.min()} was given; "
-                "leave out links to NULL"
-            )
-
-
-def _keys(links: AlignmentLinks, source_stride: int, target_stride: int) -> NDArray[np.int64]:
-    """One number per link that tells (sentence, source, target) apart."""
-    sentence = np.repeat(np.arange(links.offsets.size - 1), np.diff(links.offsets))
-    return (sentence * source_stride + links.source) * target_stride + links.target
-
-
-def _distinct(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Like ``numpy.unique``, but fast where the keys are sorted already, as they usually are."""
-    keys = np.sort(keys, kind="stable")
-    return keys[np.diff(keys, prepend=-1) > 0]

@@ -193,14 +193,14 @@ def _paired_heads(
         )
     flat: tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]] = [], []
     for number, pair in enumerate(zip(truth, guess, strict=True)):
-        right, said = (_heads_of(*one, number) for one in ((pair[0], "gold", ROOT), (pair[1], name, ROOT - 1)))
-        if right.size != said.size:
+        right, guessed = (_heads_of(*one, number) for one in ((pair[0], "gold", ROOT), (pair[1], name, ROOT - 1)))
+        if right.size != guessed.size:
             raise InvalidInputError(
-                f"gold and {name} must have the same words, got {right.size} and {said.size} heads in sentence "
+                f"gold and {name} must have the same words, got {right.size} and {guessed.size} heads in sentence "
                 f"{number}; give one head per word in both"
             )
         flat[0].append(right)
-        flat[1].append(said)
+        flat[1].append(guessed)
     nothing = np.zeros(0, np.int64)
     lengths = np.array([heads.size for heads in flat[0]], np.int64)
     return np.concatenate([nothing, *flat[0]]), np.concatenate([nothing, *flat[1]]), lengths

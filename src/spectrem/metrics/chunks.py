@@ -148,14 +148,18 @@ def chunk_scores(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str
         n_correct.update(chunk.type for chunk in set(guessed) & set(true))
         n_tokens += len(truth)
         n_right += sum(map(str.__eq__, guess, truth))
+    total, by_type = count_by_type(n_correct, n_predicted, n_gold)
+    accuracy = n_right / n_tokens if n_tokens else math.nan
+    return ChunkScores(total.n_correct, total.n_predicted, total.n_gold, by_type, accuracy)
+
+
+def count_by_type(
+    n_correct: Counter[str], n_predicted: Counter[str], n_gold: Counter[str]
+) -> tuple[ChunkCounts, dict[str, ChunkCounts]]:
+    """Counts of all types together, and of each, sorted by type."""
     types = sorted(n_predicted.keys() | n_gold.keys())
-    return ChunkScores(
-        n_correct.total(),
-        n_predicted.total(),
-        n_gold.total(),
-        {kind: ChunkCounts(n_correct[kind], n_predicted[kind], n_gold[kind]) for kind in types},
-        n_right / n_tokens if n_tokens else math.nan,
-    )
+    total = ChunkCounts(n_correct.total(), n_predicted.total(), n_gold.total())
+    return total, {kind: ChunkCounts(n_correct[kind], n_predicted[kind], n_gold[kind]) for kind in types}
 
 
 def _sentences(tags: Sequence[Sequence[str]], name: str) -> list[list[str]]:

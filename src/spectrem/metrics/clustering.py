@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -122,8 +123,9 @@ def mutual_information(states: Labels, gold: Labels) -> float:
     >>> mutual_information([0, 0, 1, 1], ["NN", "NN", "VB", "VB"])
     1.0
     """
-    joint = _contingency(states, gold)[2]
-    return max(0.0, _entropy(joint.sum(axis=1)) + _entropy(joint.sum(axis=0)) - _entropy(joint.ravel()))
+    from sklearn.metrics import mutual_info_score
+
+    return float(mutual_info_score(*_codes(states, gold, ("states", "gold")))) / math.log(2.0)
 
 
 def tag_entropy(tags: Labels) -> float:
@@ -139,7 +141,9 @@ def tag_entropy(tags: Labels) -> float:
     >>> tag_entropy(["NN", "VB", "NN", "DT"])
     1.5
     """
-    return _entropy(np.bincount(encode(_not_empty(flat_labels(tags, "tags"), "tags"))[1]))
+    from scipy.stats import entropy
+
+    return float(entropy(np.bincount(encode(_not_empty(flat_labels(tags, "tags"), "tags"))[1]), base=2)) + 0.0
 
 
 def _codes(first: Labels, second: Labels, names: tuple[str, str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -180,8 +184,3 @@ def _mapping(
     return StateMapping(
         {state: chosen.get(state) for state in states}, float(counts[rows, columns].sum() / counts.sum())
     )
-
-
-def _entropy(counts: NDArray[np.int64]) -> float:
-    share = counts[counts > 0] / counts.sum()
-    return float(-(share * np.log2(share)).sum()) + 0.0

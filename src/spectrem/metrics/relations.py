@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.metrics._labels import check_same_length
-from spectrem.metrics.chunks import ChunkCounts
+from spectrem.metrics.chunks import ChunkCounts, count_by_type
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,4 @@ def _count(pairs: Iterable[tuple[Any, Any]]) -> LabelScores:
         n_predicted.update([guess] if guess is not None else [])
         n_gold.update([truth] if truth is not None else [])
         n_correct.update([guess] if guess is not None and guess == truth else [])
-    by_label = {
-        label: ChunkCounts(n_correct[label], n_predicted[label], n_gold[label])
-        for label in sorted(n_predicted.keys() | n_gold.keys())
-    }
-    return LabelScores(ChunkCounts(n_correct.total(), n_predicted.total(), n_gold.total()), by_label)
+    return LabelScores(*count_by_type(n_correct, n_predicted, n_gold))

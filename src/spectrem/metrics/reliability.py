@@ -37,8 +37,8 @@ class Reliability:
         for low, high, count, expected, observed in zip(
             self.edges[:-1], self.edges[1:], self.counts, self.expected, self.observed, strict=True
         ):
-            said = f"{expected:9.3f} {observed:9.3f}" if count else f"{'-':>9} {'-':>9}"
-            rows.append(f"{low:6.3f} {high:6.3f} {count:9d} {said}")
+            shares = f"{expected:9.3f} {observed:9.3f}" if count else f"{'-':>9} {'-':>9}"
+            rows.append(f"{low:6.3f} {high:6.3f} {count:9d} {shares}")
         return "\n".join(rows)
 
 
@@ -72,26 +72,26 @@ def reliability(posteriors: ArrayLike, right: ArrayLike, bins: int | Sequence[fl
      0.000  0.500         2     0.200     0.500
      0.500  1.000         3     0.900     0.667
     """
-    said, held = np.asarray(posteriors, np.float64), np.asarray(right)
-    if said.shape != held.shape:
+    probabilities, outcomes = np.asarray(posteriors, np.float64), np.asarray(right)
+    if probabilities.shape != outcomes.shape:
         raise InvalidInputError(
-            f"right must have the shape of posteriors, {said.shape}, got {held.shape}; "
+            f"right must have the shape of posteriors, {probabilities.shape}, got {outcomes.shape}; "
             "say of each one whether it is right"
         )
-    if not ((said >= 0) & (said <= 1)).all():
+    if not ((probabilities >= 0) & (probabilities <= 1)).all():
         raise InvalidInputError(
-            f"posteriors must be probabilities in [0, 1], got values from {said.min()} to {said.max()}; "
-            "give probabilities, not their logarithms"
+            f"posteriors must be probabilities in [0, 1], got values from {probabilities.min()} to "
+            f"{probabilities.max()}; give probabilities, not their logarithms"
         )
-    if not np.isin(held, (0, 1)).all():
+    if not np.isin(outcomes, (0, 1)).all():
         raise InvalidInputError(
-            f"right must be true or false, got {held[~np.isin(held, (0, 1))][0]}; compare with what is right"
+            f"right must be true or false, got {outcomes[~np.isin(outcomes, (0, 1))][0]}; compare with what is right"
         )
     edges = _edges(bins)
-    said, held = said.ravel(), held.ravel().astype(np.float64)
-    place = np.minimum(np.searchsorted(edges, said, side="right") - 1, len(edges) - 2)
+    probabilities, outcomes = probabilities.ravel(), outcomes.ravel().astype(np.float64)
+    place = np.minimum(np.searchsorted(edges, probabilities, side="right") - 1, len(edges) - 2)
     counts = np.bincount(place, minlength=len(edges) - 1)
-    sums = (np.bincount(place, values, len(edges) - 1) for values in (said, held))
+    sums = (np.bincount(place, values, len(edges) - 1) for values in (probabilities, outcomes))
     expected, observed = (np.divide(one, counts, out=np.full(len(counts), np.nan), where=counts > 0) for one in sums)
     return Reliability(edges, counts, expected, observed)
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem.constraints.links import RowLinks
 from spectrem.exceptions import InvalidInputError
 from spectrem.plotting.curves import COLOURS, axes_of, plain_label
+from spectrem.reports.components import covariance_matrices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -124,7 +125,8 @@ def _draw_ellipses(axes: Axes, mixture: Any) -> None:
         raise InvalidInputError(
             f"mixture must be of 2 features to be drawn, got {means.shape[1]}; fit it to the two columns drawn"
         )
-    for k, (mean, covariance) in enumerate(zip(means, covariance_matrices(mixture), strict=True)):
+    covariances = covariance_matrices(mixture.covariance_type, means, np.asarray(mixture.covariances_))
+    for k, (mean, covariance) in enumerate(zip(means, covariances, strict=True)):
         variances, directions = np.linalg.eigh(covariance)
         angle = float(np.degrees(np.arctan2(directions[1, 1], directions[0, 1])))
         for deviations, width in ((1, 1.6), (2, 0.9)):
@@ -133,17 +135,6 @@ def _draw_ellipses(axes: Axes, mixture: Any) -> None:
                 Ellipse(mean, long, short, angle=angle, fill=False, edgecolor=_colour(k), linewidth=width, zorder=3)
             )
     axes.autoscale_view()
-
-
-def covariance_matrices(mixture: Any) -> NDArray[np.float64]:
-    """Covariances of all four types as matrices, shape (n_components, n_features, n_features)."""
-    covariances, (k, d) = np.asarray(mixture.covariances_), mixture.means_.shape
-    if mixture.covariance_type == "full":
-        return covariances
-    if mixture.covariance_type == "tied":
-        return np.broadcast_to(covariances, (k, d, d))
-    variances = covariances if mixture.covariance_type == "diag" else covariances[:, None]
-    return np.eye(d) * variances[:, :, None]
 
 
 def _draw_links(axes: Axes, points: NDArray[np.float64], links: RowLinks) -> None:

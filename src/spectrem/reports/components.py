@@ -44,7 +44,13 @@ class Components:
 
     def to_html(self) -> str:
         """Sizes, means and standard deviations of the components, the largest first, beside their picture."""
-        deviations = np.sqrt(np.diagonal(self._covariances(), axis1=1, axis2=2))
+        deviations = np.sqrt(
+            np.diagonal(
+                covariance_matrices(self.params.covariance_type, self.params.means, self.params.covariances),
+                axis1=1,
+                axis2=2,
+            )
+        )
         order = np.argsort(-self.params.weights, kind="stable")
         features = self.features[:MOST_FEATURES]
         rows = []
@@ -68,19 +74,12 @@ class Components:
         side_by_side = "display:flex;flex-wrap:wrap;gap:24px;align-items:flex-start"
         return f'{legend}<div style="{side_by_side}"><div>{table(head, rows)}{others}</div>{picture}</div>'
 
-    def _covariances(self) -> Floats:
-        """Covariances as matrices, shape (n_components, n_features, n_features)."""
-        (k, d), own = self.params.means.shape, self.params.covariances
-        kind = self.params.covariance_type
-        if kind == "full":
-            return own
-        if kind == "tied":
-            return np.broadcast_to(own, (k, d, d))
-        return np.einsum("ij,jl->ijl", own if kind == "diag" else np.repeat(own[:, None], d, axis=1), np.eye(d))
-
     def _plane(self) -> tuple[Floats, Floats, tuple[str, str]]:
         """Means and covariances in the plane of two features, or of the first two principal axes of more."""
-        means, covariances = self.params.means, self._covariances()
+        means, covariances = (
+            self.params.means,
+            covariance_matrices(self.params.covariance_type, self.params.means, self.params.covariances),
+        )
         if means.shape[1] == 2:
             return means, covariances, (self.features[0], self.features[1])
         centred = means - self.params.weights @ means
@@ -110,6 +109,17 @@ class Components:
             f'<text x="12" y="{_SIDE / 2 - 8:.0f}" text-anchor="middle" transform="rotate(-90 12 {_SIDE / 2 - 8:.0f})">'
             f"{escape(names[1])}</text></svg>"
         )
+
+
+def covariance_matrices(covariance_type: str, means: Floats, covariances: Floats) -> Floats:
+    """Covariances of all four types as matrices, shape (n_components, n_features, n_features)."""
+    k, d = means.shape
+    if covariance_type == "full":
+        return covariances
+    if covariance_type == "tied":
+        return np.broadcast_to(covariances, (k, d, d))
+    variances = covariances if covariance_type == "diag" else covariances[:, None]
+    return np.eye(d) * variances[:, :, None]
 
 
 def _ellipses(places: Floats, covariances: Floats, weights: Floats) -> Iterator[str]:

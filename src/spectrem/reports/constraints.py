@@ -1,8 +1,8 @@
-"""What constraints demanded, what they changed and what they cost, row by row."""
+"""Bounds, expected values and costs of constraints, row by row."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,15 +141,15 @@ def price_copies(rows: Rows, weights: NDArray[np.float64] | None, multipliers: N
     )
 
 
-def prices_by_name(constraints: Sequence[ConstraintReport]) -> dict[str, NDArray[np.float64]]:
-    """``price`` of every constraint by its name; a second one of the same name is called ``"name (2)"``."""
+def prices_by_name(constraints: Iterable[tuple[str, NDArray[np.float64]]]) -> dict[str, NDArray[np.float64]]:
+    """Prices of constraints by their names; those of a second one of the same name are called ``"name (2)"``."""
     out: dict[str, NDArray[np.float64]] = {}
-    for report in constraints:
-        name, again = report.name, 1
-        while name in out:
+    for name, price in constraints:
+        distinct, again = name, 1
+        while distinct in out:
             again += 1
-            name = f"{report.name} ({again})"
-        out[name] = report.price
+            distinct = f"{name} ({again})"
+        out[distinct] = price
     return out
 
 

@@ -1,4 +1,4 @@
-"""What a constraint demands of each group: one line for both ends of an interval."""
+"""The demands of a constraint on each group: one line for both ends of an interval."""
 
 from __future__ import annotations
 

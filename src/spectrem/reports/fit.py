@@ -86,7 +86,7 @@ class FitReport:
     @property
     def prices(self) -> dict[str, NDArray[np.float64]]:
         """``price`` of every constraint by its name; a second one of the same name is called ``"name (2)"``."""
-        return prices_by_name(self.constraints)
+        return prices_by_name((own.name, own.price) for own in self.constraints)
 
     def summary(self) -> str:
         """A few lines of text: how it ended, the objective, a line per constraint."""

@@ -20,7 +20,7 @@ class ShowsReport:
 
 
 def add_report(diagram: Any, report: FitReport | None) -> Any:
-    """What scikit-learn shows of an estimator, and below it the report where there is one.
+    """The picture that scikit-learn shows of an estimator, and below it the report where there is one.
 
     Parameters
     ----------

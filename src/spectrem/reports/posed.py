@@ -28,7 +28,7 @@ LONGEST = 1000
 
 
 def report_posed(posed: PosedCorpus, step: Step) -> tuple[tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]]:
-    """What the constraints of a corpus demand and cost, by one E-step without statistics.
+    """Reports of the constraints of a corpus, by one E-step without statistics.
 
     The results are the same wherever the shards live.
 
@@ -48,7 +48,7 @@ def report_posed(posed: PosedCorpus, step: Step) -> tuple[tuple[ConstraintReport
         have none.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Unconverged)  # training has said it
+        warnings.simplefilter("ignore", Unconverged)  # training has warned already
         shards, step = posed.at_prices(step)
         total = shards.sum(_measure, step, posed.facts)
     return _reports(posed, total, step.prices)
@@ -57,7 +57,7 @@ def report_posed(posed: PosedCorpus, step: Step) -> tuple[tuple[ConstraintReport
 def report_expectations(
     posed: PosedCorpus, model: Any, theta: Floats, criterion: Expectations, estep: EStep
 ) -> tuple[tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]]:
-    """What the constraints of a criterion of expectations demand, and what the model itself expects.
+    """Reports of the constraints of a criterion of expectations, and the expected values under the model.
 
     Expected values before and after are the same here; prices are the derivatives of the costs.
 

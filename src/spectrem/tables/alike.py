@@ -49,7 +49,7 @@ def compile_table(listed: Sequence[Any], cells: Cells, given: Mapping[str, Key])
         try:
             rows = compile_constraints(listed, one_of_each, columns, copies)
         except InvalidInputError:
-            pass  # whose parts are numbered otherwise: said below
+            pass  # compiled below for all rows, whose parts errors then number as the user does
         else:
             if all(block.weighted for block in rows.blocks):
                 return replace(rows, alike=alike)
@@ -58,7 +58,7 @@ def compile_table(listed: Sequence[Any], cells: Cells, given: Mapping[str, Key])
 
 
 def expected_of(cells: Cells, rows: Rows, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What the constraints' rows expect if the cells have these probabilities, shape (n_constraint_rows,)."""
+    """Expected values of the constraints' rows under these probabilities of cells, shape (n_constraint_rows,)."""
     if rows.alike is None:
         expected: NDArray[np.float64] = weigh_rows(cells.table.inner, rows, cells.weights).matrix @ values
         return expected
@@ -66,7 +66,7 @@ def expected_of(cells: Cells, rows: Rows, values: NDArray[np.float64]) -> NDArra
 
 
 def expected_before(cells: Cells, rows: Rows) -> NDArray[np.float64]:
-    """The same of the probabilities that the table had before the projection."""
+    """Expected values under the probabilities that the table had before the projection."""
     if rows.alike is None:
         return expected_of(cells, rows, cells.table.smoothed_max(cells.scores, 1.0)[1].unary)
     free = np.zeros(rows.matrix.shape[1])

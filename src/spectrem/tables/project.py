@@ -68,8 +68,8 @@ def project(
         What ``part("label")`` is; without it the position, from 0. Of a ragged table one list per row.
     sample_weight : array-like of shape (n_rows,), optional
         How often each row (of a lattice, each sequence) counts, >= 0: a row of weight w is w rows in constraints over
-        rows and in their ``E.count``, in `kl` and `objective`, and in prices. Rows of weight 0 have no say and are
-        projected at the prices that the others make.
+        rows and in their ``E.count``, in `kl` and `objective`, and in prices. Rows of weight 0 do not affect the
+        prices, at which they are projected.
     scores : {"probabilities", "log"}
         ``"log"``: `proba` holds log-probabilities, logits or other scores in nats, -inf for impossible.
     solver : Solver or None

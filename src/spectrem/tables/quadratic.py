@@ -73,7 +73,7 @@ class Quadratic:
         return np.maximum(1.0, np.abs(bound))
 
     def minimum(self) -> Floats:
-        """The multipliers at the minimum, shape (n_rows,), the same bits with any number of threads."""
+        """The multipliers at the minimum, shape (n_rows,); it does not depend on the number of threads."""
         with ONE_BLAS_THREAD:
             if not self.few:
                 return smooth_solver(self, _ROUGH, 100).solve(self, self.origin).multipliers

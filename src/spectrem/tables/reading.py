@@ -58,7 +58,7 @@ class Cells:
 
     @property
     def known_labels(self) -> list[Any]:
-        """What ``part("label")`` can be."""
+        """All values of ``part("label")``."""
         if self.names is not None:
             return distinct(self.names)[0].tolist()
         if self.table.state_part is not None:

@@ -1,4 +1,4 @@
-"""What a projected table hands back: probabilities, prices, violations."""
+"""The result of projecting a table: probabilities, prices, violations."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ProjectedTable:
     @property
     def prices(self) -> dict[str, NDArray[np.float64]]:
         """``price`` of every constraint by its name; a second one of the same name is called ``"name (2)"``."""
-        return prices_by_name(self.constraints)
+        return prices_by_name((own.name, own.price) for own in self.constraints)
 
     def decide(self, *, time_limit: float | None = None) -> Decision:
         """The best single label for every row such that the constraints hold exactly.

@@ -113,7 +113,7 @@ class KeptRows:
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> KeptRows:
-        """What `state` gave."""
+        """The rows that `state` described."""
         keys = {name: as_key(np.array(values)) for name, values in state["keys"].items()}
         names, n = ("constant", "prices", "moments", "largest", "seen"), len(state["side"])
         constant, prices, moments, largest, seen = (np.array(state[name], np.float64) for name in names)
@@ -123,7 +123,7 @@ class KeptRows:
 
 
 class Look(NamedTuple):
-    """What a batch shows at some prices.
+    """Marginals and curvature of a batch at some prices.
 
     Attributes
     ----------
@@ -171,7 +171,7 @@ class BatchRows:
 
     @property
     def prices(self) -> Floats:
-        """Of all rows, shape (n_rows,)."""
+        """Prices of all rows, shape (n_rows,)."""
         return self._gathered("prices")
 
     def descend(self, n: int, look: Callable[[BatchRows], Look], weight: float, gamma: float) -> BatchRows:

@@ -52,7 +52,7 @@ class TableStructure:
 
     @property
     def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of a lattice, the transitions."""
+        """Shapes of the transitions of a lattice; empty elsewhere."""
         return self.inner.factor_shapes
 
     @property
@@ -82,7 +82,7 @@ class TableStructure:
 
     @property
     def state_part(self) -> NDArray[np.int64] | None:
-        """Of a lattice whose parts are pairs of labels, the token and label of every part; None elsewhere."""
+        """Token and label of every part of a lattice whose parts are pairs of labels; None elsewhere."""
         return self.inner.state_part if isinstance(self.inner, EdgeChain) else None
 
     @cached_property
@@ -100,7 +100,7 @@ class TableStructure:
         active: NDArray[np.bool_] | None = None,
         weights: NDArray[np.float64] | None = None,
     ) -> tuple[NDArray[np.float64], Parts]:
-        """As that of ``inner``."""
+        """The same method of ``inner``."""
         return self.inner.smoothed_max(scores, gamma, active=active, weights=weights)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
@@ -108,7 +108,7 @@ class TableStructure:
         return self.inner.decode(scores)
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
-        """As that of ``inner``."""
+        """The same method of ``inner``."""
         return self.inner.polytope(scores, instance)
 
     def positions(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -25,6 +25,7 @@ from spectrem.inference.batch import project_batch
 from spectrem.inference.result import Projection
 from spectrem.inference.solvers.newton import curvature_of_batch
 from spectrem.learning.schedule import check_gamma
+from spectrem.reports.constraints import prices_by_name
 from spectrem.structures.parts import Parts
 from spectrem.tables.alike import compile_table
 from spectrem.tables.lattice import Lattice
@@ -224,14 +225,9 @@ class ConstrainedTargets:
     @property
     def prices_(self) -> dict[str, Floats]:
         """Multipliers of the constraints over the whole set, by name; a second one of a name is ``"name (2)"``."""
-        found: dict[str, Floats] = {}
-        for one, kept in zip(self._across, self._kept, strict=True):
-            number, name = 1, one.name
-            while name in found:
-                number += 1
-                name = f"{one.name} ({number})"
-            found[name] = kept.prices.copy()
-        return found
+        return prices_by_name(
+            (one.name, kept.prices.copy()) for one, kept in zip(self._across, self._kept, strict=True)
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """The prices and what their steps rest on, as mappings and lists of numbers and text, to be saved with a model.

@@ -24,7 +24,7 @@ def draw_clusters(mixture: Any, x: NDArray[np.float64], names: list[str], path: 
 
 def project_plane(mixture: Any, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], Any]:
     """Rows and Gaussians in the plane of the first two principal axes; these point to where most features grow."""
-    from spectrem.plotting.clusters import covariance_matrices
+    from spectrem.reports.components import covariance_matrices
 
     centre = x.mean(axis=0)
     axes = np.linalg.svd(x - centre, full_matrices=False)[2][:2].T
@@ -32,6 +32,6 @@ def project_plane(mixture: Any, x: NDArray[np.float64]) -> tuple[NDArray[np.floa
     flat = SimpleNamespace(
         covariance_type="full",
         means_=(mixture.means_ - centre) @ axes,
-        covariances_=axes.T @ covariance_matrices(mixture) @ axes,
+        covariances_=axes.T @ covariance_matrices(mixture.covariance_type, mixture.means_, mixture.covariances_) @ axes,
     )
     return (x - centre) @ axes, flat

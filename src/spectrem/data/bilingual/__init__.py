@@ -1,4 +1,4 @@
-"""What is known of words of two languages: dictionaries of word pairs, priors of other aligners, factors of tokens."""
+"""Knowledge of words of two languages: dictionaries of word pairs, priors of other aligners, factors of tokens."""
 
 from spectrem.data.bilingual.dictionary import read_dictionary
 from spectrem.data.bilingual.factors import FactoredBitext, split_factors

@@ -155,7 +155,7 @@ def _by_token(own: Sequence[Sequence[str]], columns: Columns, *, marks: bool = T
 
 @lru_cache(1 << 16)
 def _own_features(word: str) -> tuple[str, ...]:
-    """What a word says by itself."""
+    """Features of a word without its neighbours."""
     ends = range(1, min(len(word), 4) + 1)
     kinds = {"capital": str.isupper, "digit": str.isdigit, "hyphen": "-".__eq__}
     return (

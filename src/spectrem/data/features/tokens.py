@@ -1,4 +1,4 @@
-"""What a token may be described by, as python-crfsuite has it: a list of names, or names with values."""
+"""Descriptions of tokens in the convention of python-crfsuite: a list of names, or names with values."""
 
 from __future__ import annotations
 

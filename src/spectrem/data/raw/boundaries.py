@@ -98,7 +98,7 @@ def _icu_boundaries(text: str) -> NDArray[np.bool_]:
 
 
 def _whole(text: str) -> Iterator[tuple[int, int]]:
-    """What is one token though it has boundaries inside, in order and without overlap."""
+    """Spans of single tokens that have boundaries inside, in order and without overlap."""
     addresses = [span for line in _lines_with_anchor(text) for span in line]
     others = [match.span() for match in _WHOLE.finditer(text)]
     last = 0

@@ -76,7 +76,7 @@ def _is_unicode(value: object) -> bool:
 
 
 def describe(value: object) -> str:
-    """What a value of JSON is, for messages.
+    """The type of a value of JSON in words, for messages.
 
     Examples
     --------

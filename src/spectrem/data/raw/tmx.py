@@ -146,7 +146,7 @@ def _texts(unit: ElementTree.Element) -> Iterator[tuple[str, str]]:
 
 
 def _text(element: ElementTree.Element) -> Iterator[str]:
-    """What people read of a segment."""
+    """The readable text of a segment, without the codes of other programs."""
     yield element.text or ""
     for inner in element:
         if _local(inner.tag) not in _CODES:

@@ -29,7 +29,7 @@ def test_names_that_are_not_there_are_refused():
 
 
 def test_an_aligner_loads_no_trees_and_no_log_linear_models():
-    code = "import sys, spectrem.cli.alignment.job; print(*sys.modules)"
+    code = "import sys, spectrem.cli.alignment.writing; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     needless = ("spectrem.structures.trees", "spectrem.structures.chains", "spectrem.models.loglinear", "scipy.linalg")
     assert not [name for name in done.stdout.split() if name.startswith(needless)]

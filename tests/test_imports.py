@@ -54,6 +54,7 @@ ALLOWED = {
     "_wide": {"_compiled", "_vectors"},
     "_first_use": set(),
 }
+ALLOWED["__main__"] = {"cli"}
 ALLOWED["cli"] |= {"datasets", "plotting"}
 ALLOWED["estimators"] |= {"datasets"}
 ALLOWED["kernels"] = set()

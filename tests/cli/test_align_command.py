@@ -310,7 +310,7 @@ def test_a_warning_is_printed_once_whatever_the_filters_do(run, files, monkeypat
             warnings.warn("mind the gap", stacklevel=1)
             warnings.simplefilter("default")  # Python forgets which warnings it showed
 
-    monkeypatch.setattr("spectrem.cli.alignment.job.AlignmentJob.run", warn_twice)
+    monkeypatch.setattr("spectrem.cli.alignment.align.AlignmentJob.run", warn_twice)
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         assert run("align", files.both).stderr == "spectrem: warning: mind the gap\n"

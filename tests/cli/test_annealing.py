@@ -2,7 +2,7 @@
 
 import pytest
 
-from spectrem.cli.annealing import Annealing
+from spectrem.cli.schedules import Annealing
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal, Constant, Quench
 
@@ -36,8 +36,3 @@ def test_what_cannot_cool_down(annealing, gamma, message):
     with pytest.raises(InvalidInputError) as error:
         annealing.check(gamma)
     assert str(error.value).startswith(message)
-
-
-def test_options_that_were_given():
-    assert Annealing(0.5, 2.0, True).given == {"--anneal": 0.5, "--anneal-rate": 2.0, "--quench": True}
-    assert Annealing().given == {}

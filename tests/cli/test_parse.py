@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spectrem import DependencyModel, EdgeFactoredParser
-from spectrem.cli.parsing.drawing import draw_tree
+from spectrem.cli.drawing import draw_tree
 from spectrem.cli.parsing.punctuation import table_with_punctuation, with_punctuation, without_punctuation
 from spectrem.constraints import parse_constraint
 from spectrem.data import ParsedSentence, read_conllu, write_conllu, write_lines

@@ -47,7 +47,7 @@ def test_the_bar_reaches_its_end(run, files, tmp_path, monkeypatch):
         def __exit__(self, *_):
             return None
 
-    monkeypatch.setattr("spectrem.cli.alignment.job.progress_bar", Bar)
+    monkeypatch.setattr("spectrem.cli.alignment.align.progress_bar", Bar)
     dev = ["--dev", files.source, files.target, files.gold]
     for options in (
         [],

@@ -2,8 +2,7 @@
 
 import pytest
 
-from spectrem.cli.annealing import Annealing
-from spectrem.cli.stepwise import StepwiseOptions
+from spectrem.cli.schedules import Annealing, StepwiseOptions
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal, Constant, Stepwise
 

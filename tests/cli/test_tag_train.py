@@ -281,7 +281,7 @@ def test_the_bar_reaches_its_end_and_shows_the_objective(run, tagged, tmp_path, 
         def __exit__(self, *_):
             return None
 
-    monkeypatch.setattr("spectrem.cli.tagging.job.progress_bar", Bar)
+    monkeypatch.setattr("spectrem.cli.training.progress_bar", Bar)
     command = ["tag", "train", tagged.text, "--model", tmp_path / "m", "--dictionary", tagged.dictionary]
     for options, n_stages in (
         (["--tol", "0", "--max-iter", "2", "--anneal", "0.8", "--n-init", "2"], 6),

@@ -17,7 +17,7 @@ from spectrem.cli.alignment.lexicon import lexicon
 from spectrem.cli.alignment.symmetrize import symmetrize
 from spectrem.cli.demo import demo
 from spectrem.cli.ending import FAILED, say
-from spectrem.cli.extraction.extract import app as extract
+from spectrem.cli.extraction import app as extract
 from spectrem.cli.files import limits_named
 from spectrem.cli.parsing.parse import app as parse
 from spectrem.cli.tables.cluster import cluster

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from spectrem.cli.declare import option, takes
 from spectrem.cli.ending import STANDARD_OUTPUT
 from spectrem.cli.evaluation import print_table
 from spectrem.cli.files import command_files
@@ -38,29 +39,27 @@ class _Outcome:
     posteriors: list[NDArray[np.float64]]
 
 
-def demo(
-    random_state: Annotated[
-        int,
-        typer.Option(
-            "--random-state", min=0, max=2**32 - 1, metavar="N", help="The same number gives the same bitext."
-        ),
-    ] = 0,
-    pairs: Annotated[
-        int,
-        typer.Option(
-            "--pairs", min=50, metavar="N", help="Sentence pairs to generate; with more, all methods get better."
-        ),
-    ] = 300,
-    plot: Annotated[
-        str | None,
-        typer.Option(
-            "--plot",
-            metavar="FILE",
-            help="Draw the matrices there too, as .png, .svg or .pdf; needs matplotlib (pip install 'spectrem[plot]').",
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
+@dataclass(frozen=True)
+class DemoOptions:
+    """Options of `spectrem demo`.
+
+    Parameters
+    ----------
+    random_state
+        The same number gives the same bitext.
+    pairs
+        Sentence pairs to generate; with more, all methods get better.
+    plot
+        Draw the matrices there too, as .png, .svg or .pdf; needs matplotlib (pip install 'spectrem[plot]').
+    """
+
+    random_state: int = option(0, min=0, max=2**32 - 1, metavar="N")
+    pairs: int = option(300, min=50, metavar="N")
+    plot: str | None = option(None, metavar="FILE")
+
+
+@takes()
+def demo(options: DemoOptions) -> None:
     """Compare EM, posterior regularisation and unified EM on a generated bitext.
 
     Example: **spectrem demo --plot demo.png**
@@ -71,8 +70,8 @@ def demo(
     alone; PR makes both directions agree on every link; UEM does so with sharper
     posteriors (gamma below 1).
     """
-    with command_files({}, {STANDARD_OUTPUT: "-", "--plot": plot}):
-        _compare(random_state, pairs, plot)
+    with command_files({}, {STANDARD_OUTPUT: "-", "--plot": options.plot}):
+        _compare(options.random_state, options.pairs, options.plot)
 
 
 def _compare(random_state: int, pairs: int, plot: str | None) -> None:

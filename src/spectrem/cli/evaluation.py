@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,7 @@ def _numbered(sentence: int) -> str:
 
 
 def check_same_text(
-    names: tuple[str, str],
-    texts: tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]],
-    places: tuple[Callable[[int], str], Callable[[int], str]] = (_numbered, _numbered),
+    names: tuple[str, str], sides: tuple[Any, Any], words: Callable[[Any], list[Sequence[str]]]
 ) -> None:
     """Raise unless two files have the same words in the same sentences.
 
@@ -29,10 +28,10 @@ def check_same_text(
     ----------
     names : (str, str)
         Of the files.
-    texts : (sequence of sequence of str, the same)
-        Their words, sentence by sentence.
-    places : (function, function)
-        Where a sentence, counted from 0, stands in each.
+    sides : (object, object)
+        What was read from them; a method ``place`` says where a sentence, counted from 0, stands.
+    words : callable
+        The words of a side, sentence by sentence.
 
     Raises
     ------
@@ -41,10 +40,11 @@ def check_same_text(
 
     Examples
     --------
-    >>> check_same_text(("a", "b"), ([["go"]], [["went"]]))  # doctest: +IGNORE_EXCEPTION_DETAIL
+    >>> check_same_text(("a", "b"), ([["go"]], [["went"]]), list)  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
     InvalidInputError: a, sentence 1, and b, sentence 1, must have the same words, but have 'go' and 'went' in 'go'; ...
     """
+    texts = [words(side) for side in sides]
     if len(texts[0]) != len(texts[1]):
         raise InvalidInputError(
             f"{names[0]} has {len(texts[0])} sentences, but {names[1]} has {len(texts[1])}; give labellings of one text"
@@ -53,7 +53,8 @@ def check_same_text(
         if list(left) != list(right):
             pair = next(pair for pair in zip_longest(left, right) if pair[0] != pair[1])
             differ = f"{len(left)} and {len(right)} words" if None in pair else " and ".join(map(quoted, pair))
-            first, second = (f"{name}, {place(number)}" for name, place in zip(names, places, strict=True))
+            places = [getattr(side, "place", _numbered)(number) for side in sides]
+            first, second = (f"{name}, {place}" for name, place in zip(names, places, strict=True))
             raise InvalidInputError(
                 f"{first}, and {second}, must have the same words, but have {differ} in {quoted(' '.join(left))}; give "
                 "labellings of one text"
@@ -72,9 +73,37 @@ def column_titles(names: Sequence[str]) -> list[str]:
     return [printable(name) for name in (short if len(set(short)) == len(names) else names)]
 
 
-def json_number(value: float) -> float | None:
-    """None for NaN, which JSON does not have."""
-    return None if value != value else value
+def json_numbers(scores: Any, names: Iterable[str]) -> dict[str, float | None]:
+    """Attributes of scores by name; None for NaN, which JSON does not have."""
+    values = {name: getattr(scores, name) for name in names}
+    return {name: None if value != value else value for name, value in values.items()}
+
+
+def print_result(result: Mapping[str, Any], as_json: bool, show: Callable[[], None]) -> None:
+    """Print scores as JSON, or as ``show`` does."""
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        show()
+
+
+def score_cell(value: float | None, percent: bool = False) -> str:
+    """A score as tables show it, with a dash where there is none."""
+    if value is None:
+        return "–"  # noqa: RUF001 -- a dash
+    return f"{100 * value:.2f}" if percent else f"{value:.4f}"
+
+
+def print_scores(titles: Iterable[str], rows: Iterable[Iterable[str]], title: str | None = None) -> None:
+    """Print a table of a first column of names, and columns of numbers."""
+    from rich.table import Table
+
+    table = Table("", title=title)
+    for each in titles:
+        table.add_column(each, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    print_table(table)
 
 
 def print_table(table: Table) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from spectrem._outputs import temporary_folder
+from spectrem.cli.declare import option
 from spectrem.cli.ending import before_the_end
 from spectrem.cli.freeing import LITTLE, return_freed_memory
 from spectrem.estimators.shared_parameters import COMPUTING
@@ -24,7 +25,6 @@ Dask: TypeAlias = Annotated[
         metavar="SCHEDULER",
         help="Train on the cluster with this scheduler, such as tcp://10.0.0.1:8786; needs Dask (pip install "
         "'spectrem[dask]'). Results do not depend on it.",
-        show_default=False,
         rich_help_panel=COMPUTING,
     ),
 ]
@@ -32,27 +32,18 @@ Dask: TypeAlias = Annotated[
 
 @dataclass(frozen=True)
 class Home:
-    """Where a command keeps what it trains on; `spectrem.cli.estimator_options.takes` makes options of these fields."""
+    """Options that say where a command keeps what it trains on.
 
-    spill: Annotated[
-        str | None,
-        typer.Option(
-            "--spill",
-            metavar="DIR",
-            help="Keep what is trained on in files in this folder, if it does not fit into memory (bitext is read "
-            "into it piece by piece, too); they disappear at the end. With --dask a folder that all workers see. "
-            "Results do not depend on it.",
-            show_default=False,
-            rich_help_panel=COMPUTING,
-        ),
-    ] = None
+    Parameters
+    ----------
+    spill
+        Keep what is trained on in files in this folder, if it does not fit into memory (bitext is read into it piece
+        by piece, too); they disappear at the end. With --dask a folder that all workers see. Results do not depend on
+        it.
+    """
+
+    spill: str | None = option(None, metavar="DIR", group=COMPUTING)
     dask: Dask = None
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """Options that were given, with their values."""
-        options = {"--spill": self.spill, "--dask": self.dask}
-        return {option: value for option, value in options.items() if value is not None}
 
     def folders(self, settings: Mapping[str, Any]) -> Mapping[str, str | None]:
         """For `command_files`, where ``settings`` are parameters of an estimator."""
@@ -69,7 +60,7 @@ class Home:
         SpectremError
             After it: if the cluster failed.
         """
-        with before_the_end(partial(_what_is_kept, settings.get("checkpoint"))):
+        with before_the_end(partial(_describe_checkpoint, settings.get("checkpoint"))):
             if self.spill is not None:
                 return_freed_memory(LITTLE)
             with nullcontext() if self.spill is None else temporary_folder(self.spill) as folder:
@@ -93,7 +84,7 @@ def spill_folder(settings: Mapping[str, Any]) -> str | None:
     return folder
 
 
-def _what_is_kept(checkpoint: str | None) -> str | None:
+def _describe_checkpoint(checkpoint: str | None) -> str | None:
     if checkpoint is None or not any(Path(checkpoint).rglob("state.npz")):
         return None
     return f"the same command goes on from --checkpoint {checkpoint}"

@@ -1,24 +1,15 @@
-"""Arguments and options that several commands share, and the choices some of them offer."""
+"""Options that several commands share, and what they say of constraints and of places in files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from spectrem.exceptions import InvalidInputError, SpectremError
-
-
-class MethodName(StrEnum):
-    INTERSECTION = "intersection"
-    UNION = "union"
-    GROW_DIAG = "grow-diag"
-    GROW_DIAG_FINAL = "grow-diag-final"
-    GROW_DIAG_FINAL_AND = "grow-diag-final-and"
-
+from spectrem.exceptions import SpectremError
 
 Output: TypeAlias = Annotated[
     str,
@@ -30,6 +21,7 @@ Output: TypeAlias = Annotated[
     ),
 ]
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 LEAST_PROBABILITY = 0.01
 MinProbability: TypeAlias = Annotated[
     float | None,
@@ -44,22 +36,27 @@ MinProbability: TypeAlias = Annotated[
 ]
 
 
-def refuse_unused(option: str, needed: str) -> None:
-    """Raise the error of an option that would change nothing in this run.
-
-    Parameters
-    ----------
-    option : str
-        The option as it was given, with its value.
-    needed : str
-        Without which it changes nothing: another option.
+def parse_options(texts: Iterable[str] | None, columns: Collection[str]) -> list[Any]:
+    """Constraints over known columns from the texts of ``--constraint``.
 
     Raises
     ------
     InvalidInputError
-        Always.
+        Naming the option, the text and the character in it.
+
+    Examples
+    --------
+    >>> parse_options(["at_least(1, 'VERB')"], ["sentence", "label"])
+    [(E[part("label") == "VERB"] >= 1).per("sentence").named("at least 1 VERB per sentence")]
     """
-    raise InvalidInputError(f"{option} changes nothing without {needed}; add that or drop this")
+    from spectrem.constraints import parse_constraint
+    from spectrem.constraints.compilation.compile import flatten
+
+    return flatten([parse_constraint(text, columns, place=partial(_place, text)) for text in texts or ()])
+
+
+def _place(text: str, at: int) -> str:
+    return f"--constraint {text!r}, character {at + 1}"
 
 
 @contextmanager
@@ -78,33 +75,3 @@ def errors_located(key: str, place: Callable[[int], str]) -> Iterator[None]:
         if error.keys.get(key) is None:
             raise
         raise type(error)(f"{place(int(error.keys[key]))}: {error}") from error
-
-
-def check_constraint_options(settings: Mapping[str, Any], constraints: object) -> None:
-    """Refuse options of training about constraints where there are none.
-
-    Raises
-    ------
-    InvalidInputError
-        Naming the option.
-    """
-    if not constraints and "infeasible" in settings:
-        refuse_unused(f"--infeasible {settings['infeasible']}", "--constraint")
-    if not constraints and settings.get("project_at_predict"):
-        refuse_unused("--project-at-predict", "--constraint")
-
-
-def check_projection_options(settings: Mapping[str, Any], path: str, model: Any) -> None:
-    """Refuse options of predictions under constraints where a model from a file has none, or does not meet them.
-
-    Raises
-    ------
-    InvalidInputError
-        Naming the option.
-    """
-    if settings.get("project_at_predict") and not model.constraints:
-        raise InvalidInputError(
-            f"--project-at-predict: {path} holds no constraints to meet; train it with --constraint, or drop this"
-        )
-    if "infeasible" in settings and not (model.project_at_predict and model.constraints):
-        refuse_unused(f"--infeasible {settings['infeasible']}", "--project-at-predict")

@@ -35,10 +35,10 @@ def catch_signals() -> None:
             signal.signal(number, _end)
 
 
-def ignore_signals() -> None:
+def ignore_signals(ignored: bool = True) -> None:
     """Carry on whatever happens, for the moment in which files take their names, and from then on."""
     global _ignored
-    _ignored = True
+    _ignored = ignored
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -2,56 +2,67 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import time
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
 
 from spectrem._outputs import temporary_folder
 from spectrem.cli.ending import say
+from spectrem.cli.signals import ignore_signals
 
-# Every way of training that runs kernels of its own, as parameters of WordAligner.
-_RUNS: tuple[dict[str, Any], ...] = (
-    {"model": "hmm", "constraints": ("agreement", "fertility")},
-    {"model": "hmm", "constraints": (), "gamma": 0.5},
-    {"model": "ibm2"},
-    {"model": "ibm1"},
-    {"model": "hmm", "gamma": 0.0, "max_iter": 1},
-    {"model": "hmm", "gamma": -float("inf"), "max_iter": 1},
-    {"model": "hmm", "dual_steps": 0, "constraints": ("agreement", "fertility"), "max_iter": 1},
-)
-
-# The same of HMMTagger, as options of `spectrem tag train`.
-_TAG_RUNS: tuple[dict[str, Any], ...] = (
-    {"settings": {"order": 1}},
-    {"settings": {"order": 2}},
-    {"settings": {"order": 1, "n_states": 4}, "dictionary": None},
-    {"settings": {"order": 2, "n_states": 4}, "dictionary": None},
-    {"settings": {"order": 1, "gamma": 0.0}},
-    {"settings": {"order": 2, "gamma": 0.0}},
-    {"settings": {"order": 1}, "constraint": ["at_least(1, 'VERB')"]},
-    {"settings": {"order": 2}, "constraint": ["at_least(1, 'VERB')"]},
-    {"settings": {"order": 1, "dual_steps": 0}, "constraint": ["at_least(1, 'VERB')", "E[tag == 'NOUN'] <= '60%'"]},
-    {"settings": {"order": 2, "dual_steps": 2}, "constraint": ["E[tag == 'NOUN'] <= '60%'", "sparsity(1, 1)"]},
-)
-
-# The same of `spectrem cluster` and `spectrem project`, as options.
-_CLUSTER_RUNS: tuple[dict[str, Any], ...] = (
-    *({"covariance_type": kind} for kind in ("full", "tied", "diag", "spherical")),
-    {"gamma": 0.5},
-    {"gamma": 0.0},
-    {"size": "8:10"},
-    {"size": "8:10", "gamma": 0.0},
-    {"size": "9:9", "assign": "feasible"},
-    {"cannot_link": "pairs.csv"},
-)
-_PROJECT_RUNS: tuple[dict[str, Any], ...] = (
-    {},
-    {"gamma": 0.5},
-    {"gamma": 0.0},
-    {"weights": "w"},
-    {"long": "r,label,p"},
-)
+# Every way of a command that runs kernels of its own; see `_write_inputs` for the files.
+_RUNS = """
+align en fr --constraint agreement --constraint fertility
+align en fr --constraint none --gamma 0.5
+align en fr --model ibm2
+align en fr --model ibm1
+align en fr --gamma 0 --max-iter 1
+align en fr --gamma -inf --max-iter 1
+align en fr --dual-steps 0 --constraint agreement --constraint fertility --max-iter 1
+align both --dev en fr gold --save model
+align en fr --load model
+align new fr --load model
+align new fr --load model --decode grow-diag-final-and
+align long --load model
+tag train tagged --dictionary tags --order 1
+tag train tagged --dictionary tags --order 2
+tag train tagged --n-states 4 --order 1
+tag train tagged --n-states 4 --order 2
+tag train tagged --dictionary tags --order 1 --gamma 0
+tag train tagged --dictionary tags --order 2 --gamma 0
+tag train tagged --dictionary tags --order 1 --constraint "at_least(1, 'VERB')"
+tag train tagged --dictionary tags --order 2 --constraint "at_least(1, 'VERB')"
+tag train tagged --dictionary tags --order 1 --dual-steps 0 --constraint "at_least(1, 'VERB')" --constraint \
+"E[tag == 'NOUN'] <= '60%'"
+tag train tagged --dictionary tags --order 2 --dual-steps 2 --constraint "E[tag == 'NOUN'] <= '60%'" --constraint \
+"sparsity(1, 1)"
+tag train plain --crf --labelled labelled
+tag train plain --crf --labelled labelled --pairs all --l1-ratio 0.5
+tag train plain --crf --labelled labelled --gamma 0.5 --constraint "at_least(1, 'VERB')"
+tag train plain --crf --labelled labelled --constraint \
+"(E[(tag == 'VERB') & (previous == 'VERB')] <= 0).per('sentence')"
+cluster d.csv --covariance-type full
+cluster d.csv --covariance-type tied
+cluster d.csv --covariance-type diag
+cluster d.csv --covariance-type spherical
+cluster d.csv --gamma 0.5 --weights w
+cluster d.csv --gamma 0
+cluster d.csv --size 8:10
+cluster d.csv --size 8:10 --gamma 0
+cluster d.csv --size 9:9 --assign feasible
+cluster d.csv --cannot-link pairs.csv
+project d.csv --labels ham,spam
+project d.csv --labels ham,spam --gamma 0.5
+project d.csv --labels ham,spam --gamma 0
+project d.csv --labels ham,spam --weights w
+project l.csv --long r,label,p
+"""
+_MORE = {
+    "align": "-o links --probabilities probabilities --n-threads 1",
+    "tag": "--model tagger --max-iter 2 --n-threads 1",
+    "cluster": "-k 3 --features x,y --probabilities --max-iter 2 --n-threads 1 -o out.csv",
+    "project": "-c c.yaml -o out.csv",
+}
 
 
 def warmup() -> None:
@@ -62,102 +73,64 @@ def warmup() -> None:
     or in your cache folder where that cannot be written.
     """
     import tempfile
-    import warnings
 
-    from spectrem.cli.alignment.align import AlignmentOptions
-    from spectrem.cli.alignment.job import AlignmentJob
-    from spectrem.cli.annealing import Annealing
-    from spectrem.data import write_lines, write_pharaoh
-    from spectrem.datasets import make_bitext
-    from spectrem.exceptions import ConvergenceWarning
-
-    started = time.perf_counter()
-    bitext = make_bitext(12, seed=0)
+    started, place = time.perf_counter(), os.getcwd()
     with temporary_folder(tempfile.gettempdir()) as folder:
-        both, gold, model, links = (f"{folder}/{name}" for name in ("both.txt", "gold.txt", "model.npz", "links.txt"))
-        source, target = f"{folder}/source.txt", f"{folder}/target.txt"
-        write_lines(source, bitext.source)
-        write_lines(target, bitext.target)
-        write_lines(both, [f"{s} ||| {t}" for s, t in zip(bitext.source, bitext.target, strict=True)])
-        write_pharaoh(gold, bitext.links)
-
-        usual = AlignmentOptions(source, target, links, probabilities=f"{folder}/probabilities.txt", quiet=True)
-
-        def run(settings: Mapping[str, Any] = {}, **options: Any) -> None:
-            AlignmentJob(replace(usual, **options), {"n_threads": 1, **settings}, Annealing()).run()
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # toy data; only the code matters
-            for settings in _RUNS:
-                run(settings)
-        run(source=both, target=None, dev=(source, target, gold), save=model)
-        run(load=model)
-        write_lines(source, make_bitext(12, seed=1).source)  # words that the model does not know
-        run(load=model)
-        run({"decode": "grow-diag-final-and"}, load=model)
-        words = [" ".join(lines).split() * 200 for lines in (bitext.source, bitext.target)]
-        write_lines(
-            both, [f"{' '.join(words[0][:n])} ||| {' '.join(words[1][:m])}" for n, m in ((150, 150), (2001, 2))]
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # the second pair is too long for the model
-            run(load=model, source=both, target=None)
-        _warm_tagger(folder)
-        _warm_crf(folder)
-        _warm_tables(folder)
-        _warm_classifiers()
-        _warm_grammars()
-        _warm_parsers()
+        os.chdir(folder)
+        try:
+            _write_inputs()
+            for run in _RUNS.replace("\\\n", "").strip().splitlines():
+                _run(*shlex.split(run))
+            _warm_grammars()
+            _warm_parsers()
+            _warm_classifiers()
+        finally:
+            os.chdir(place)
     say(f"compiled in {time.perf_counter() - started:.1f} s")
 
 
-def _warm_tagger(folder: str) -> None:
-    """Train and apply taggers of every kind on a few generated sentences."""
-    from spectrem.cli.annealing import Annealing
-    from spectrem.cli.tagging.job import TrainingJob
-    from spectrem.cli.tagging.train import TrainingOptions
-    from spectrem.data import write_tag_dictionary, write_tagged
-    from spectrem.datasets import make_tagged_corpus
-    from spectrem.estimators import HMMTagger
+def _write_inputs() -> None:
+    """Small generated files of every kind, in the working folder."""
+    from spectrem.data import write_lines, write_pharaoh, write_tag_dictionary, write_tagged
+    from spectrem.datasets import make_bitext, make_tagged_corpus
 
-    text, dictionary, model = (f"{folder}/{name}" for name in ("text.pos", "tags.tsv", "tagger.npz"))
+    bitext = make_bitext(12, seed=0)
+    write_lines("en", bitext.source)
+    write_lines("fr", bitext.target)
+    write_lines("both", [f"{s} ||| {t}" for s, t in zip(bitext.source, bitext.target, strict=True)])
+    write_pharaoh("gold", bitext.links)
+    write_lines("new", make_bitext(12, seed=1).source)  # words that the model does not know
+    source, target = (" ".join(lines).split() * 200 for lines in (bitext.source, bitext.target))
+    sizes = (150, 150), (2001, 2)  # the second pair is too long for the model
+    write_lines("long", [f"{' '.join(source[:n])} ||| {' '.join(target[:m])}" for n, m in sizes])
     corpus = make_tagged_corpus(64)  # enough for those that run sentences side by side
-    write_tagged(text, corpus.words, corpus.tags)
-    write_tag_dictionary(dictionary, corpus.dictionary)
-    for run in _TAG_RUNS:
-        own = TrainingOptions(
-            model, text, run.get("dictionary", dictionary), constraint=run.get("constraint"), quiet=True
-        )
-        TrainingJob(own, {"random_state": 0, "max_iter": 2, "n_threads": 1, **run["settings"]}, Annealing()).run()
-        tagger = HMMTagger.load(model)
-        for decode in ("posterior", "viterbi"):
-            tagger.set_params(decode=decode).predict(corpus.words)
+    write_tagged("tagged", corpus.words, corpus.tags)
+    write_tag_dictionary("tags", corpus.dictionary)
+    write_tagged("labelled", corpus.words[:48], corpus.tags[:48])
+    write_lines("plain", map(" ".join, corpus.words[48:]))
+    rows = [(9 * (k % 3) + (k * k) % 7, 5 * (k % 3) + (k * k) % 5, 0.1 + k / 50) for k in range(27)]
+    write_lines("d.csv", ["x,y,ham,spam,w", *(f"{x},{y},{1 - p!r},{p!r},2" for x, y, p in rows)])
+    lines = [f"{k},{label},{p!r},2" for k, (_, _, p) in enumerate(rows) for label, p in (("ham", 1 - p), ("spam", p))]
+    write_lines("l.csv", ["r,label,p,w", *lines])
+    write_lines("pairs.csv", ["a,b", "0,1", "0,2", "3,4"])
+    write_lines("c.yaml", ["- E[label == 'spam'] == 9", "- (E[label == 'ham'] <= 0.9).per('row')"])
 
 
-def _warm_crf(folder: str) -> None:
-    """Train and apply conditional random fields of every kind on a few generated sentences."""
-    from spectrem.cli.annealing import Annealing
-    from spectrem.cli.tagging.crf_job import CRFJob
-    from spectrem.cli.tagging.train import TrainingOptions
-    from spectrem.data import write_lines, write_tagged
-    from spectrem.datasets import make_tagged_corpus
-    from spectrem.estimators import CRFTagger
+def _run(*words: str) -> None:
+    """Run a command on toy data, whose results and warnings do not matter; taggers are applied, too."""
+    import warnings
 
-    labelled, plain, model = (f"{folder}/{name}" for name in ("labelled.pos", "plain.txt", "crf.npz"))
-    corpus = make_tagged_corpus(64)  # enough for those that run sentences side by side
-    write_tagged(labelled, corpus.words[:48], corpus.tags[:48])
-    write_lines(plain, [" ".join(words) for words in corpus.words[48:]])
-    for settings, constraint in (
-        ({}, None),
-        ({"pairs": "all", "l1_ratio": 0.5}, None),
-        ({"gamma": 0.5}, ["at_least(1, 'VERB')"]),
-        ({}, ["(E[(tag == 'VERB') & (previous == 'VERB')] <= 0).per('sentence')"]),
-    ):
-        own = TrainingOptions(model, plain, labelled=labelled, constraint=constraint, crf=True, quiet=True)
-        CRFJob(own, {"max_iter": 2, "m_steps": 4, "n_threads": 1, **settings}, Annealing()).run()
-        tagger = CRFTagger.load(model)
-        for decode in ("posterior", "viterbi"):
-            tagger.set_params(decode=decode).predict(corpus.words)
+    from spectrem.cli.app import app
+
+    with warnings.catch_warnings():
+        app([*words, *_MORE[words[0]].split(), "-q"], standalone_mode=False)
+        if words[0] == "tag":
+            for decode in ("posterior", "viterbi"):
+                command = (
+                    f"tag predict tagger tagged --format slash -o out --posteriors posteriors --decode {decode} -q"
+                )
+                app(command.split(), standalone_mode=False)
+    ignore_signals(False)  # until the next outputs are complete
 
 
 def _warm_grammars() -> None:
@@ -202,45 +175,3 @@ def _warm_classifiers() -> None:
     for n_classes in (2, 3):
         for x in (counts, counts.astype(np.float32), (counts > 3).astype(np.float64)):
             MaxEntClassifier(n_threads=1).fit(x, np.arange(12) % n_classes).predict(x)
-
-
-def _warm_tables(folder: str) -> None:
-    """Cluster and project a few generated rows in every way."""
-    from spectrem.cli.tables.cluster import ClusterOptions
-    from spectrem.cli.tables.cluster_job import ClusterJob
-    from spectrem.cli.tables.project import ProjectOptions
-    from spectrem.cli.tables.project_job import ProjectJob
-    from spectrem.data import write_lines
-
-    data, lines, constraints, out = (f"{folder}/{name}" for name in ("d.csv", "l.csv", "c.yaml", "out.csv"))
-    rows = [(k, 9 * (k % 3) + (k * k) % 7, 5 * (k % 3) + (k * k) % 5, 0.1 + k / 50) for k in range(27)]
-    write_lines(data, ["x,y,ham,spam,w", *(f"{x},{y},{1 - p!r},{p!r},2" for _, x, y, p in rows)])
-    halves = [line for k, _, _, p in rows for line in (f"{k},ham,{1 - p!r},2", f"{k},spam,{p!r},2")]
-    write_lines(lines, ["r,label,p,w", *halves])
-    write_lines(f"{folder}/pairs.csv", ["a,b", "0,1", "0,2", "3,4"])
-    write_lines(constraints, ["- E[label == 'spam'] == 9", "- (E[label == 'ham'] <= 0.9).per('row')"])
-    for run in _CLUSTER_RUNS:
-        settings = {"n_components": 3, "random_state": 0, "max_iter": 2, "gamma": 1.0, "n_threads": 1, **run}
-        apart = settings.pop("cannot_link", None)
-        options = ClusterOptions(
-            output=out,
-            features="x,y",
-            weights="w" if run == {"gamma": 0.5} else None,
-            size=settings.pop("size", None),
-            cannot_link=apart and f"{folder}/{apart}",
-            probabilities=True,
-            quiet=True,
-        )
-        ClusterJob(data, options, settings, None).run()
-    for run in _PROJECT_RUNS:
-        long = run.get("long")
-        wanted = ProjectOptions(
-            constraints=constraints,
-            output=out,
-            labels="ham,spam" if long is None else None,
-            long=long,
-            weights=run.get("weights"),
-            gamma=run.get("gamma", 1.0),
-            quiet=True,
-        )
-        ProjectJob(data if long is None else lines, wanted).run()

@@ -3,197 +3,207 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Annotated
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-import typer
-
-from spectrem.cli.alignment.formats import TextFormats
-from spectrem.cli.annealing import Annealing
-from spectrem.cli.estimator_options import Settings, option_of, takes
+from spectrem.cli.declare import Given, Settings, argument, option, option_of, takes
+from spectrem.cli.ending import say
 from spectrem.cli.files import command_files
-from spectrem.cli.homes import Home
-from spectrem.cli.options import MinProbability, Output, Quiet, refuse_unused
-from spectrem.cli.stepwise import StepwiseOptions
+from spectrem.cli.homes import Home, spill_folder
+from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output, Quiet, parse_options
+from spectrem.cli.progress import Advance, progress_bar
+from spectrem.cli.rules import Rule, check_rules, excludes, needs
+from spectrem.cli.schedules import Annealing, StepwiseOptions
+from spectrem.cli.training import count_gammas, warn_gaining, without_unconverged
 from spectrem.estimators.alignment.parameters import DECODING, AlignerParameters
 from spectrem.estimators.shared_parameters import TRAINING
 from spectrem.exceptions import InvalidInputError
 
-_FILES = "Files"
+if TYPE_CHECKING:
+    from spectrem.cli.alignment.writing import AlignmentStreams
+    from spectrem.data import Bitext, EncodedPairs, Links
+    from spectrem.estimators import WordAligner
+
+_FILES, _FORMATS = "Files", "Input and output"
+_COLUMNS = ("sentence", "direction", "source", "target", "state")
+_GAMMAS = (1.0, 0.75, 0.5, 0.25, 0.1)  # of equally good ones the first is taken
+# Rough times of one pass over the bitext, for the bar.
+_MODEL1_COST, _LAST_COST = 1.0, 2.5
+
 # Parameters that can be set for a saved model, and those that cannot when it goes on learning.
 _OPEN = ("decode", "threshold", "rare_discount", "project_at_predict", "n_threads")
 _CLOSED = ("model", "max_jump", "null_probability", "model1_iterations", "max_iter", "max_chance", "discount")
+_FOR_TRAINING = (
+    *("--anneal", "--anneal-rate", "--quench", "--stepwise", "--step-power", "--spill", "--dask", "--constraint"),
+    *("--tune-gamma", "--dictionary", "--priors", "--save", "--threshold auto"),
+)
+_BY_HAND = "tokenise all text before, or drop one of them"
+_RULES = (
+    needs("--save-min-count", "--save"),
+    needs("--min-probability", "--probabilities"),
+    needs("--max-fertility", "--constraint fertility"),
+    needs("--dictionary-strength", "--dictionary"),
+    needs("--same-strength", "--same"),
+    excludes(
+        "--dev",
+        "--tokenize",
+        f"--dev gives links between words as they stand, but --tokenize splits them; {_BY_HAND}",
+    ),
+    Rule(
+        ("--probabilities", "--tokenize"),
+        ("--tokens", "--format json"),
+        "{--probabilities} counts tokens, which --tokenize makes; add --tokens FILE to see them, or --format json",
+    ),
+    excludes("--factors", "--tokenize", "{--factors} names parts of tokens, which --tokenize makes; drop one of them"),
+    excludes(
+        "--anchors",
+        "--tokenize",
+        f"{{--anchors}} gives links between words as they stand, but --tokenize splits them; {_BY_HAND}",
+    ),
+    excludes(
+        "--priors", "--dictionary", "{--priors} and {--dictionary} cannot both be given; put all pairs into one file"
+    ),
+    needs(
+        "--tune-gamma",
+        "--dev",
+        message="--tune-gamma needs sentence pairs with links made by hand; add --dev SRC TGT GOLD",
+    ),
+    excludes("--tune-gamma", "--gamma", "--tune-gamma chooses gamma, but {--gamma} gives it; drop one of them"),
+    excludes("--dev", "--threshold", "--dev chooses the threshold, but {--threshold} is given; drop one of them"),
+    Rule(
+        ("--dev", "--decode"),
+        ("--tune-gamma", "--decode posterior"),
+        "--dev chooses the threshold, which {--decode} does not use; drop it, add --tune-gamma, or use --decode "
+        "posterior",
+    ),
+    *(
+        Rule(
+            (option, "--decode"),
+            ("--decode posterior", *readers),
+            f"{option} concerns probabilities, which {{--decode}} does not use; drop it or --decode",
+        )
+        for option, readers in (
+            ("--threshold", ()),
+            ("--rare-discount", ()),
+            ("--project-at-predict", ("--format json", "--scores", "--probabilities")),
+            ("--no-project-at-predict", ("--format json", "--scores", "--probabilities")),
+        )
+    ),
+)
 
 
 @dataclass(frozen=True)
 class AlignmentOptions:
-    """Arguments and options of `spectrem align` besides the parameters of `WordAligner`."""
+    """Arguments and options of `spectrem align` besides the parameters of `WordAligner`.
 
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE",
-            help="Source sentences, one per line, words separated by spaces. Without TARGET a file of both sides: "
-            "'source ||| target' or two columns with a tab between; .tmx, .parquet or .jsonl; .csv or .tsv with "
-            "--columns. Plain or gzipped UTF-8; - is standard input.",
-        ),
-    ]
-    target: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TARGET", help="Target sentences: line n translates line n of SOURCE.", show_default=False
-        ),
-    ] = None
+    Parameters
+    ----------
+    source
+        Source sentences, one per line, words separated by spaces. Without TARGET a file of both sides: 'source |||
+        target' or two columns with a tab between; .tmx, .parquet or .jsonl; .csv or .tsv with --columns. Plain or
+        gzipped UTF-8; - is standard input.
+    target
+        Target sentences: line n translates line n of SOURCE.
+    constraint
+        What link probabilities must meet; repeat for several. agreement: both directions give every link the same
+        probability. fertility: a word is linked at most --max-fertility times, in expectation. none: plain EM.
+        Others as docs/constraints.md says.
+    priors
+        Expected links of other text, as pseudo-counts: lines LEX of eflomal-makepriors, or of spectrem lexicon
+        --format eflomal.
+    dictionary
+        Words that translate each other: lines of a source word, a tab, a target word, and if you like a tab and a
+        weight. Each pair gets --dictionary-strength pseudo-counts, times its weight.
+    anchors
+        Links that are known already, one line per sentence pair as i-j, empty where there are none (what is marked
+        as possible, i?j, is not used). They are kept as they are, with no others for their words, and the links of
+        the other words follow.
+    factors
+        What the factors of tokens such as houses|house|NNS are: 'word|class|tag' aligns the first, and words that
+        share the second help each other while a model is trained (but not by --update), in place of words with
+        equal first letters; '-|word|-' aligns the second. One is the word, at most one the class; the others have
+        any name.
+    dev
+        Choose --threshold with the least AER on these sentence pairs with links made by hand. Their text is trained
+        on like the rest, their links are not.
+    tune_gamma
+        Choose --gamma on --dev too; trains five times (1, 0.75, 0.5, 0.25, 0.1).
+    probabilities
+        Write probabilities there, one line per pair: i-j:p is the mean over both directions, i-NULL:p and NULL-j:p
+        say that a source or target word has no counterpart; for example '0-0:0.983 1-NULL:0.7'.
+    save
+        Keep the trained model in this file.
+    save_min_count
+        Leave word pairs of fewer expected links, in both directions, out of --save. With 0.01 the file is half as
+        large and lacks a thousandth of the links.
+    load
+        Align with a saved model, without training.
+    update
+        Let the model of --load learn from this text first, with what it knows counted as text seen before; --save
+        keeps the result, which can learn again.
+    lowercase
+        Lower-case all text first (done for you when a model saved so is loaded).
+    tokenize
+        Split running text into words and punctuation, by ICU. Links still are between the words of the input as
+        spaces separate them, unless --tokens or --format json gives the tokens. Give it again with --load.
+    output_format
+        pharaoh: links i-j. json: one object per pair with its tokens (and where they stand in the text, if
+        --tokenize), links with probabilities, words without a counterpart, and score.
+    tokens
+        Write the tokens that links count there, 'source ||| target' per pair.
+    scores
+        Write there, per pair, how likely it is a translation: from 0 to 1; nan where a side is empty. Look at the
+        lowest first.
+    languages
+        Which languages of a .tmx file; needed if there are more than two. For example en,fr.
+    columns
+        Which columns of a table: .parquet, .jsonl, .csv or .tsv. For example en,fr or
+        translation.en,translation.fr.
+    """
+
+    source: str = argument("SOURCE")
+    target: str | None = argument("TARGET", None)
     output: Output = "-"
-    constraint: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--constraint",
-            metavar="TEXT",
-            help="What link probabilities must meet; repeat for several. agreement: both directions give every link "
-            "the same probability. fertility: a word is linked at most --max-fertility times, in expectation. "
-            "none: plain EM. Others as docs/constraints.md says.",
-            show_default="agreement",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None
-    priors: Annotated[
-        str | None,
-        typer.Option(
-            "--priors",
-            metavar="FILE",
-            help="Expected links of other text, as pseudo-counts: lines LEX of eflomal-makepriors, or of spectrem "
-            "lexicon --format eflomal.",
-            show_default=False,
-            rich_help_panel=TRAINING,
-        ),
-    ] = None
-    dictionary: Annotated[
-        str | None,
-        typer.Option(
-            "--dictionary",
-            metavar="FILE",
-            help="Words that translate each other: lines of a source word, a tab, a target word, and if you like a tab "
-            "and a weight. Each pair gets --dictionary-strength pseudo-counts, times its weight.",
-            show_default=False,
-            rich_help_panel=TRAINING,
-        ),
-    ] = None
-    anchors: Annotated[
-        str | None,
-        typer.Option(
-            "--anchors",
-            metavar="FILE",
-            help="Links that are known already, one line per sentence pair as i-j, empty where there are none (what is "
-            "marked as possible, i?j, is not used). They are kept as they are, with no others for their words, and the "
-            "links of the other words follow.",
-            show_default=False,
-            rich_help_panel=_FILES,
-        ),
-    ] = None
-    factors: Annotated[
-        str | None,
-        typer.Option(
-            "--factors",
-            metavar="NAMES",
-            help="What the factors of tokens such as houses|house|NNS are: 'word|class|tag' aligns the first, and "
-            "words that share the second help each other while a model is trained (but not by --update), in place of "
-            "words with equal first letters; '-|word|-' aligns the second. One is the word, at most one the class; the "
-            "others have any name.",
-            show_default=False,
-            rich_help_panel=_FILES,
-        ),
-    ] = None
-    dev: Annotated[
-        tuple[str, str, str] | None,
-        typer.Option(
-            "--dev",
-            metavar="SRC TGT GOLD",
-            help="Choose --threshold with the least AER on these sentence pairs with links made by hand. Their text is "
-            "trained on like the rest, their links are not.",
-            show_default=False,
-            rich_help_panel=TRAINING,
-        ),
-    ] = None
-    tune_gamma: Annotated[
-        bool,
-        typer.Option(
-            "--tune-gamma",
-            help="Choose --gamma on --dev too; trains five times (1, 0.75, 0.5, 0.25, 0.1).",
-            rich_help_panel=TRAINING,
-        ),
-    ] = False
-    probabilities: Annotated[
-        str | None,
-        typer.Option(
-            "--probabilities",
-            metavar="FILE",
-            help="Write probabilities there, one line per pair: i-j:p is the mean over both directions, i-NULL:p and "
-            "NULL-j:p say that a source or target word has no counterpart; for example '0-0:0.983 1-NULL:0.7'.",
-            show_default=False,
-            rich_help_panel=DECODING,
-        ),
-    ] = None
+    constraint: list[str] | None = option(None, metavar="TEXT", show_default="agreement", group=TRAINING)
+    priors: str | None = option(None, metavar="FILE", group=TRAINING)
+    dictionary: str | None = option(None, metavar="FILE", group=TRAINING)
+    anchors: str | None = option(None, metavar="FILE", group=_FILES)
+    factors: str | None = option(None, metavar="NAMES", group=_FILES)
+    dev: tuple[str, str, str] | None = option(None, metavar="SRC TGT GOLD", group=TRAINING)
+    tune_gamma: bool = option(False, group=TRAINING)
+    probabilities: str | None = option(None, metavar="FILE", group=DECODING)
     min_probability: MinProbability = None
-    save: Annotated[
-        str | None,
-        typer.Option(
-            "--save",
-            metavar="MODEL",
-            help="Keep the trained model in this file.",
-            show_default=False,
-            rich_help_panel=_FILES,
-        ),
-    ] = None
-    save_min_count: Annotated[
-        float | None,
-        typer.Option(
-            "--save-min-count",
-            metavar="N",
-            help="Leave word pairs of fewer expected links, in both directions, out of --save. With 0.01 the file is "
-            "half as large and lacks a thousandth of the links.",
-            show_default="0: all are kept",
-            rich_help_panel=_FILES,
-        ),
-    ] = None
-    load: Annotated[
-        str | None,
-        typer.Option(
-            "--load",
-            metavar="MODEL",
-            help="Align with a saved model, without training.",
-            show_default=False,
-            rich_help_panel=_FILES,
-        ),
-    ] = None
-    update: Annotated[
-        bool,
-        typer.Option(
-            "--update",
-            help="Let the model of --load learn from this text first, with what it knows counted as text seen before; "
-            "--save keeps the result, which can learn again.",
-            rich_help_panel=_FILES,
-        ),
-    ] = False
-    lowercase: Annotated[
-        bool,
-        typer.Option(
-            "--lowercase",
-            help="Lower-case all text first (done for you when a model saved so is loaded).",
-            rich_help_panel=_FILES,
-        ),
-    ] = False
+    save: str | None = option(None, metavar="MODEL", group=_FILES)
+    save_min_count: float | None = option(None, metavar="N", show_default="0: all are kept", group=_FILES)
+    load: str | None = option(None, metavar="MODEL", group=_FILES)
+    update: bool = option(False, group=_FILES)
+    lowercase: bool = option(False, group=_FILES)
     quiet: Quiet = False
+    tokenize: bool = option(False, group=_FORMATS)
+    output_format: Literal["pharaoh", "json"] = option("pharaoh", "--format", metavar="NAME", group=_FORMATS)
+    tokens: str | None = option(None, metavar="FILE", group=_FORMATS)
+    scores: str | None = option(None, metavar="FILE", group=_FORMATS)
+    languages: str | None = option(None, metavar="SRC,TGT", group=_FORMATS)
+    columns: str | None = option(None, metavar="SRC,TGT", show_default="source,target", group=_FORMATS)
+
+    @property
+    def as_json(self) -> bool:
+        return self.output_format == "json"
 
 
 @takes(AlignerParameters, leave=["infeasible"])
 def align(
-    own: AlignmentOptions,
-    formats: TextFormats,
+    options: AlignmentOptions,
     settings: Settings,
     annealing: Annealing,
     steps: StepwiseOptions,
     home: Home,
+    given: Given,
 ) -> None:
     """Align the words of sentence pairs, learning from these pairs alone.
 
@@ -205,79 +215,47 @@ def align(
     with more pairs: thousands at least. Text should be tokenised already,
     or by --tokenize; --lowercase helps when there is little of it.
     """
-    _check_loading(own, settings, [*annealing.given, *steps.given, *home.given])
+    _check_loading(options, settings, given)
     annealing.check(settings.get("gamma", 1.0))
     steps.check()
-    if own.save_min_count is not None and own.save is None:
-        refuse_unused(f"--save-min-count {own.save_min_count:g}", "--save")
-    if own.save_min_count is not None and not 0 <= own.save_min_count < math.inf:
-        raise InvalidInputError(f"--save-min-count must be at least 0 and finite, got {own.save_min_count}; try 0.01")
-    if own.min_probability is not None and own.probabilities is None:
-        refuse_unused(f"--min-probability {own.min_probability:g}", "--probabilities")
-    if own.constraint:
-        settings = {**settings, "constraints": _constraints(own.constraint)}
-    if "max_fertility" in settings and "fertility" not in settings.get("constraints", ()):
-        refuse_unused(f"--max-fertility {settings['max_fertility']:g}", "--constraint fertility")
-    if "dictionary_strength" in settings and own.dictionary is None:
-        refuse_unused(f"--dictionary-strength {settings['dictionary_strength']:g}", "--dictionary")
-    if "same_strength" in settings and "same" not in settings:
-        refuse_unused(f"--same-strength {settings['same_strength']:g}", "--same")
-    formats.check(own.dev is not None, own.probabilities)
-    if own.factors is not None and formats.tokenize:
+    check_rules(_RULES, given)
+    if not 0 <= (options.save_min_count or 0.0) < math.inf:
         raise InvalidInputError(
-            f"--factors {own.factors} names parts of tokens, which --tokenize makes; drop one of them"
+            f"--save-min-count must be at least 0 and finite, got {options.save_min_count}; try 0.01"
         )
-    if own.anchors is not None and formats.tokenize:
-        raise InvalidInputError(
-            f"--anchors {own.anchors} gives links between words as they stand, but --tokenize splits them; tokenise "
-            "all text before, or drop one of them"
-        )
-    if own.priors is not None and own.dictionary is not None:
-        raise InvalidInputError(
-            f"--priors {own.priors} and --dictionary {own.dictionary} cannot both be given; put all pairs into one file"
-        )
-    _check_tuning(own, settings)
-    _check_decoding(own, settings, formats.as_json or formats.scores is not None)
-    gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), own.dev or (), strict=False))
-    inputs = {"SOURCE": own.source, "TARGET": own.target, "--load": own.load, **gold}
-    inputs |= {"--dictionary": own.dictionary, "--anchors": own.anchors, "--priors": own.priors}
-    outputs = {"--output": own.output, "--probabilities": own.probabilities, "--save": own.save}
-    outputs |= {"--tokens": formats.tokens, "--scores": formats.scores}
+    if options.constraint:
+        settings = {**settings, "constraints": _constraints(options.constraint)}
+    gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), options.dev or (), strict=False))
+    inputs = {"SOURCE": options.source, "TARGET": options.target, "--load": options.load, **gold}
+    inputs |= {"--dictionary": options.dictionary, "--anchors": options.anchors, "--priors": options.priors}
+    outputs = {"--output": options.output, "--probabilities": options.probabilities, "--save": options.save}
+    outputs |= {"--tokens": options.tokens, "--scores": options.scores}
     with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
-        from spectrem.cli.alignment.job import AlignmentJob
-
-        AlignmentJob(own, placed, annealing, steps, formats).run()
+        AlignmentJob(options, placed, annealing, steps).run()
 
 
-def _check_loading(own: AlignmentOptions, settings: Settings, more: list[str]) -> None:
-    if own.update:
-        if own.load is None:
+def _check_loading(options: AlignmentOptions, settings: Settings, given: Given) -> None:
+    """Refuse options of training beside a model that is not trained, or that keeps what it was trained with."""
+    names = {name: option_of(AlignerParameters, name) for name in settings}
+    if options.update:
+        if options.load is None:
             raise InvalidInputError("--update needs a model to go on from; add --load MODEL")
-        closed = [option_of(AlignerParameters, name) for name in settings if name in _CLOSED]
-        closed += ["--tune-gamma"] * own.tune_gamma
-        if closed:
+        refused = [names[name] for name in settings if name in _CLOSED] + ["--tune-gamma"] * options.tune_gamma
+        if refused:
             raise InvalidInputError(
-                f"{', '.join(closed)}: belongs to the training of a model, and --update keeps that of {own.load}; drop "
-                "it, or train on all text"
+                f"{', '.join(refused)}: belongs to the training of a model, and --update keeps that of {options.load}; "
+                "drop it, or train on all text"
             )
         return
-    for name in ("update_strength", "update_iterations"):
-        if name in settings:
-            refuse_unused(f"{option_of(AlignerParameters, name)} {settings[name]:g}", "--update")
-    if own.load is not None:
-        _refuse_training(own, settings, more)
-
-
-def _refuse_training(own: AlignmentOptions, settings: Settings, more: list[str]) -> None:
-    refused = [option_of(AlignerParameters, name) for name in settings if name not in _OPEN] + more
-    refused += ["--constraint"] * bool(own.constraint) + ["--tune-gamma"] * own.tune_gamma
-    refused += ["--dictionary"] * (own.dictionary is not None) + ["--priors"] * (own.priors is not None)
-    refused += ["--save"] * (own.save is not None) + ["--threshold auto"] * (settings.get("threshold") == "auto")
-    if refused:
-        raise InvalidInputError(
-            f"{', '.join(refused)}: only for training, but --load {own.load} aligns without; drop one or the other, or "
-            "add --update"
-        )
+    check_rules([needs("--update-strength", "--update"), needs("--update-iterations", "--update")], given)
+    if options.load is not None:
+        refused = [names[name] for name in settings if name not in _OPEN]
+        refused += [option for option in _FOR_TRAINING if option in given]
+        if refused:
+            raise InvalidInputError(
+                f"{', '.join(refused)}: only for training, but --load {options.load} aligns without; drop one or the "
+                "other, or add --update"
+            )
 
 
 def _constraints(texts: list[str]) -> tuple[str, ...]:
@@ -288,32 +266,259 @@ def _constraints(texts: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
-def _check_tuning(own: AlignmentOptions, settings: Settings) -> None:
-    if own.tune_gamma and own.dev is None:
-        raise InvalidInputError("--tune-gamma needs sentence pairs with links made by hand; add --dev SRC TGT GOLD")
-    if own.tune_gamma and "gamma" in settings:
+def _two_names(option: str, text: str | None) -> tuple[str, str] | None:
+    """Source and target of an option that names both."""
+    names = [name.strip() for name in (text or "").split(",")]
+    if text is None:
+        return None
+    if len(names) != 2 or not all(names):
         raise InvalidInputError(
-            f"--tune-gamma chooses gamma, but --gamma {settings['gamma']:g} gives it; drop one of them"
+            f"{option} must name source and target with a comma between, got {text!r}; for example en,fr"
         )
-    if own.dev is not None and "threshold" in settings:
-        raise InvalidInputError(
-            f"--dev chooses the threshold, but --threshold {settings['threshold']} is given; drop one of them"
-        )
+    return names[0], names[1]
 
 
-def _check_decoding(own: AlignmentOptions, settings: Settings, needs_posteriors: bool) -> None:
-    way = settings.get("decode", "posterior")
-    if way == "posterior":
-        return
-    if own.dev is not None and not own.tune_gamma:
-        raise InvalidInputError(
-            f"--dev chooses the threshold, which --decode {way} does not use; drop it, add --tune-gamma, or use "
-            "--decode posterior"
-        )
-    needs_posteriors |= own.probabilities is not None
-    for name in ["threshold", "rare_discount", *["project_at_predict"] * (not needs_posteriors)]:
-        if name in settings:
-            raise InvalidInputError(
-                f"{option_of(AlignerParameters, name)} concerns probabilities, which --decode {way} does not use; drop "
-                "it or --decode"
+@dataclass(frozen=True)
+class AlignmentJob:
+    """One run of `spectrem align` from reading to written output.
+
+    Attributes
+    ----------
+    options : AlignmentOptions
+    settings : dict
+        Parameters of `WordAligner` that were given, but the schedule, which ``annealing`` and ``steps`` make.
+    classes : (dict, dict) of word to class
+        Those that ``--factors`` finds, of source and target words.
+    """
+
+    options: AlignmentOptions
+    settings: dict[str, Any]
+    annealing: Annealing
+    steps: StepwiseOptions
+    classes: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: ({}, {}))
+    started: float = field(default_factory=time.perf_counter)
+
+    def run(self) -> None:
+        """Read, load, train, tune, save, align, write."""
+        columns = _COLUMNS if self.options.dictionary is None else (*_COLUMNS, "listed")
+        parse_options(self.settings.get("constraints", ()), columns)  # before anything is read
+        with ExitStack() as stack:
+            # opened first: who reads a pipe sees its end if the work fails
+            out = self._streams(stack)
+            loaded = self._loaded()
+            bar = stack.enter_context(
+                progress_bar(self._cost(loaded), shown=not self.options.quiet and not self._prints())
             )
+            bar("Reading")
+            pairs, dev = self._read(loaded)
+            bitext = pairs.bitext
+            anchors = None if self.options.anchors is None else _read_links(self.options.anchors, bitext)
+            aligner = loaded or self._trained(bitext, anchors, dev, bar)
+            if self.options.update:
+                self._fit(aligner, *self._joined(bitext, anchors, dev), bar)
+            if loaded is not None and dev is not None:
+                aligner.tune(dev[0], None, dev[1])
+            if self.options.save is not None:
+                aligner.save(self.options.save, min_count=self.options.save_min_count or 0.0)
+            share = _LAST_COST / max(bitext.n_pairs, 1)
+            out.write(aligner, pairs, anchors, lambda n_pairs: bar("Aligning", share * n_pairs))
+        if not self.options.quiet:
+            self._report(aligner, pairs, dev)
+
+    @cached_property
+    def dictionary(self) -> dict[str, dict[str, float]] | None:
+        """The word pairs of ``--dictionary`` or of ``--priors``."""
+        from spectrem import data
+
+        path, lowercase = self.options.dictionary, self.options.lowercase
+        if self.options.priors is not None:
+            return data.read_priors(self.options.priors, lowercase=lowercase)
+        return None if path is None else data.read_dictionary(path, lowercase=lowercase)
+
+    def _prints(self) -> bool:
+        """Whether links go to a terminal, where a bar would run through them."""
+        out = (self.options.output, self.options.probabilities, self.options.tokens, self.options.scores)
+        return "-" in out and sys.stdout.isatty()
+
+    def _streams(self, stack: ExitStack) -> AlignmentStreams:
+        from spectrem.cli.alignment.writing import AlignmentStreams
+        from spectrem.data import open_output
+
+        def opened(path: str | None) -> TextIO | None:
+            return None if path is None else stack.enter_context(open_output(path))
+
+        least = LEAST_PROBABILITY if self.options.min_probability is None else self.options.min_probability
+        return AlignmentStreams(
+            stack.enter_context(open_output(self.options.output)),
+            self.options.as_json,
+            opened(self.options.probabilities),
+            opened(self.options.scores),
+            opened(self.options.tokens),
+            least,
+        )
+
+    def _loaded(self) -> WordAligner | None:
+        if self.options.load is None:
+            return None
+        from spectrem.estimators import WordAligner
+
+        aligner = WordAligner.load(self.options.load)
+        settings = {"gamma": aligner.gamma, **self.settings}
+        self.annealing.check(settings["gamma"])
+        kept = {name: getattr(aligner, name) for name in ("max_iter", "model1_iterations")}  # whatever --stepwise says
+        aligner.set_params(**{**self._parameters(settings), **kept, "gamma": settings["gamma"]})
+        if not self.options.update:
+            aligner.threshold_ = self.settings.get("threshold", aligner.threshold_)
+        return aligner
+
+    def _read(self, loaded: WordAligner | None) -> tuple[EncodedPairs, tuple[Bitext, Links] | None]:
+        from spectrem import data
+
+        lowercase = self.options.lowercase
+        if loaded is not None:
+            vocabularies = (loaded.source_vocabulary_, loaded.target_vocabulary_)
+            lowercase = lowercase or all(word == word.lower() for one in vocabularies for word in one.words)
+        pairs = data.read_pairs(
+            self.options.source,
+            self.options.target,
+            columns=_two_names("--columns", self.options.columns),
+            languages=_two_names("--languages", self.options.languages),
+            tokenize=self.options.tokenize,
+            lowercase=lowercase,
+            folder=spill_folder(self.settings),
+        )
+        pairs = replace(pairs, bitext=self._words(pairs.bitext))
+        if self.options.dev is None:
+            return pairs, None
+        source, target, gold = self.options.dev
+        bitext = self._words(data.read_bitext(source, target, lowercase=lowercase))
+        return pairs, (bitext, _read_links(gold, bitext))
+
+    def _words(self, bitext: Bitext) -> Bitext:
+        """A text without the other factors of its tokens; classes of new words are kept for training."""
+        if self.options.factors is None:
+            return bitext
+        from spectrem.data import split_factors
+
+        parts = split_factors(bitext, self.options.factors)
+        for classes, new in zip(self.classes, (parts.source_classes, parts.target_classes), strict=True):
+            classes.update({**new, **classes})
+        return parts.bitext
+
+    def _joined(
+        self, bitext: Bitext, anchors: Links | None, dev: tuple[Bitext, Links] | None
+    ) -> tuple[Bitext, Links | None]:
+        """The text to train on, and its known links: those of the pairs to tune on are not."""
+        import numpy as np
+
+        if dev is None:
+            return bitext, anchors
+        if anchors is not None:
+            anchors = replace(anchors, offsets=np.pad(anchors.offsets, (0, dev[0].n_pairs), mode="edge"))
+        return bitext.concat(dev[0], folder=spill_folder(self.settings)), anchors
+
+    def _trained(
+        self, bitext: Bitext, anchors: Links | None, dev: tuple[Bitext, Links] | None, bar: Advance
+    ) -> WordAligner:
+        everything = self._joined(bitext, anchors, dev)
+        if dev is None:
+            return self._fit(self._aligner(), *everything, bar)
+        gammas = _GAMMAS if self.options.tune_gamma else (None,)
+        tuned = (self._fit(self._aligner(gamma), *everything, bar).tune(dev[0], None, dev[1]) for gamma in gammas)
+        return max(tuned, key=lambda aligner: aligner.score(dev[0], None, dev[1]))
+
+    def _fit(self, aligner: WordAligner, bitext: Bitext, anchors: Links | None, bar: Advance) -> WordAligner:
+        import numpy as np
+
+        from spectrem.data import display_name
+
+        costs = iter(self._costs(aligner))
+        aligner.on_iteration = lambda record: bar("Training", next(costs))
+        bar("Training")
+        longest = aligner.max_length
+        shorter, longer = np.sort([bitext.source_lengths, bitext.target_lengths], axis=0)
+        if not (shorter > 0).any():
+            name = display_name(self.options.source)
+            raise InvalidInputError(f"{name}: no sentence pair has words on both sides to learn from; give text")
+        if not ((shorter > 0) & (longer <= (longest or np.inf))).any():
+            raise InvalidInputError(f"--max-length {longest} leaves no sentence pair to train on; raise it")
+        with without_unconverged():
+            if self.options.update:
+                gamma = aligner.gamma
+                if aligner.schedule is not None:
+                    aligner.gamma = 1.0  # the schedule ends with it; the saved model has it
+                return aligner.update(bitext, anchors=anchors).set_params(gamma=gamma)
+            return aligner.fit(bitext, anchors=anchors, classes=self.classes)
+
+    def _aligner(self, gamma: float | None = None) -> WordAligner:
+        from spectrem.estimators import WordAligner
+
+        aligner = WordAligner(**self._parameters(self.settings if gamma is None else {**self.settings, "gamma": gamma}))
+        if gamma is not None and aligner.checkpoint is not None:
+            aligner.checkpoint = Path(aligner.checkpoint) / f"gamma-{gamma:g}"
+        return aligner
+
+    def _parameters(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Settings with the schedule and the dictionary, if they are given."""
+        if self.dictionary is not None:
+            settings = {**settings, "dictionary": self.dictionary}
+        if self.options.priors is not None:
+            settings["dictionary_strength"] = 1.0
+        return self.steps.schedule(self.annealing.schedule(settings))
+
+    def _cost(self, loaded: WordAligner | None) -> float:
+        """The total cost of the run, in the unit of the progress bar."""
+        passes = _LAST_COST
+        if loaded is not None:
+            return passes + sum(self._costs(loaded)) * self.options.update
+        return passes + sum(self._costs(self._aligner())) * (len(_GAMMAS) if self.options.tune_gamma else 1)
+
+    def _costs(self, aligner: WordAligner) -> list[float]:
+        """The cost of every iteration to come, in the unit of the progress bar."""
+        if self.options.update:
+            return [_LAST_COST] * (aligner.update_iterations * count_gammas(aligner))
+        first = 0 if aligner.model == "ibm1" else aligner.model1_iterations
+        return [_MODEL1_COST] * first + [_LAST_COST] * (aligner.max_iter * count_gammas(aligner))
+
+    def _report(self, aligner: WordAligner, pairs: EncodedPairs, dev: tuple[Bitext, Links] | None) -> None:
+        seconds = time.perf_counter() - self.started
+        if dev is not None:
+            chosen = f"threshold {aligner.threshold_:g}" + f", gamma {aligner.gamma_:g}" * self.options.tune_gamma
+            error = 1.0 - aligner.score(dev[0], None, dev[1])
+            say(f"tuned on {dev[0].n_pairs} sentence pairs: {chosen}, AER {error:.4f}")
+        how = self._how(aligner, pairs)
+        say(f"aligned {pairs.bitext.n_pairs} sentence pairs in {seconds:.1f} s{how}")
+        if self.options.load is None:
+            warn_gaining(aligner)
+
+    def _how(self, aligner: WordAligner, pairs: EncodedPairs) -> str:
+        """The threshold, the shares of unknown words and the pairs treated apart, for the summary."""
+        summary, bitext = "", pairs.bitext
+        if aligner.decode == "posterior" and "threshold" not in self.settings and self.options.dev is None:
+            is_new = aligner.threshold == "auto" and (self.options.load is None or self.options.update)
+            summary = f", threshold {aligner.threshold_:g} ({'auto' if is_new else 'of the model'})"
+        if self.options.load is not None and not self.options.update:
+            source, target = aligner.unknown_shares(bitext)
+            summary += f"; words new to the model: {source:.1%} of the source, {target:.1%} of the target"
+        if aligner.pruned_.min_count > 0:
+            least, lost = aligner.pruned_
+            summary += f"; the model lacks word pairs below {least:g} expected links, {lost:.2%} of all"
+        if self.dictionary is not None or "same" in self.settings:
+            summary += f"; word pairs with pseudo-counts: {aligner.n_given_}"
+        empty = int(((bitext.source_lengths == 0) | (bitext.target_lengths == 0)).sum())
+        long, skipped = aligner.long_pairs(bitext), getattr(aligner, "n_skipped_", 0)
+        counted = (
+            (empty, "with an empty side"),
+            (len(long.by_position), "too long, aligned by translation and position alone"),
+            (len(long.unaligned), "too long, left without links"),
+            (skipped, "too long, not trained on"),
+            (pairs.n_skipped, "without a text in both languages, skipped"),
+        )
+        apart = ", ".join(f"{n} {outcome}" for n, outcome in counted if n)
+        return summary + f"; pairs apart: {apart}" * bool(apart)
+
+
+def _read_links(path: str, bitext: Bitext) -> Links:
+    from spectrem.data import read_links
+
+    return read_links(path, lengths=(bitext.source_lengths, bitext.target_lengths))

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Annotated, Literal
+from typing import Literal
 
-import typer
-
+from spectrem.cli.declare import argument, option, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output
 
 
-def lexicon(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model written by spectrem align --save.")],
-    output: Output = "-",
-    min_probability: MinProbability = None,
-    format: Annotated[
-        Literal["tsv", "eflomal"],
-        typer.Option(
-            "--format",
-            help="tsv: probabilities. eflomal: expected counts of links and jumps, which eflomal-align and "
-            "spectrem align read as --priors.",
-        ),
-    ] = "tsv",
-) -> None:
+@dataclass(frozen=True)
+class LexiconOptions:
+    """Arguments and options of `spectrem lexicon`.
+
+    Parameters
+    ----------
+    model
+        A model written by spectrem align --save.
+    format
+        tsv: probabilities. eflomal: expected counts of links and jumps, which eflomal-align and spectrem align read
+        as --priors.
+    """
+
+    model: str = argument("MODEL")
+    output: Output = "-"
+    min_probability: MinProbability = None
+    format: Literal["tsv", "eflomal"] = option("tsv")
+
+
+@takes()
+def lexicon(options: LexiconOptions) -> None:
     """Write the translation table of a saved model as tab-separated values, or as priors for other text.
 
     Example: **spectrem lexicon model.npz -o lexicon.tsv**
@@ -33,14 +41,14 @@ def lexicon(
     best translations of every source word come first. An entry is written if
     either probability reaches --min-probability.
     """
-    with command_files({"MODEL": model}, {"--output": output}):
+    with command_files({"MODEL": options.model}, {"--output": options.output}):
         from spectrem.data import open_output
         from spectrem.estimators import WordAligner
 
-        aligner = WordAligner.load(model)
-        least = LEAST_PROBABILITY if min_probability is None else min_probability
-        with open_output(output) as lines:
-            if format == "eflomal":
+        aligner = WordAligner.load(options.model)
+        least = LEAST_PROBABILITY if options.min_probability is None else options.min_probability
+        with open_output(options.output) as lines:
+            if options.format == "eflomal":
                 from spectrem.estimators.alignment.lexicon import list_priors
 
                 lines.writelines(f"{line}\n" for line in list_priors(aligner, least))

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Literal
 
-import typer
-
+from spectrem.cli.declare import argument, option, takes
 from spectrem.cli.files import command_files
-from spectrem.cli.options import MethodName, Output
+from spectrem.cli.options import Output
 
 
-def symmetrize(
-    forward: Annotated[
-        str, typer.Argument(metavar="FORWARD", help="Links where every target word chose a source word.")
-    ],
-    backward: Annotated[
-        str, typer.Argument(metavar="BACKWARD", help="Links where every source word chose a target word.")
-    ],
-    method: Annotated[
-        MethodName, typer.Option("--method", metavar="NAME", help=f"One of {', '.join(MethodName)}.")
-    ] = MethodName.GROW_DIAG_FINAL_AND,
-    output: Output = "-",
-) -> None:
+@dataclass(frozen=True)
+class SymmetrizeOptions:
+    """Arguments and options of `spectrem symmetrize`.
+
+    Parameters
+    ----------
+    forward
+        Links where every target word chose a source word.
+    backward
+        Links where every source word chose a target word.
+    method
+        One of intersection, union, grow-diag, grow-diag-final, grow-diag-final-and.
+    """
+
+    forward: str = argument("FORWARD")
+    backward: str = argument("BACKWARD")
+    method: Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"] = option(
+        "grow-diag-final-and", metavar="NAME"
+    )
+    output: Output = "-"
+
+
+@takes()
+def symmetrize(options: SymmetrizeOptions) -> None:
     """Merge the alignments of two directions into one.
 
     Example: **spectrem symmetrize forward.txt backward.txt -o links.txt**
@@ -33,9 +45,9 @@ def symmetrize(
     then adds links of words that have none yet, final-and only links of two such
     words.
     """
-    with command_files({"FORWARD": forward, "BACKWARD": backward}, {"--output": output}):
+    with command_files({"FORWARD": options.forward, "BACKWARD": options.backward}, {"--output": options.output}):
         from spectrem.data import read_links, write_pharaoh
         from spectrem.data import symmetrize as merge
 
-        links = read_links(forward)
-        write_pharaoh(output, merge(links, read_links(backward, links.n_sentences), method.value))
+        forward = read_links(options.forward)
+        write_pharaoh(options.output, merge(forward, read_links(options.backward, forward.n_sentences), options.method))

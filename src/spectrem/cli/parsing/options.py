@@ -1,18 +1,16 @@
-"""Options and errors that the commands of `spectrem parse` share."""
+"""Options, rules and readers that the commands of `spectrem parse` share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from spectrem.cli.annealing import Annealing
-from spectrem.cli.estimator_options import Settings, option_of
-from spectrem.cli.homes import Home
-from spectrem.cli.options import errors_located, refuse_unused
-from spectrem.estimators.declare import parameters_of
+from spectrem.cli.declare import Given, Settings
+from spectrem.cli.rules import check_rules, needs
+from spectrem.cli.schedules import Annealing
+from spectrem.cli.training import refuse_parameters
 from spectrem.estimators.grammar.parameters import GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
 from spectrem.exceptions import InvalidInputError, quoted, shorten
@@ -22,15 +20,8 @@ if TYPE_CHECKING:
 
 MaxLength: TypeAlias = Annotated[
     int | None,
-    typer.Option(
-        "--max-length",
-        min=1,
-        metavar="N",
-        help="Only sentences of up to N words.",
-        show_default="all",
-    ),
+    typer.Option("--max-length", min=1, metavar="N", help="Only sentences of up to N words.", show_default="all"),
 ]
-
 SkipPunctuation: TypeAlias = Annotated[
     bool,
     typer.Option(
@@ -39,9 +30,11 @@ SkipPunctuation: TypeAlias = Annotated[
         "word under the root.",
     ),
 ]
+_OF_BATCHES = ("--anneal", "--anneal-rate", "--quench", "--spill", "--dask", "--checkpoint")
+_RULES = [needs(option, "--learner batch", "--dmv") for option in _OF_BATCHES]
 
 
-def check_settings(settings: Settings, annealing: Annealing, home: Home, *, dmv: bool) -> None:
+def check_settings(settings: Settings, annealing: Annealing, given: Given, *, dmv: bool) -> None:
     """Refuse options of the other of both models, and those that learning in small steps does not read.
 
     Raises
@@ -49,18 +42,14 @@ def check_settings(settings: Settings, annealing: Annealing, home: Home, *, dmv:
     InvalidInputError
         Naming the option.
     """
-    record, other = (GrammarSettings, ParserParameters) if dmv else (ParserParameters, GrammarSettings)
-    for name in sorted(parameters_of(other).keys() - parameters_of(record).keys()):
-        if name in settings:
-            option = f"{option_of(other, name)} {settings[name]}"
-            if dmv:
-                raise InvalidInputError(f"{option} concerns parsers with features; drop it, or --dmv")
-            refuse_unused(option, "--dmv")
+    if dmv:
+        message = "concerns parsers with features; drop it, or --dmv"
+        refuse_parameters(given, ParserParameters, GrammarSettings, message)
+    else:
+        message = "changes nothing without --dmv; add that or drop this"
+        refuse_parameters(given, GrammarSettings, ParserParameters, message)
     annealing.check(settings.get("gamma", 1.0))
-    if not dmv and settings.get("learner", "online") == "online":
-        for option, value in {**annealing.given, **home.given, "--checkpoint": settings.get("checkpoint")}.items():
-            if value is not None:
-                refuse_unused(f"{option} {value}", "--learner batch or --dmv")
+    check_rules(_RULES, given)
 
 
 def read_treebank(path: str, max_length: int | None = None, *, trees: bool = True) -> list[ParsedSentence]:
@@ -85,12 +74,36 @@ def read_treebank(path: str, max_length: int | None = None, *, trees: bool = Tru
     return kept
 
 
-def sentences_named(path: str, sentences: Sequence[ParsedSentence]) -> AbstractContextManager[None]:
-    """Let errors of this block that are about a sentence begin with the file, its number and its words."""
+def count_words(sentences: Sequence[ParsedSentence]) -> int:
+    return sum(len(one.forms) for one in sentences)
+
+
+def tags_of(sentences: list[ParsedSentence], field: str, path: str) -> list[tuple[str, ...]]:
+    """The tags of every sentence.
+
+    Raises
+    ------
+    InvalidInputError
+        If a word has none.
+    """
+    from spectrem.data import display_name
+
+    tags: list[tuple[str, ...]] = [getattr(one, field) for one in sentences]
+    for number, (one, row) in enumerate(zip(sentences, tags, strict=True)):
+        if "_" in row:
+            raise InvalidInputError(
+                f"{display_name(path)}, sentence {number + 1}: {one.forms[row.index('_')]!r} has no tag in the column "
+                f"{field.upper()}; tag it first (spectrem tag), or choose the other column with --field"
+            )
+    return tags
+
+
+def places_in(path: str, sentences: Sequence[ParsedSentence]) -> Callable[[int], str]:
+    """The place of a sentence as errors give it: file, number and words."""
     from spectrem.data import display_name
 
     def place(number: int) -> str:
         words = quoted(shorten(" ".join(sentences[number].forms)))
         return f"{display_name(path)}, sentence {number + 1} ({words})"
 
-    return errors_located("sentence", place)
+    return place

@@ -5,77 +5,69 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from spectrem.cli.drawing import posterior_lines
+from spectrem.cli.declare import Given, Settings, argument, option, takes
 from spectrem.cli.ending import STANDARD_OUTPUT, say
-from spectrem.cli.estimator_options import Settings, takes
 from spectrem.cli.files import command_files
-from spectrem.cli.options import MinProbability, Quiet, check_projection_options, refuse_unused
-from spectrem.cli.parsing.options import SkipPunctuation, read_treebank, sentences_named
+from spectrem.cli.options import MinProbability, Quiet, errors_located
+from spectrem.cli.parsing.options import SkipPunctuation, count_words, places_in, read_treebank, tags_of
+from spectrem.cli.prediction import OPTIONS, load_model, posterior_lines, set_parameters
+from spectrem.cli.rules import check_rules, excludes, needs
 from spectrem.estimators.parser.parameters import ParserParameters
-from spectrem.exceptions import InvalidInputError, spelled
+from spectrem.exceptions import spelled
 
 if TYPE_CHECKING:
     from spectrem._arrays import Floats
     from spectrem.data import ParsedSentence
 
+_RULES = (
+    needs("--min-probability", "--posteriors"),
+    excludes("--show", "--output -", "--show draws trees on standard output; give --output a file, or leave it out"),
+)
+_GRAMMAR = "a model of --dmv"
+_RULES_OF_MODELS = (needs("--field", _GRAMMAR), needs("--skip-punctuation", _GRAMMAR))
+
+
+@dataclass(frozen=True)
+class PredictionOptions:
+    """Arguments and options of `spectrem parse predict` besides parameters of its two estimators.
+
+    Parameters
+    ----------
+    model
+        A model written by spectrem parse train.
+    text
+        Tagged sentences in CoNLL-U, plain or gzipped, whose heads are ignored; - is standard input.
+    output
+        Where to write CoNLL-U; gzipped if the name ends in .gz, - is standard output. The file appears once
+        complete. All but heads and relations is that of TEXT; of standard input only words and tags are kept.
+    show
+        Draw the trees as text on standard output, with the probabilities of heads; CoNLL-U is written only with
+        --output.
+    posteriors
+        Write probabilities of heads there: one line per word of the word and its heads, counted from 1, 0 being the
+        root, likeliest first, with tabs between; a blank line after every sentence.
+    field
+        The tags that a grammar (--dmv) reads: upos or xpos.
+    """
+
+    model: str = argument("MODEL")
+    text: str = argument("TEXT")
+    output: str | None = option(None, "--output", "-o", metavar="FILE", show_default="-")
+    show: bool = option(False)
+    posteriors: str | None = option(None, metavar="FILE")
+    min_probability: MinProbability = None
+    field: Literal["upos", "xpos"] | None = option(None, metavar="NAME", show_default="the one that it knows")
+    skip_punctuation: SkipPunctuation = False
+    quiet: Quiet = False
+
 
 @takes(ParserParameters, only=["decode", "project_at_predict", "infeasible", "n_threads"])
-def predict(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model written by spectrem parse train.")],
-    text: Annotated[
-        str,
-        typer.Argument(
-            metavar="TEXT",
-            help="Tagged sentences in CoNLL-U, plain or gzipped, whose heads are ignored; - is standard input.",
-        ),
-    ],
-    settings: Settings,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Where to write CoNLL-U; gzipped if the name ends in .gz, - is standard output. The file appears once "
-            "complete. All but heads and relations is that of TEXT; of standard input only words and tags are kept.",
-            show_default="-",
-        ),
-    ] = None,
-    show: Annotated[
-        bool,
-        typer.Option(
-            "--show",
-            help="Draw the trees as text on standard output, with the probabilities of heads; CoNLL-U is written only "
-            "with --output.",
-        ),
-    ] = False,
-    posteriors: Annotated[
-        str | None,
-        typer.Option(
-            "--posteriors",
-            metavar="FILE",
-            help="Write probabilities of heads there: one line per word of the word and its heads, counted from 1, 0 "
-            "being the root, likeliest first, with tabs between; a blank line after every sentence.",
-            show_default=False,
-        ),
-    ] = None,
-    min_probability: MinProbability = None,
-    field: Annotated[
-        Literal["upos", "xpos"] | None,
-        typer.Option(
-            "--field",
-            metavar="NAME",
-            help="The tags that a grammar (--dmv) reads: upos or xpos.",
-            show_default="the one that it knows",
-        ),
-    ] = None,
-    skip_punctuation: SkipPunctuation = False,
-    quiet: Quiet = False,
-) -> None:
+def predict(options: PredictionOptions, settings: Settings, given: Given) -> None:
     """Find the heads of the words of a text with a trained model.
 
     Example: **spectrem parse predict model.npz text.conllu -o parsed.conllu**
@@ -83,34 +75,27 @@ def predict(
     With --project-at-predict the trees meet the constraints that the model was
     trained under.
     """
-    if min_probability is not None and posteriors is None:
-        refuse_unused(f"--min-probability {min_probability:g}", "--posteriors")
-    if show and output == "-":
-        raise InvalidInputError("--show draws trees on standard output; give --output a file, or leave it out")
-    trees = output if output is not None else None if show else "-"
-    inputs = {"MODEL": model, "TEXT": text}
-    outputs = {"--output": trees, "--posteriors": posteriors, STANDARD_OUTPUT: "-" if show else None}
-    with command_files(inputs, outputs), ExitStack() as stack:
+    check_rules(_RULES, given)
+    text, show = options.text, options.show
+    output = options.output if options.output is not None or show else "-"
+    outputs = {"--output": output, "--posteriors": options.posteriors, STANDARD_OUTPUT: "-" if show else None}
+    with command_files({"MODEL": options.model, "TEXT": text}, outputs), ExitStack() as stack:
         from spectrem.data import copy_with_trees, open_output, write_conllu
         from spectrem.estimators import DependencyModel, EdgeFactoredParser
-        from spectrem.estimators.storage import saved_kind
 
         # opened first: who reads a pipe sees its end if the work fails
-        trees_out = None if trees is None else stack.enter_context(open_output(trees))
-        posteriors_out = None if posteriors is None else stack.enter_context(open_output(posteriors))
-        grammar = saved_kind(model) == "DependencyModel"
-        parser: Any = (DependencyModel if grammar else EdgeFactoredParser).load(model).set_params(**settings)
-        check_projection_options(settings, model, parser)
-        if field is not None and not grammar:
-            refuse_unused(f"--field {field}", "a model of --dmv")
-        if skip_punctuation and not grammar:
-            refuse_unused("--skip-punctuation", "a model of --dmv")
+        trees_out, posteriors_out = (
+            None if path is None else stack.enter_context(open_output(path)) for path in (output, options.posteriors)
+        )
+        parser = load_model(options.model, EdgeFactoredParser, DependencyModel)
+        set_parameters(parser, options.model, settings, given)
+        is_grammar = isinstance(parser, DependencyModel)
+        check_rules(_RULES_OF_MODELS, {**given, _GRAMMAR: ""} if is_grammar else given)
         sentences = read_treebank(text, trees=False)
-        names = {"infeasible": "--infeasible", "project_at_predict": "--project-at-predict", "decode": "--decode"}
-        with sentences_named(text, sentences), spelled(names):
+        with errors_located("sentence", places_in(text, sentences)), spelled(OPTIONS):
             wanted = show or posteriors_out is not None
-            if grammar:
-                parsed, tables = _parsed_by_tags(parser, sentences, field, text, skip_punctuation, wanted)
+            if is_grammar:
+                parsed, tables = _parsed_by_tags(parser, sentences, options, wanted)
             else:
                 parsed, tables = parser.parse(sentences), parser.predict_proba(sentences) if wanted else []
         if trees_out is not None:
@@ -119,45 +104,39 @@ def predict(
             else:  # standard input and pipes can be read once only
                 write_conllu(trees_out, parsed)
         if posteriors_out is not None:
-            words = [one.forms for one in sentences]
-            lines = posterior_lines(words, tables, lambda word, k: 0 if k == word else k + 1, min_probability)
+            words, least = [one.forms for one in sentences], options.min_probability
+            lines = posterior_lines(words, tables, lambda word, k: 0 if k == word else k + 1, least)
             posteriors_out.writelines(lines)
         if show:
-            from spectrem.cli.parsing.drawing import draw_tree
+            from spectrem.cli.drawing import draw_tree
 
             for one, table in zip(parsed, tables, strict=True):
                 assert one.heads is not None
                 typer.echo(draw_tree(one.forms, one.heads, table, one.relations) + "\n")
-    if not quiet:
-        say(f"parsed {len(sentences)} sentences ({sum(len(one.forms) for one in sentences)} words)")
+    if not options.quiet:
+        say(f"parsed {len(sentences)} sentences ({count_words(sentences)} words)")
 
 
 def _parsed_by_tags(
-    grammar: Any, sentences: list[ParsedSentence], field: str | None, path: str, skipping: bool, wanted: bool
+    grammar: Any, sentences: list[ParsedSentence], options: PredictionOptions, wanted: bool
 ) -> tuple[list[ParsedSentence], list[Floats]]:
     """The sentences with the heads that a grammar finds, and probabilities of arcs if ``wanted``."""
     from spectrem.cli.parsing.punctuation import table_with_punctuation, with_punctuation, without_punctuation
 
-    given = sentences
+    skipping, read = options.skip_punctuation, sentences
     if skipping:
-        given, places = map(list, zip(*map(without_punctuation, sentences), strict=True))
-    tags = _tags(given, grammar.tags_, field, path)
+        read, places = map(list, zip(*map(without_punctuation, sentences), strict=True))
+    tags = tags_of(read, options.field or _known_field(read, grammar.tags_), options.text)
     heads, tables = grammar.predict(tags), grammar.predict_proba(tags) if wanted else []
     if skipping:
         sizes = [len(one.forms) for one in sentences]
-        heads = [with_punctuation(own, kept, n) for own, kept, n in zip(heads, places, sizes, strict=True)]
-        if wanted:
-            tables = list(map(table_with_punctuation, tables, places, heads))
-    return [one._replace(heads=own, relations=None) for one, own in zip(sentences, heads, strict=True)], tables
+        heads = list(map(with_punctuation, heads, places, sizes))
+        tables = list(map(table_with_punctuation, tables, places, heads))
+    return [one._replace(heads=row, relations=None) for one, row in zip(sentences, heads, strict=True)], tables
 
 
-def _tags(sentences: list[ParsedSentence], known: Sequence[Any], field: str | None, path: str) -> list[tuple[str, ...]]:
-    """The tags that a grammar reads: those of the field, or of the one of which it knows more."""
-    from spectrem.cli.parsing.job import tags_of
-
-    if field is None:
-        fits = {
-            name: sum(tag in set(known) for one in sentences for tag in getattr(one, name)) for name in ("upos", "xpos")
-        }
-        field = "xpos" if fits["xpos"] > fits["upos"] else "upos"
-    return tags_of(sentences, field, path)
+def _known_field(sentences: list[ParsedSentence], tags: Sequence[Any]) -> str:
+    """The field whose tags a grammar knows better."""
+    known = set(tags)
+    upos, xpos = (sum(tag in known for one in sentences for tag in getattr(one, field)) for field in ("upos", "xpos"))
+    return "xpos" if xpos > upos else "upos"

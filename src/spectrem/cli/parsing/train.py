@@ -3,76 +3,74 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Any, Literal
 
-import typer
-
-from spectrem.cli.annealing import Annealing
-from spectrem.cli.estimator_options import Settings, takes
+from spectrem.cli.declare import Given, Settings, argument, option, takes
 from spectrem.cli.files import command_files
 from spectrem.cli.homes import Home
-from spectrem.cli.options import Quiet, check_constraint_options, refuse_unused
-from spectrem.cli.parsing.options import MaxLength, SkipPunctuation, check_settings
+from spectrem.cli.options import Quiet, parse_options
+from spectrem.cli.parsing.options import (
+    MaxLength,
+    SkipPunctuation,
+    check_settings,
+    count_words,
+    places_in,
+    read_treebank,
+    tags_of,
+)
+from spectrem.cli.rules import CONSTRAINED, check_rules, needs
+from spectrem.cli.schedules import Annealing
+from spectrem.cli.training import TrainingRun, warn_gaining
 from spectrem.estimators.grammar.parameters import MODEL, GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
 from spectrem.estimators.shared_parameters import TRAINING
+from spectrem.exceptions import InvalidInputError
 
 _FILES = "Files"
+_RULES = (*CONSTRAINED, *(needs(option, "--dmv") for option in ("--heads", "--field", "--skip-punctuation")))
+_ARCS = ("sentence", "dependent", "head", "occurrence", "root", "direction", "length", "head_tag", "dependent_tag")
+_VALUES = (f"{end}_{name}" for end in ("head", "dependent") for name in ("form", "upos", "xpos"))
+_COLUMNS, _COLUMNS_OF_GRAMMARS = (*_ARCS, *_VALUES), (*_ARCS, "adjacent", "stop")
+_ADVICE = {"wider trees": "give --no-single-root or --no-projective", "no batch": "give --learner batch"}
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """The argument and options of `spectrem parse train` besides the parameters of its two estimators."""
+    """The argument and options of `spectrem parse train` besides the parameters of its two estimators.
 
-    corpus: Annotated[
-        str,
-        typer.Argument(
-            metavar="CORPUS",
-            help="Tagged sentences in CoNLL-U, plain or gzipped, with heads; heads that are not known are _. - is "
-            "standard input.",
-        ),
-    ]
-    model: Annotated[
-        str, typer.Option("--model", metavar="FILE", help="Where to write the model.", rich_help_panel=_FILES)
-    ]
-    dmv: Annotated[
-        bool,
-        typer.Option(
-            "--dmv",
-            help="Learn a grammar, the dependency model with valence, from tags alone; heads of CORPUS are not read, "
-            "but for --heads. Its options are --adjacency, --smoothing, --init, --heads and --field.",
-            rich_help_panel=MODEL,
-        ),
-    ] = False
-    heads: Annotated[
-        bool,
-        typer.Option("--heads", help="With --dmv, learn from the heads of CORPUS too.", rich_help_panel=TRAINING),
-    ] = False
-    field: Annotated[
-        Literal["upos", "xpos"],
-        typer.Option(
-            "--field", metavar="NAME", help="The tags of --dmv: upos or xpos of CoNLL-U.", rich_help_panel=MODEL
-        ),
-    ] = "upos"
-    constraint: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--constraint",
-            metavar="TEXT",
-            help="What trees must meet in expectation; repeat for several. \"tag_rules({'VERB': ['NOUN', 'PRON'], "
-            "'NOUN': ['DET', 'ADJ']}, 0.8)\": at least 80 % of arcs are of these tags. \"E[(root) & (dependent_tag == "
-            "'VERB')] >= '70%'\". See docs/constraints.md.",
-            show_default=False,
-            rich_help_panel=TRAINING,
-        ),
-    ] = None
+    Parameters
+    ----------
+    corpus
+        Tagged sentences in CoNLL-U, plain or gzipped, with heads; heads that are not known are _. - is standard
+        input.
+    model
+        Where to write the model.
+    dmv
+        Learn a grammar, the dependency model with valence, from tags alone; heads of CORPUS are not read, but for
+        --heads. Its options are --adjacency, --smoothing, --init, --heads and --field.
+    heads
+        With --dmv, learn from the heads of CORPUS too.
+    field
+        The tags of --dmv: upos or xpos of CoNLL-U.
+    constraint
+        What trees must meet in expectation; repeat for several. "tag_rules({'VERB': ['NOUN', 'PRON'], 'NOUN':
+        ['DET', 'ADJ']}, 0.8)": at least 80 % of arcs are of these tags. "E[(root) & (dependent_tag == 'VERB')] >=
+        '70%'". See docs/constraints.md.
+    """
+
+    corpus: str = argument("CORPUS")
+    model: str = option(..., metavar="FILE", group=_FILES)
+    dmv: bool = option(False, group=MODEL)
+    heads: bool = option(False, group=TRAINING)
+    field: Literal["upos", "xpos"] = option("upos", metavar="NAME", group=MODEL)
+    constraint: list[str] | None = option(None, metavar="TEXT", group=TRAINING)
     skip_punctuation: SkipPunctuation = False
     max_length: MaxLength = None
     quiet: Quiet = False
 
 
 @takes(ParserParameters, beside=GrammarSettings)
-def train(own: TrainingOptions, settings: Settings, annealing: Annealing, home: Home) -> None:
+def train(options: TrainingOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn a parser from trees, or with --dmv a grammar from tags alone.
 
     Example: **spectrem parse train en-train.conllu --model model.npz**
@@ -82,19 +80,66 @@ def train(own: TrainingOptions, settings: Settings, annealing: Annealing, home: 
 
     Without trees: **spectrem parse train tagged.conllu --dmv --skip-punctuation --max-length 10 --model model.npz**
     """
-    _check(own, settings, annealing, home)
-    outputs = {"--model": own.model}
-    with command_files({"CORPUS": own.corpus}, outputs, home.folders(settings)), home.opened(settings) as placed:
-        from spectrem.cli.parsing.job import train_grammar, train_parser
+    check_settings(settings, annealing, given, dmv=options.dmv)
+    check_rules(_RULES, given)
+    outputs = {"--model": options.model}
+    with command_files({"CORPUS": options.corpus}, outputs, home.folders(settings)), home.opened(settings) as placed:
+        (_train_grammar if options.dmv else _train_parser)(options, annealing.schedule(placed))
 
-        (train_grammar if own.dmv else train_parser)(own, placed, annealing)
+
+def _train_parser(options: TrainingOptions, settings: dict[str, Any]) -> None:
+    import numpy as np
+
+    from spectrem.data import display_name
+    from spectrem.estimators import EdgeFactoredParser
+
+    run = TrainingRun(options.model, options.quiet)
+    constraints = parse_options(options.constraint, _COLUMNS)
+    sentences = read_treebank(options.corpus, options.max_length)
+    if all(one.heads is None for one in sentences) and not constraints:
+        raise InvalidInputError(
+            f"{display_name(options.corpus)}: holds no heads to learn from, only _; give --dmv to learn from tags, or "
+            "--learner batch with constraints"
+        )
+    parser = EdgeFactoredParser(constraints=constraints, **settings)
+    run.fit(parser, lambda: parser.fit(sentences), places_in(options.corpus, sentences), _ADVICE)
+    if not options.quiet:
+        lifted = f", {parser.n_lifted_} heads lifted to make trees projective" if parser.n_lifted_ else ""
+        complete = sum(one.heads is not None and (one.heads > -2).all() for one in sentences)
+        learned = f"{np.count_nonzero(parser.theta_)} weights"
+        run.report(learned, sentences, count_words(sentences), f": {complete} with all heads{lifted}")
+        if parser.learner == "batch":
+            warn_gaining(parser)
 
 
-def _check(own: TrainingOptions, settings: Settings, annealing: Annealing, home: Home) -> None:
-    """Refuse options that cannot be met together, or that change nothing in this run."""
-    check_settings(settings, annealing, home, dmv=own.dmv)
-    check_constraint_options(settings, own.constraint)
-    flags = {"--heads": own.heads, "--field": own.field != "upos", "--skip-punctuation": own.skip_punctuation}
-    for option, was_given in flags.items():
-        if was_given and not own.dmv:
-            refuse_unused(option, "--dmv")
+def _train_grammar(options: TrainingOptions, settings: dict[str, Any]) -> None:
+    from spectrem.cli.parsing.punctuation import without_punctuation
+    from spectrem.data import display_name
+    from spectrem.estimators import DependencyModel
+
+    run = TrainingRun(options.model, options.quiet)
+    constraints = parse_options(options.constraint, _COLUMNS_OF_GRAMMARS)
+    supervised = options.heads or settings.get("init") == "supervised"
+    if options.skip_punctuation:
+        sentences = [without_punctuation(one)[0] for one in read_treebank(options.corpus, trees=supervised)]
+        longest = options.max_length or max(len(one.forms) for one in sentences)
+        sentences = [one for one in sentences if 0 < len(one.forms) <= longest]
+    else:
+        sentences = read_treebank(options.corpus, options.max_length, trees=supervised)
+    if not sentences:
+        raise InvalidInputError(
+            f"{display_name(options.corpus)}: no sentence has a word that is not PUNCT, and at most --max-length; drop "
+            "--skip-punctuation or raise the length"
+        )
+    tags = tags_of(sentences, options.field, options.corpus)
+    heads = [one.heads for one in sentences] if supervised else None
+    if heads is not None and all(one is None for one in heads):
+        asked = "--heads" if options.heads else "--init supervised"
+        raise InvalidInputError(f"{display_name(options.corpus)}: holds no heads, only _; drop {asked}")
+    grammar = DependencyModel(constraints=constraints, **settings)
+    run.fit(grammar, lambda: grammar.fit(tags, heads), places_in(options.corpus, sentences), _ADVICE)
+    if not options.quiet:
+        n_words = count_words(sentences)
+        outcome = f": log-likelihood {grammar.log_likelihood_ / n_words:.4f} nats per word"
+        run.report(f"a grammar of {len(grammar.tags_)} tags", sentences, n_words, outcome)
+        warn_gaining(grammar)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from spectrem.cli.constraint_option import parse_options
 from spectrem.cli.ending import say
-from spectrem.cli.options import errors_located
+from spectrem.cli.options import errors_located, parse_options
 from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ Report: TypeAlias = Annotated[
         "--report",
         metavar="FILE.html",
         help="A page about the run and its constraints: what they demanded, changed and cost.",
-        show_default=False,
         rich_help_panel="More results",
     ),
 ]
@@ -120,7 +118,6 @@ ConstraintFile: TypeAlias = Annotated[
         "-c",
         metavar="FILE",
         help="A list of constraints in YAML or JSON, each a text as after --constraint, or name: text.",
-        show_default=False,
     ),
 ]
 ConstraintTexts: TypeAlias = Annotated[
@@ -131,7 +128,6 @@ ConstraintTexts: TypeAlias = Annotated[
         help="A constraint as shown above; repeat for several. label is the label to be chosen (of clusters the "
         "number), row the number of the row, both from 0; other names are columns of the table. docs/constraints.md "
         "tells all.",
-        show_default=False,
     ),
 ]
 

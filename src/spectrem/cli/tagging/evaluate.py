@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from spectrem.cli.declare import argument, option, takes
 from spectrem.cli.ending import STANDARD_OUTPUT
-from spectrem.cli.evaluation import check_same_text, column_titles, json_number, print_sign_tests, print_table
+from spectrem.cli.evaluation import (
+    check_same_text,
+    column_titles,
+    json_numbers,
+    print_result,
+    print_scores,
+    print_sign_tests,
+    score_cell,
+)
 from spectrem.cli.files import command_files
+from spectrem.cli.options import Json
 from spectrem.cli.tagging.options import Columns, Field
 from spectrem.exceptions import InvalidInputError
 
@@ -34,52 +43,40 @@ _ROWS = {
     "chunk_recall": "chunk recall",
     "chunk_f1": "chunk F1",
 }
+_NAMES = ("precision", "recall", "f1")
 
 
-def evaluate(
-    gold: Annotated[
-        str,
-        typer.Argument(
-            metavar="GOLD",
-            help="Text tagged by hand: word/TAG lines, CoNLL-U or columns; words without a tag (_) do not count.",
-        ),
-    ],
-    predicted: Annotated[
-        str,
-        typer.Argument(
-            metavar="PREDICTED",
-            help="The same text as tagged by spectrem tag predict, in any of its formats; - is standard input.",
-        ),
-    ],
-    second: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SECOND",
-            help="Another tagging of the same text, to be compared with the first by sign tests.",
-            show_default=False,
-        ),
-    ] = None,
-    dictionary: Annotated[
-        str | None,
-        typer.Option(
-            "--dictionary",
-            metavar="FILE",
-            help="A tag dictionary: also says how many of the ambiguous, known and unknown words are right.",
-            show_default=False,
-        ),
-    ] = None,
-    chunks: Annotated[
-        bool,
-        typer.Option(
-            "--chunks",
-            help="Tags mark chunks, such as B-NP and I-NP: also tell precision, recall and F1 of chunks, as conlleval "
-            "counts them, in all and by type.",
-        ),
-    ] = False,
-    columns: Columns = (0, 1),
-    field: Field = "upos",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
-) -> None:
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """Arguments and options of `spectrem tag evaluate`.
+
+    Parameters
+    ----------
+    gold
+        Text tagged by hand: word/TAG lines, CoNLL-U or columns; words without a tag (_) do not count.
+    predicted
+        The same text as tagged by spectrem tag predict, in any of its formats; - is standard input.
+    second
+        Another tagging of the same text, to be compared with the first by sign tests.
+    dictionary
+        A tag dictionary: also says how many of the ambiguous, known and unknown words are right.
+    chunks
+        Tags mark chunks, such as B-NP and I-NP: also tell precision, recall and F1 of chunks, as conlleval counts
+        them, in all and by type.
+    """
+
+    gold: str = argument("GOLD")
+    predicted: str = argument("PREDICTED")
+    second: str | None = argument("SECOND", None)
+    dictionary: str | None = option(None, metavar="FILE")
+    chunks: bool = option(False)
+    columns: Columns = (0, 1)
+    field: Field = "upos"
+    as_json: Json = False
+
+
+@takes()
+def evaluate(options: EvaluationOptions) -> None:
     """Compare tags with those given by hand.
 
     Example: **spectrem tag evaluate gold.pos predicted.pos --dictionary tags.tsv**
@@ -92,27 +89,22 @@ def evaluate(
 
     --columns concerns GOLD, --field every file of CoNLL-U.
     """
-    inputs = {"GOLD": gold, "PREDICTED": predicted, "SECOND": second, "--dictionary": dictionary}
-    with command_files(inputs, {STANDARD_OUTPUT: "-"}):
+    inputs = {"GOLD": options.gold, "PREDICTED": options.predicted, "SECOND": options.second}
+    with command_files({**inputs, "--dictionary": options.dictionary}, {STANDARD_OUTPUT: "-"}):
         from spectrem.data import read_tag_dictionary, read_tagged
 
-        names = [name for name in (predicted, second) if name is not None]
-        truth = read_tagged(gold, columns=columns, field=field)
-        guesses = [read_tagged(name, field=field) for name in names]
+        names = [name for name in (options.predicted, options.second) if name is not None]
+        truth = read_tagged(options.gold, columns=options.columns, field=options.field)
+        guesses = [read_tagged(name, field=options.field) for name in names]
         for name, guess in zip(names, guesses, strict=True):
-            check_same_text((gold, name), (truth.words, guess.words), (truth.place, guess.place))
-        listed = None if dictionary is None else read_tag_dictionary(dictionary)
+            check_same_text((options.gold, name), (truth, guess), lambda side: side.words)
+        listed = None if options.dictionary is None else read_tag_dictionary(options.dictionary)
         scores: list[dict[str, Any]] = [_scores(truth, guess, listed) for guess in guesses]
-        if chunks:
+        if options.chunks:
             scores = [{**score, **_chunk_scores(truth, guess)} for score, guess in zip(scores, guesses, strict=True)]
-        signs = None if second is None else _sign_tests(truth, guesses)
-        if as_json:
-            import json
-
-            whole: dict[str, Any] = scores[0] if signs is None else {"first": scores[0], "second": scores[1], **signs}
-            typer.echo(json.dumps(whole))
-        else:
-            _print_table(names, scores, signs)
+        signs = {} if options.second is None else _sign_tests(truth, guesses)
+        result = {"first": scores[0], "second": scores[1], **signs} if signs else scores[0]
+        print_result(result, options.as_json, lambda: _print_table(names, scores, signs))
 
 
 def _counted(truth: TaggedCorpus, other: list[list[Any]]) -> list[Any]:
@@ -164,21 +156,15 @@ def _chunk_scores(truth: TaggedCorpus, guess: TaggedCorpus) -> dict[str, Any]:
             f"--chunks needs a tag for every word of GOLD, got _ at {truth.place(untagged)}; write O where no chunk is"
         )
     guessed = [["O" if tag is None else tag for tag in tags] for tags in guess.tags]
-    found = chunk_scores(guessed, [[str(tag) for tag in tags] for tags in truth.tags])
-    by_type = {
-        kind: {"n": own.n_gold, **{name: json_number(getattr(own, name)) for name in ("precision", "recall", "f1")}}
-        for kind, own in found.by_type.items()
-    }
+    scores = chunk_scores(guessed, [[str(tag) for tag in tags] for tags in truth.tags])
     return {
-        "n_chunks": found.n_gold,
-        **{f"chunk_{name}": json_number(getattr(found, name)) for name in ("precision", "recall", "f1")},
-        "chunks": by_type,
+        "n_chunks": scores.n_gold,
+        **{f"chunk_{name}": value for name, value in json_numbers(scores, _NAMES).items()},
+        "chunks": {kind: {"n": one.n_gold, **json_numbers(one, _NAMES)} for kind, one in scores.by_type.items()},
     }
 
 
 def _sign_tests(truth: TaggedCorpus, guesses: list[TaggedCorpus]) -> dict[str, Any]:
-    from dataclasses import asdict
-
     from spectrem.metrics import compare_taggings
 
     first, second = (_counted(truth, guess.tags) for guess in guesses)
@@ -187,22 +173,16 @@ def _sign_tests(truth: TaggedCorpus, guesses: list[TaggedCorpus]) -> dict[str, A
     return {"sign_test": asdict(comparison)}
 
 
-def _print_table(names: list[str], scores: list[dict[str, Any]], signs: dict[str, Any] | None) -> None:
-    from rich.table import Table
-
-    first = scores[0]
-    table = Table("", *column_titles(names), title=f"{first['n_tokens']} words in {first['n_sentences']} sentences")
-    for column in table.columns[1:]:
-        column.justify = "right"
+def _print_table(names: list[str], scores: list[dict[str, Any]], signs: dict[str, Any]) -> None:
+    first, rows = scores[0], []
     for key, title in _ROWS.items():
         if key in first:
             count = first.get(key.replace("accuracy_", "n_")) if key.startswith("accuracy_") else None
-            cells = ("–" if (value := one[key]) is None else f"{value:.4f}" for one in scores)  # noqa: RUF001 -- a dash
-            table.add_row(title + (f" ({count})" if count is not None else ""), *cells)
+            title += "" if count is None else f" ({count})"
+            rows.append([title, *(score_cell(one[key]) for one in scores)])
     for kind in sorted({kind for one in scores for kind in one.get("chunks", ())}):
-        own = [one["chunks"].get(kind, {"n": 0, "f1": None}) for one in scores]
-        cells = ("–" if one["f1"] is None else f"{one['f1']:.4f}" for one in own)  # noqa: RUF001 -- a dash
-        table.add_row(f"  {kind or 'no type'} ({own[0]['n']})", *cells)
-    print_table(table)
-    if signs is not None:
+        chunks = [one["chunks"].get(kind, {"n": 0, "f1": None}) for one in scores]
+        rows.append([f"  {kind or 'no type'} ({chunks[0]['n']})", *(score_cell(one["f1"]) for one in chunks)])
+    print_scores(column_titles(names), rows, f"{first['n_tokens']} words in {first['n_sentences']} sentences")
+    if signs:
         print_sign_tests(signs["sign_test"])

@@ -1,13 +1,13 @@
-"""Options of a command made from the parameters that an estimator declares."""
+"""Arguments and options of commands, from data classes: those of a command and those that an estimator declares."""
 
 from __future__ import annotations
 
 import inspect
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, fields, is_dataclass
-from functools import wraps
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import MISSING, field, fields, is_dataclass
+from functools import partial, wraps
 from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 
 import typer
@@ -17,6 +17,48 @@ from spectrem.estimators.declare import Parameter, meanings, parameters_of
 Settings: TypeAlias = Mapping[str, Any]
 """Parameters of an estimator that were given on the command line, by name."""
 
+Given: TypeAlias = Mapping[str, str]
+"""What was given on the command line, by the name of the argument or option: ``"--gamma"`` gives ``"--gamma 0.5"``.
+
+It also holds every option with its value, ``"--gamma 0.5"``, and options that may be repeated with each of theirs.
+"""
+
+_SHOWN = "spectrem"
+
+
+def argument(metavar: str, default: Any = ...) -> Any:
+    """Declare an argument of a command: a field of a data class whose docstring, section Parameters, explains it.
+
+    Parameters
+    ----------
+    metavar : str
+        What help and messages call it.
+    default : object
+        ``...`` for an argument that must be given.
+    """
+    return _declared(default, partial(typer.Argument, metavar=metavar))
+
+
+def option(default: Any, *names: str, group: str | None = None, **shown: Any) -> Any:
+    """Declare an option of a command, likewise.
+
+    Parameters
+    ----------
+    default : object
+        ``...`` for an option that must be given.
+    *names : str
+        Its names on the command line, by default that of the field.
+    group : str, optional
+        The heading of ``--help`` that it stands under.
+    **shown
+        Further arguments of `typer.Option`.
+    """
+    return _declared(default, partial(typer.Option, *names, rich_help_panel=group, **shown))
+
+
+def _declared(default: Any, info: partial[Any]) -> Any:
+    return field(default=MISSING if default is ... else default, metadata={_SHOWN: info})
+
 
 def takes(
     record: type | None = None,
@@ -25,15 +67,14 @@ def takes(
     only: Collection[str] | None = None,
     beside: type | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of an estimator: its parameter ``settings`` becomes one option for each.
+    """Make a command of a function whose parameters are data classes of arguments and options: one for each field.
 
-    A parameter whose type is a data class of options and arguments, such as `spectrem.cli.annealing.Annealing`, becomes
-    one for each of its fields.
+    A parameter ``settings`` becomes one option for each parameter of an estimator; a parameter ``given`` is `Given`.
 
     Parameters
     ----------
     record : type, optional
-        The data class with the declarations; none for commands that have no estimator.
+        The data class with the declarations of the estimator; none for commands that have no estimator.
     leave : collection of str
         Parameters that this command has no option for.
     defaults : mapping of name -> value
@@ -52,20 +93,20 @@ def takes(
     ... class Parameters:
     ...     max_iter: int = count(100)
     >>> @takes(Parameters)
-    ... def fit(settings: Settings) -> None:
-    ...     print(dict(settings))
+    ... def fit(settings: Settings, given: Given) -> None:
+    ...     print(dict(settings), list(given))
     >>> list(inspect.signature(fit).parameters)
     ['max_iter']
     >>> fit(max_iter=3)
-    {'max_iter': 3}
+    {'max_iter': 3} ['--max-iter', '--max-iter 3']
     """
     here, records = defaults or {}, [one for one in (beside, record) if one is not None]
     known = {name: declared for one in records[::-1] for name, declared in parameters_of(one).items()}
     known |= {} if record is None else parameters_of(record)
     flags = {name: _flag(name, declared) for name, (_, declared) in known.items() if declared.option is not None}
     said = {name: _plain(text, flags) for one in records for name, text in meanings(one).items()}
-    options = {
-        name: inspect.Parameter(
+    options = [
+        inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=... if here.get(name) is ... else None,
@@ -73,35 +114,65 @@ def takes(
         )
         for name, flag in flags.items()
         if name not in leave and (only is None or name in only)
-    }
+    ]
 
     def with_options(command: Callable[..., None]) -> Callable[..., None]:
-        own = inspect.signature(command, eval_str=True).parameters
-        groups: dict[str, Any] = {name: p.annotation for name, p in own.items() if is_dataclass(p.annotation)}
+        kinds = {name: p.annotation for name, p in inspect.signature(command, eval_str=True).parameters.items()}
+        groups = {name: _fields_of(kind) if is_dataclass(kind) else [] for name, kind in kinds.items()}
+        merged = [one for name in kinds for one in (options if name == "settings" else groups[name])]
 
         @wraps(command)
         def call(**values: Any) -> None:
-            given = {name: values.pop(name, None) for name in options}
-            settings = {name: value for name, value in given.items() if value is not None}
+            settings = {one.name: value for one in options if (value := values.get(one.name)) is not None}
             for name, value in settings.items():
                 settings[name] = _read(flags[name], known[name][1], value)
-            for name, group in groups.items():
-                values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
-            command(**values, **({} if record is None else {"settings": {**here, **settings}}))
+            arguments: dict[str, Any] = {
+                name: kinds[name](**{one.name: values[one.name] for one in own}) for name, own in groups.items() if own
+            }
+            if "settings" in kinds:
+                arguments["settings"] = {**here, **settings}
+            if "given" in kinds:
+                values |= settings
+                arguments["given"] = dict(pair for one in merged for pair in _given(one, values[one.name]))
+            command(**arguments)
 
-        merged: list[inspect.Parameter] = []
-        for name, parameter in own.items():
-            if name == "settings":
-                merged += options.values()
-            elif name in groups:
-                merged += _options_of(groups[name])
-            else:
-                merged.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
         call.__signature__ = inspect.Signature(merged)  # type: ignore[attr-defined]
         call.__annotations__ = {parameter.name: parameter.annotation for parameter in merged}
         return call
 
     return with_options
+
+
+def _fields_of(record: Any) -> list[inspect.Parameter]:
+    """The fields of a data class as arguments and options of a command."""
+    hints, said, made = get_type_hints(record, include_extras=True), meanings(record), []
+    for one in fields(record):
+        kind, info = hints[one.name], one.metadata.get(_SHOWN)
+        if info is not None:
+            names = [_flag(one.name)] if info.func is typer.Option and not info.args else []
+            kind = Annotated[kind, info(*names, help=_plain(said.get(one.name, ""), {}))]
+        default = inspect.Parameter.empty if one.default is MISSING else one.default
+        made.append(inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+    return made
+
+
+def _given(parameter: inspect.Parameter, value: Any) -> Iterator[tuple[str, str]]:
+    """The entries of `Given` for an argument or option with this value; none if it has its default."""
+    if value is None or value == parameter.default:
+        return
+    info = parameter.annotation.__metadata__[0]
+    # `typer.Option("--name")` keeps its first argument as the default until Typer reads the annotation
+    name = info.default.partition("/")[0] if isinstance(info.default, str) else info.metavar
+    texts = [f"{name} {one:g}" if isinstance(one, float) else f"{name} {one}" for one in _each(value)]
+    if isinstance(value, bool):
+        texts = [name if value else f"--no-{name[2:]}"]
+    for text in reversed(texts):
+        yield name, text
+        yield text, text
+
+
+def _each(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _read(flag: str, declared: Parameter, value: Any) -> Any:
@@ -114,22 +185,8 @@ def _read(flag: str, declared: Parameter, value: Any) -> Any:
     return value
 
 
-def _options_of(group: Any) -> list[inspect.Parameter]:
-    """The fields of a data class as options and arguments of a command."""
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            annotation=hints[field.name],
-        )
-        for field in fields(group)
-    ]
-
-
 def option_of(record: type, name: str) -> str:
-    """What a parameter is called on the command line.
+    """The name on the command line of a parameter.
 
     Examples
     --------
@@ -144,8 +201,8 @@ def option_of(record: type, name: str) -> str:
     return _flag(name, parameters_of(record)[name][1])
 
 
-def _flag(name: str, declared: Parameter) -> str:
-    return declared.option or f"--{name.replace('_', '-')}"
+def _flag(name: str, declared: Parameter | None = None) -> str:
+    return (declared and declared.option) or f"--{name.replace('_', '-')}"
 
 
 def _annotation(flag: str, default: Any, declared: Parameter, meaning: str) -> Any:
@@ -176,5 +233,5 @@ def _shown(default: Any, name: str) -> str:
 def _plain(meaning: str, flags: Mapping[str, str]) -> str:
     """An entry of a docstring as one paragraph without marks, in which parameters are called as their options are."""
     text = " ".join(line.strip() for line in meaning.splitlines()[1:])
-    text = re.sub(r"``(\w+)``", lambda found: flags.get(found[1], found[1]), text)
+    text = re.sub(r"``(\w+)``", lambda match: flags.get(match[1], match[1]), text)
     return re.sub(r"\[(\w+\d{4})\]_?", r"\1", text.replace("`", ""))

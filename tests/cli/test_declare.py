@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from spectrem.cli.app import app
-from spectrem.cli.estimator_options import Settings, takes
+from spectrem.cli.declare import Settings, takes
 from spectrem.estimators.declare import check_number, choice, count, given, number, switch
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
 
@@ -49,6 +49,12 @@ class Parameters:
 
 
 @dataclass(frozen=True)
+class Own:
+    file: Annotated[str, typer.Argument(metavar="FILE")]
+    mark: Annotated[int, typer.Option("--mark")] = 7
+
+
+@dataclass(frozen=True)
 class Place:
     folder: Annotated[str | None, typer.Option("--folder")] = None
     flat: Annotated[bool, typer.Option("--flat", help="Without folders.")] = False
@@ -62,8 +68,8 @@ def call():
 
         @command.command()
         @takes(Parameters, **settled)
-        def work(file: str, settings: Settings, place: Place, mark: Annotated[int, typer.Option()] = 7):
-            seen.append((file, dict(settings), mark, *([] if place == Place() else [place])))
+        def work(own: Own, settings: Settings, place: Place):
+            seen.append((own.file, dict(settings), own.mark, *([] if place == Place() else [place])))
 
         result = CliRunner().invoke(command, list(words), env={"TERMINAL_WIDTH": "160", "NO_COLOR": "1"})
         return seen[0] if seen else result

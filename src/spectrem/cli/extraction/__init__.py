@@ -1,1 +1,0 @@
-"""`spectrem extract`."""

@@ -41,7 +41,7 @@ def lexicon(
         least = LEAST_PROBABILITY if min_probability is None else min_probability
         with open_output(output) as lines:
             if format == "eflomal":
-                from spectrem.estimators.alignment.lexicon import list_priors
+                from spectrem.estimators.alignment.file import list_priors
 
                 lines.writelines(f"{line}\n" for line in list_priors(aligner, least))
                 return

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Bools, Floats, Ints
+from spectrem._arrays import Bools, Floats
 from spectrem.data import MAX_LENGTH, Links
 from spectrem.kernels.alignments.bidirectional import Direction, Pairs
 from spectrem.models.alignment.layout import parts_of, places_of
@@ -78,12 +78,6 @@ class Anchors:
         """
         found = self.excluded(pairs)
         return parts_of(pairs, ~found.cells, ~found.target_linked, ~found.source_linked)
-
-    def without(self, pairs: Ints) -> Anchors:
-        """The same, but that nothing is known of the pairs with the given numbers."""
-        left = np.ones(len(self.complete), np.bool_)
-        left[pairs] = False
-        return Anchors(self.links.where(left[self.links.sentence]), self.complete & left)
 
     def impose_on_masses(self, forward: Floats, backward: Floats) -> None:
         """Set the posteriors of the links of one pair, both of shape (source words, target words), as it says."""

@@ -6,9 +6,9 @@ from aligner_helpers import make
 
 from spectrem.data import Links, encode_bitext
 from spectrem.datasets import make_bitext
-from spectrem.estimators.alignment import long_pairs
+from spectrem.estimators.alignment import text as aligner_text
 from spectrem.estimators.alignment.decoding import expected_threshold
-from spectrem.estimators.alignment.known_links import read_anchors
+from spectrem.estimators.alignment.text import read_anchors
 from spectrem.models.alignment import CoupledKernel, iter_shards
 
 BITEXT = make_bitext(60, seed=4)
@@ -101,8 +101,8 @@ def test_the_threshold_and_the_report_read_the_anchors():
 @pytest.mark.filterwarnings("ignore:too long:UserWarning", "ignore:more than 16 words:UserWarning")
 @pytest.mark.parametrize("decode", ["posterior", "union"])
 def test_anchors_of_pairs_that_are_too_long(monkeypatch, decode):
-    monkeypatch.setattr(long_pairs, "_MOST_CELLS", 80)
-    monkeypatch.setattr(long_pairs, "_LONGEST", 16)
+    monkeypatch.setattr(aligner_text, "_MOST_CELLS", 80)
+    monkeypatch.setattr(aligner_text, "_LONGEST", 16)
     anchors = every_third_link()
     aligner = make(decode=decode).fit(BITEXT.source, BITEXT.target, anchors=anchors)
     assert_kept(aligner.predict(BITEXT.source, BITEXT.target, anchors=anchors), anchors)

@@ -8,7 +8,7 @@ from aligner_helpers import make, same_params
 
 from spectrem import WordAligner
 from spectrem.data import encode_bitext
-from spectrem.estimators.alignment.knowledge import kind_of
+from spectrem.estimators.alignment.text import kind_of
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.alignment import iter_shards
 

@@ -6,8 +6,8 @@ import pytest
 from spectrem import WordAligner
 from spectrem.data import encode_bitext
 from spectrem.datasets import make_bitext
-from spectrem.estimators.alignment import long_pairs
-from spectrem.estimators.alignment.scoring import align_pairs
+from spectrem.estimators.alignment import text as aligner_text
+from spectrem.estimators.alignment.decoding import align_pairs
 from spectrem.models.alignment import iter_shards
 
 N_PAIRS = 150
@@ -89,7 +89,7 @@ def test_every_aligner_has_scores(bitext, settings):
 
 @pytest.mark.filterwarnings("ignore:too long")
 def test_pairs_aligned_by_position_have_scores(aligner, bitext, monkeypatch):
-    monkeypatch.setattr(long_pairs, "_MOST_WORDS", 5)
+    monkeypatch.setattr(aligner_text, "_MOST_WORDS", 5)
     long = aligner.long_pairs(bitext.source, bitext.target).by_position
     assert len(long) > N_PAIRS / 2
     good = aligner.score_pairs(bitext.source, bitext.target)[long]

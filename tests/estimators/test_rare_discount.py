@@ -8,9 +8,8 @@ from spectrem import WordAligner
 from spectrem.data import encode_bitext
 from spectrem.datasets import make_bitext
 from spectrem.estimators import storage
-from spectrem.estimators.alignment.known_links import read_anchors
-from spectrem.estimators.alignment.posteriors import masses
-from spectrem.estimators.alignment.scoring import align_pairs
+from spectrem.estimators.alignment.decoding import align_pairs, masses
+from spectrem.estimators.alignment.text import read_anchors
 from spectrem.models.alignment import iter_shards
 
 BITEXT = make_bitext(80, seed=4)

@@ -9,8 +9,7 @@ from aligner_helpers import clone_fitted, make, same_params
 
 from spectrem.data import encode_bitext, symmetrize
 from spectrem.datasets import make_bitext
-from spectrem.estimators.alignment.known_links import read_anchors
-from spectrem.estimators.alignment.text import select_pairs
+from spectrem.estimators.alignment.text import TrainingText, read_anchors, select_pairs
 from spectrem.learning import Anneal, Constant, Quench
 from spectrem.metrics import alignment_scores
 from spectrem.models.alignment import build_shards, pairs
@@ -294,7 +293,7 @@ def test_pairs_are_selected_with_what_is_known_of_them():
     bitext = encode_bitext(["a", "b b", "c c c", "d d d", "e"], ["x", "y", "z", "w", "v"])
     known = [None, [(1, 0)], None, [(2, 0)], [(0, 0)]]
     held = read_anchors(bitext, known, [[(0, 0)], None, [(2, 0)], None, None])
-    taken, weights, left = select_pairs(bitext, np.arange(5.0), held, 2, np.array([4]))
+    taken, weights, left = select_pairs(TrainingText(bitext, np.arange(5.0), held), 2, np.array([4]))
     assert [bitext.source_vocabulary.words[k] for k in taken.source_tokens] == ["a", "b", "b", "d", "d", "d"]
     assert weights.tolist() == [0.0, 1.0, 3.0]
     assert [left.links.pairs(n) for n in range(3)] == [[(0, 0)], [(1, 0)], [(2, 0)]]

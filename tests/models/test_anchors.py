@@ -160,9 +160,3 @@ def test_masses_of_a_single_pair():
     assert forward.tolist() == [[1.0, 0.5, 0.0, 0.0], [0.0, 0.5, 0.0, 0.0], [0.0, 0.0, *forward[2, 2:]]]
     assert backward[:2].tolist() == [[0.5, 0.5, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
     assert forward[2, 3] == free
-
-
-def test_nothing_is_known_of_pairs_that_are_left_out():
-    anchors = Anchors(Links.from_pairs([[(0, 0)], [(0, 1)], []]), np.array([False, False, True]))
-    assert anchors.held.tolist() == [True, True, True]
-    assert anchors.without(np.array([1, 2])).held.tolist() == [True, False, False]

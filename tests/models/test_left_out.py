@@ -6,7 +6,7 @@ import pytest
 from spectrem import WordAligner
 from spectrem.data import Links, encode_bitext
 from spectrem.datasets import make_bitext
-from spectrem.estimators.alignment.known_links import read_anchors
+from spectrem.estimators.alignment.text import read_anchors
 from spectrem.models.alignment import GivenCounts, build_shards, left_out_priors, lexical_priors
 
 SOURCE = ["government governs nation", "nations a 1995", "a government nation", "1996 a nation natural", "a member"]

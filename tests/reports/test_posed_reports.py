@@ -8,8 +8,7 @@ import pytest
 from spectrem import E, HMMTagger, WordAligner, agreement, part
 from spectrem.constraints import sparsity
 from spectrem.datasets import make_bitext
-from spectrem.estimators.alignment import decoding
-from spectrem.estimators.alignment import report as aligner_report
+from spectrem.estimators.alignment import decoding, word_aligner
 from spectrem.exceptions import warn_unconverged
 from spectrem.learning import posterior
 from spectrem.reports import posed
@@ -132,7 +131,7 @@ def test_agreement_is_summarised_over_a_sample_of_pairs_when_read(monkeypatch):
 
 
 def test_long_pairs_are_left_out_of_the_sample(monkeypatch):
-    monkeypatch.setattr(aligner_report, "_MOST_CELLS", 20)
+    monkeypatch.setattr(word_aligner, "_MOST_CELLS", 20)
     aligner = WordAligner(n_threads=1, max_iter=1).fit(BITEXT.source, BITEXT.target)
     cells = [len(s.split()) * len(t.split()) for s, t in zip(BITEXT.source, BITEXT.target, strict=True)]
     short = [n for n in cells if n <= 20]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spectrem.estimators.transfer.share import Trial, choose_share, conserved_share
+from spectrem.estimators.transfer import Trial, choose_share, conserved_share
 from spectrem.exceptions import InvalidInputError
 
 ARCS = [np.array([[False, True], [False, True]]), np.array([[False, True], [True, False]])]

@@ -49,7 +49,7 @@ def lexicon(options: LexiconOptions) -> None:
         least = LEAST_PROBABILITY if options.min_probability is None else options.min_probability
         with open_output(options.output) as lines:
             if options.format == "eflomal":
-                from spectrem.estimators.alignment.lexicon import list_priors
+                from spectrem.estimators.alignment.file import list_priors
 
                 lines.writelines(f"{line}\n" for line in list_priors(aligner, least))
                 return

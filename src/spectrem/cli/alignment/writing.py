@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from spectrem.data import EncodedPairs, Links, links_of_words, pharaoh_lines
 from spectrem.data.raw.segmented import take_lines
 from spectrem.estimators import LinkPosteriors, WordAligner
-from spectrem.estimators.alignment.known_links import read_anchors
-from spectrem.estimators.alignment.long_pairs import LongPairs
-from spectrem.estimators.alignment.scoring import AlignedPairs, align_pairs
+from spectrem.estimators.alignment.decoding import AlignedPairs, align_pairs
+from spectrem.estimators.alignment.text import LongPairs, read_anchors
 
 
 @dataclass(frozen=True)

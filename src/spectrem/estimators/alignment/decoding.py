@@ -1,21 +1,55 @@
-"""From posteriors or scores of a shard of sentence pairs to links, and the threshold between them."""
+"""From a fitted WordAligner and shards of text to posteriors, links, scores, and the threshold between them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_bool
-from spectrem.data import Links, symmetrize
+from spectrem.corpus import Local, stream
+from spectrem.data import Bitext, Links, symmetrize
+from spectrem.estimators.alignment.parameters import AlignerParameters, fused_rules, is_coupled, rules_of
+from spectrem.estimators.alignment.text import (
+    LEAST_GAMMA,
+    LongPair,
+    LongShard,
+    TrainingText,
+    cut_shards,
+    most_cells,
+    recode,
+    unseen_pairs,
+)
+from spectrem.kernels.alignments.cells import discount_links
+from spectrem.kernels.alignments.pair_scores import explained_shares
+from spectrem.learning import EStep, Step
+from spectrem.learning.posed_corpus import posterior_alone
 from spectrem.metrics import Reliability, alignment_scores, expected_f1_threshold, reliability
-from spectrem.models.alignment import AlignmentModel, AlignmentParameters, BitextShard
+from spectrem.models.alignment import (
+    AlignmentModel,
+    AlignmentParameters,
+    Anchors,
+    BitextShard,
+    CoupledKernel,
+    NewText,
+    TextShard,
+    diagonal_posteriors,
+)
+
+if TYPE_CHECKING:
+    from spectrem.estimators.alignment.word_aligner import WordAligner
+
+Result = TypeVar("Result")
 
 SAMPLE = 500  # sentence pairs: a few thousand links, at the cost of a small part of one E-step
 _GRID = np.round(np.arange(0.05, 0.96, 0.025), 3)
+_LEAST = 1e-12
 
 
 @dataclass(frozen=True)
@@ -84,28 +118,122 @@ class LinkPosteriors:
         return starts[sentence] + gold.source * self.target_lengths[sentence] + gold.target
 
 
-def trusted_shares(aligner: Any, shard: BitextShard) -> tuple[Floats, Floats]:
+@dataclass(frozen=True)
+class AlignedPairs:
+    """Some sentence pairs in a row: their links, what is not linked, and how good they are.
+
+    Attributes
+    ----------
+    links : Links
+    posteriors : LinkPosteriors
+    scores : ndarray of shape (n_pairs,)
+        See `score_shard`.
+    """
+
+    links: Links
+    posteriors: LinkPosteriors
+    scores: Floats
+
+
+# ---- E-steps --------------------------------------------------------------------------------------------------------
+
+
+def choose_estep(aligner: AlignerParameters, model: AlignmentModel, gamma: float) -> EStep:
+    """The E-step of training at ``gamma``."""
+    return EStep(kernel=coupled(aligner, model)) if is_coupled(aligner, gamma) else general_estep(aligner, gamma)
+
+
+def general_estep(aligner: AlignerParameters, gamma: float) -> EStep:
+    """The E-step that takes any constraints, at any gamma."""
+    from spectrem.inference import FixedStep
+
+    solver = FixedStep(aligner.dual_steps, aligner.step_size) if aligner.dual_steps > 0 and gamma >= 0 else None
+    return EStep(rules_of(aligner), solver=solver, alpha=aligner.alpha, infeasible=aligner.infeasible)
+
+
+def coupled(aligner: AlignerParameters, model: AlignmentModel, project: bool = True) -> CoupledKernel:
+    """The compiled E-step, without constraints if not ``project``."""
+    agree, most = (fused_rules(aligner) if project else None) or (False, np.inf)
+    return CoupledKernel(
+        model, agreement=agree, max_fertility=most, steps=aligner.dual_steps, step_size=aligner.step_size
+    )
+
+
+# ---- posteriors -----------------------------------------------------------------------------------------------------
+
+
+def map_shards(
+    aligner: WordAligner, work: Callable[[BitextShard], Result], bitext: Bitext, anchors: Anchors | None = None
+) -> Iterator[Result]:
+    """Apply ``work`` to the shards of a text, trained on or new, and return the results in order.
+
+    Shards have the word pairs that training did not see; long pairs do without: they may have millions, each as
+    improbable as training leaves a pair.
+    """
+    recoded = recode(bitext, (aligner.source_vocabulary_, aligner.target_vocabulary_))
+    shards = cut_shards(recoded, most_cells(aligner, aligner.gamma_), anchors)
+    new_text, lock = list[NewText](), Lock()
+
+    def complete(shard: TextShard | LongPair) -> BitextShard:
+        if isinstance(shard, LongPair):
+            return shard.load(aligner.table_)
+        indexed = shard.index(aligner.table_)
+        if indexed.is_seen(aligner.table_):
+            return indexed
+        with lock:  # made once, for the first of several threads that needs it
+            if not new_text:
+                new_text.append(NewText.of(unseen_pairs(aligner), bitext))
+        return new_text[0].complete(indexed)
+
+    return stream(lambda shard: work(complete(shard)), shards, n_threads=aligner.n_threads)
+
+
+def posteriors(aligner: WordAligner, shard: BitextShard, gamma: float) -> tuple[Floats, Floats]:
+    """Probability of every cell, forward and backward, each of shape (n_cells,)."""
+    if isinstance(shard, LongShard):
+        return _long_posteriors(aligner, shard, gamma)
+    project = as_bool(aligner.project_at_predict, "project_at_predict")
+    if gamma > 0 and (not project or is_coupled(aligner, gamma)):
+        return coupled(aligner, aligner.model_, project).posteriors(aligner.params_, shard, gamma)
+    estep = choose_estep(aligner, aligner.model_, gamma) if project else EStep()
+    marginals = posterior_alone(shard, Step(aligner.model_, aligner.params_, gamma, estep)).marginals
+    return aligner.model_.cell_masses(shard, marginals)
+
+
+def trusted_shares(aligner: WordAligner, shard: BitextShard) -> tuple[Floats, Floats]:
     """What the posteriors of the links of every source and of every target token are multiplied by when decoding.
 
     c / (c + ``rare_discount``) for a word that occurred c times in training; 1 for new words, whose links did not
     confirm themselves, and for tokens with an anchor. A link takes the smaller share of its two tokens.
     """
-    strength = aligner.rare_discount
-    source, target = (
-        np.where(found > 0, found / np.maximum(found + strength, 1.0), 1.0)
-        for found in (
-            np.append(counts, 0)[tokens]  # unknown words are -1
-            for counts, tokens in (
-                (aligner.source_counts_, shard.source_tokens),
-                (aligner.target_counts_, shard.target_tokens),
-            )
-        )
-    )
+
+    def side(counts: Ints, tokens: NDArray[np.int32]) -> Floats:
+        seen = np.append(counts, 0)[tokens]  # unknown words are -1
+        return np.where(seen > 0, seen / np.maximum(seen + aligner.rare_discount, 1.0), 1.0)
+
+    source = side(aligner.source_counts_, shard.source_tokens)
+    target = side(aligner.target_counts_, shard.target_tokens)
     if shard.anchors is not None:
         links = shard.anchors.links
         source[shard.pairs.source_offsets[links.sentence] + links.source] = 1.0
         target[shard.pairs.target_offsets[links.sentence] + links.target] = 1.0
     return source, target
+
+
+def discount_rare_words(aligner: WordAligner, shard: BitextShard, mass: Floats) -> Floats:
+    """Multiply the masses of all cells by the shares of `trusted_shares`, in place."""
+    if aligner.rare_discount > 0:
+        shares = trusted_shares(aligner, shard)
+        discount_links(shard.pairs.source_offsets, shard.pairs.target_offsets, *shares, mass)
+    return mass
+
+
+def masses(aligner: WordAligner, shard: BitextShard, gamma: float) -> Floats:
+    """The mean of both directions with rare words discounted, shape (n_cells,), which the threshold is for."""
+    forward, backward = posteriors(aligner, shard, gamma)
+    forward += backward
+    forward /= 2
+    return discount_rare_words(aligner, shard, forward)
 
 
 def as_matrices(shard: BitextShard, forward: Floats, backward: Floats) -> LinkPosteriors:
@@ -132,6 +260,37 @@ def concatenate_posteriors(parts: list[LinkPosteriors]) -> LinkPosteriors:
     )
 
 
+# ---- links ----------------------------------------------------------------------------------------------------------
+
+
+def decode(aligner: WordAligner, shard: BitextShard) -> Links:
+    """Links of the shard, as ``aligner.decode`` says."""
+    if isinstance(shard, LongShard):
+        return long_links(aligner, shard)
+    if aligner.decode == "posterior":
+        return links_above(shard, masses(aligner, shard, aligner.gamma_), aligner.threshold_)
+    return viterbi_links(aligner.model_, aligner.params_, shard, aligner.decode)
+
+
+def align_pairs(aligner: WordAligner, bitext: Bitext, anchors: Anchors | None = None) -> Iterator[AlignedPairs]:
+    """Links, posteriors and scores of a text, trained on or new, some hundreds of pairs at a time and in order."""
+
+    def work(shard: BitextShard) -> AlignedPairs:
+        forward, backward = posteriors(aligner, shard, aligner.gamma_)
+        mass = (forward + backward) / 2
+        scores = score_shard(aligner, shard, mass)
+        if aligner.decode == "posterior":
+            links = links_above(shard, discount_rare_words(aligner, shard, mass), aligner.threshold_)
+        else:
+            links = decode(aligner, shard)
+        return AlignedPairs(links, as_matrices(shard, forward, backward), scores)
+
+    begin = 0
+    for part in map_shards(aligner, work, bitext, anchors):
+        yield part if anchors is None else replace(part, links=anchors.impose(part.links, begin))
+        begin += part.links.n_sentences
+
+
 def links_above(shard: BitextShard, mass: Floats, threshold: float) -> Links:
     """Cells with more than ``threshold`` of mass (minimum Bayes risk decoding, [Ganchev2010] section 5)."""
     chosen = np.flatnonzero(mass > threshold)
@@ -145,18 +304,27 @@ def viterbi_links(model: AlignmentModel, params: AlignmentParameters, shard: Bit
     """Best alignment of each direction under the model alone, one of them or both merged."""
     choices = model.structure(shard).decode(model.scores(params, shard))
     n_target = int(shard.target_lengths.sum())
-    return merged_links(shard.source_lengths, shard.target_lengths, choices[:n_target], choices[n_target:], decode)
+    return _merged_links(shard, choices[:n_target], choices[n_target:], decode)
 
 
-def merged_links(source_lengths: Ints, target_lengths: Ints, choices: Ints, other_choices: Ints, decode: str) -> Links:
+def _merged_links(shard: BitextShard, choices: Ints, other_choices: Ints, decode: str) -> Links:
     """Links of one direction, or of both merged; -1 chooses NULL."""
-    forward = _links(target_lengths, choices, backward=False)
+    forward = _links(shard.target_lengths, choices, backward=False)
     if decode in ("viterbi", "forward"):
         return forward
-    backward = _links(source_lengths, other_choices, backward=True)
+    backward = _links(shard.source_lengths, other_choices, backward=True)
     if decode == "backward":
         return backward
     return symmetrize(forward, backward, decode)  # type: ignore[arg-type]
+
+
+def _links(lengths: Ints, choices: Ints, *, backward: bool) -> Links:
+    sentence = np.repeat(np.arange(len(lengths)), lengths)
+    place = np.arange(len(choices)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    linked = choices >= 0
+    sentence, place, choice = sentence[linked], place[linked], choices[linked]
+    source, target = (place, choice) if backward else (choice, place)
+    return Links.from_arrays(sentence, source, target, n_sentences=len(lengths))
 
 
 def concatenate_links(parts: list[Links]) -> Links:
@@ -173,10 +341,25 @@ def concatenate_links(parts: list[Links]) -> Links:
     )
 
 
+# ---- thresholds -----------------------------------------------------------------------------------------------------
+
+
 def sample_pairs(weights: Floats) -> Ints:
     """Numbers of some hundreds of sentence pairs from all over the corpus, those of weight 0 left out."""
     counted = np.flatnonzero(weights > 0)
     return counted[np.unique(np.linspace(0, len(counted) - 1, min(SAMPLE, len(counted))).round().astype(np.int64))]
+
+
+def choose_threshold(aligner: WordAligner, text: TrainingText) -> float:
+    """The threshold of greatest expected F1 on a sample of the training text."""
+    shards = list(text.take(sample_pairs(text.weights)).shards(aligner.table_))
+    found = Local(shards, aligner.n_threads).collect(partial(_discounted, aligner))
+    return expected_threshold(shards, list(found))
+
+
+def _discounted(aligner: WordAligner, shard: BitextShard) -> tuple[Floats, Floats]:
+    forward, backward = posteriors(aligner, shard, aligner.gamma_)
+    return discount_rare_words(aligner, shard, forward), discount_rare_words(aligner, shard, backward)
 
 
 def expected_threshold(shards: Sequence[BitextShard], posteriors: Sequence[tuple[Floats, Floats]]) -> float:
@@ -205,10 +388,101 @@ def least_error_threshold(shards: Sequence[BitextShard], masses: Sequence[Floats
     return float(errors.min()), float(_GRID[ties[len(ties) // 2]])
 
 
-def _links(lengths: Ints, choices: Ints, *, backward: bool) -> Links:
-    sentence = np.repeat(np.arange(len(lengths)), lengths)
-    place = np.arange(len(choices)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    linked = choices >= 0
-    sentence, place, choice = sentence[linked], place[linked], choices[linked]
-    source, target = (place, choice) if backward else (choice, place)
-    return Links.from_arrays(sentence, source, target, n_sentences=len(lengths))
+# ---- scores ---------------------------------------------------------------------------------------------------------
+
+
+def score_shard(aligner: WordAligner, shard: BitextShard, mass: Floats) -> Floats:
+    """The scores of `WordAligner.score_pairs`, from the mean posteriors of the cells of a shard, shape (n_cells,)."""
+    sources, targets = shard.source_lengths, shard.target_lengths
+    counts, params, pairs = (aligner.source_counts_, aligner.target_counts_), aligner.params_, shard.pairs
+    explained = np.empty(len(sources))
+    explained_shares(
+        pairs.source_offsets, pairs.target_offsets, pairs.cell_offsets, pairs.cells,
+        np.log(shard.of_entries(params.forward.translation, backward=False)),
+        np.log(shard.of_entries(params.backward.translation, backward=True)),
+        mass, _nats(counts[0], shard.source_tokens), _nats(counts[1], shard.target_tokens), explained,
+    )  # fmt: skip
+    with np.errstate(divide="ignore", invalid="ignore"):  # sides may be empty
+        likelihoods = np.exp(_log_likelihoods(aligner, shard) / (sources + targets))
+        ratios = targets / sources * (counts[0].sum() / counts[1].sum())
+        # counted once, the ratio ranks sentences of which a part is missing too high
+        return (explained * likelihoods * np.minimum(ratios, 1 / ratios) ** 2) ** 0.25
+
+
+def _log_likelihoods(aligner: WordAligner, shard: BitextShard) -> Floats:
+    """Log-probability of the words of both sides of every pair given the other, nats."""
+    params = aligner.params_
+    if not isinstance(shard, LongShard):
+        return coupled(aligner, aligner.model_, project=False).log_likelihoods(params, shard)
+    linked, other_linked = np.zeros(len(shard.target_tokens)), []
+    for forward, backward in diagonal_posteriors(params, shard, 1.0, 0, 1.0):
+        linked += forward.sum(axis=0)
+        other_linked.append(backward.sum(axis=1))
+    total = 0.0
+    # what NULL explains of a word says how probable the word is
+    for side, tokens, mass in (
+        (params.forward, shard.target_tokens, linked),
+        (params.backward, shard.source_tokens, np.concatenate(other_linked)),
+    ):
+        total += float(np.sum(np.log(side.null_probability * side.null[tokens] / np.maximum(1 - mass, _LEAST))))
+    return np.array([min(total, 0.0)])
+
+
+def _nats(counts: Ints, tokens: NDArray[np.int32]) -> Floats:
+    """Information of tokens; a word that training did not see counts as half of one seen once."""
+    raised = np.append(counts, 0) + 0.5
+    return -np.log(raised / raised.sum())[tokens]
+
+
+# ---- long pairs -----------------------------------------------------------------------------------------------------
+
+
+def _long_blocks(aligner: WordAligner, shard: LongShard, gamma: float) -> Iterator[tuple[Floats, Floats]]:
+    """Forward and backward posteriors of a long pair, some source words at a time."""
+    agree = aligner.project_at_predict and any(getattr(one, "name", "") == "agreement" for one in rules_of(aligner))
+    steps = (aligner.dual_steps or 5) if agree else 0
+    return diagonal_posteriors(aligner.params_, shard, max(gamma, LEAST_GAMMA), steps, aligner.step_size)
+
+
+def _long_posteriors(aligner: WordAligner, shard: LongShard, gamma: float) -> tuple[Floats, Floats]:
+    """Forward and backward posteriors of a long pair, two arrays of shape (n_cells,)."""
+    both = np.empty((2, len(shard.source_tokens), len(shard.target_tokens)))
+    first = 0
+    for blocks in _long_blocks(aligner, shard, gamma):
+        both[:, first : first + len(blocks[0])] = blocks
+        first += len(blocks[0])
+    if shard.anchors is not None:
+        shard.anchors.impose_on_masses(*both)
+    return both[0].ravel(), both[1].ravel()
+
+
+def long_links(aligner: WordAligner, shard: LongShard) -> Links:
+    """Links of a long pair as the aligner decodes."""
+    if aligner.decode != "posterior":
+        return _best_links(shard, diagonal_posteriors(aligner.params_, shard, 1.0, 0, 1.0), aligner.decode)
+    sources, targets, first = [], [], 0
+    source_shares, target_shares = trusted_shares(aligner, shard)
+    for forward, backward in _long_blocks(aligner, shard, aligner.gamma_):
+        shares = np.minimum.outer(source_shares[first : first + len(forward)], target_shares)
+        rows, columns = np.nonzero((forward + backward) / 2 * shares > aligner.threshold_)
+        sources.append(rows + first)
+        targets.append(columns)
+        first += len(forward)
+    source, target = np.concatenate(sources), np.concatenate(targets)
+    return Links.from_arrays(np.zeros(len(source), np.int64), source, target, n_sentences=1)
+
+
+def _best_links(shard: LongShard, blocks: Iterator[tuple[Floats, Floats]], decode: str) -> Links:
+    """The likeliest link of every word, or NULL, under each direction alone."""
+    n_source, n_target = len(shard.source_tokens), len(shard.target_tokens)
+    best, linked = np.zeros(n_target), np.zeros(n_target)
+    choice, other_choice = np.full(n_target, -1), np.full(n_source, -1)
+    first = 0
+    for forward, backward in blocks:
+        choice = np.where(forward.max(axis=0) > best, forward.argmax(axis=0) + first, choice)
+        best, linked = np.maximum(best, forward.max(axis=0)), linked + forward.sum(axis=0)
+        likely = backward.max(axis=1) > 1 - backward.sum(axis=1)
+        other_choice[first : first + len(backward)] = np.where(likely, backward.argmax(axis=1), -1)
+        first += len(forward)
+    choice[best <= 1 - linked] = -1
+    return _merged_links(shard, choice, other_choice, decode)

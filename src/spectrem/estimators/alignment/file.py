@@ -1,15 +1,17 @@
-"""A fitted WordAligner as a file."""
+"""A fitted WordAligner written out: as a file, as a list of word pairs, and as priors of other tools."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.data import Vocabulary
-from spectrem.estimators.alignment.knowledge import listed_pairs
+from spectrem._arrays import Reals
+from spectrem.data import Vocabulary, prior_lines
+from spectrem.estimators.alignment.text import listed_pairs
 from spectrem.estimators.storage import Codec, check_probabilities, pack_words, unpack_words
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.alignments.classes import rows_increase
@@ -17,6 +19,9 @@ from spectrem.kernels.alignments.pruning import mark_expected
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable, Totals
 from spectrem.models.alignment.parameters import as_single
 from spectrem.structures._ragged import offsets_of
+
+if TYPE_CHECKING:
+    from spectrem.estimators.alignment.word_aligner import WordAligner
 
 _ARRAYS = ("translation", "null", "jump", "end")
 
@@ -39,13 +44,13 @@ class Pruned(NamedTuple):
 WHOLE = Pruned(0.0, 0.0)
 
 
-def _write(aligner: Any, min_count: float = 0.0) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def _write(aligner: WordAligner, min_count: float = 0.0) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Words and parameters, without the word pairs of fewer expected links; see `prune`."""
     table, params, pruned = aligner.table_, aligner.params_, aligner.pruned_
     if min_count != 0:
         table, params, lost = prune(table, params, min_count)
         pruned = Pruned(max(pruned.min_count, min_count), 1.0 - (1.0 - pruned.lost) * (1.0 - lost))
-    words = {
+    words: dict[str, NDArray[Any]] = {
         "source_words": pack_words(aligner.source_vocabulary_.words),
         "target_words": pack_words(aligner.target_vocabulary_.words),
         "source_counts": aligner.source_counts_.astype(np.int64),
@@ -66,7 +71,7 @@ def _write(aligner: Any, min_count: float = 0.0) -> tuple[dict[str, Any], dict[s
         if totals is not None:
             sides[f"{side}_totals"] = totals.words
             values[f"{side}_totals"] = [totals.null, totals.jumps, totals.ends]
-    pairs = {"row_offsets": table.row_offsets, "targets": table.targets}
+    pairs: dict[str, NDArray[Any]] = {"row_offsets": table.row_offsets, "targets": table.targets}
     return values, words | sides | pairs
 
 
@@ -120,7 +125,7 @@ def prune(
     return smaller, AlignmentParameters(*sides), lost
 
 
-def _read(aligner: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+def _read(aligner: WordAligner, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     aligner.source_vocabulary_ = Vocabulary(unpack_words(arrays["source_words"], values["n_source_words"]))
     aligner.target_vocabulary_ = Vocabulary(unpack_words(arrays["target_words"], values["n_target_words"]))
     aligner.source_counts_, aligner.target_counts_ = arrays["source_counts"], arrays["target_counts"]
@@ -176,7 +181,9 @@ def _read_totals(name: str, header: dict[str, Any], arrays: dict[str, Any]) -> T
     return Totals(arrays[name], *numbers)
 
 
-def _check_arrays(aligner: Any, table: PairTable, forward: DirectionParameters, backward: DirectionParameters) -> None:
+def _check_arrays(
+    aligner: WordAligner, table: PairTable, forward: DirectionParameters, backward: DirectionParameters
+) -> None:
     """Raise ValueError unless all arrays belong together and hold what fits them; kernels trust them."""
     n_sources, n_targets = len(aligner.source_vocabulary_), len(aligner.target_vocabulary_)
     for counts, n_words in ((aligner.source_counts_, n_sources), (aligner.target_counts_, n_targets)):
@@ -219,3 +226,57 @@ CODEC = Codec(
     numbers=("threshold", "gamma"),
     earlier={"rare_discount": 0.0},
 )
+
+
+def list_pairs(aligner: WordAligner, min_probability: float) -> Iterator[tuple[str, str, float, float]]:
+    """Word pairs with p(target | source) and p(source | target), if either reaches ``min_probability``."""
+    params = aligner.params_
+    forward, backward = params.forward.translation[:-1], params.backward.translation[:-1]
+    return _named(aligner, np.maximum(forward, backward) >= min_probability, forward, backward)
+
+
+def list_priors(aligner: WordAligner, min_probability: float) -> Iterator[str]:
+    """Lines of what an aligner expected of its text, as eflomal reads priors; see `spectrem.data.prior_lines`.
+
+    The count of a word pair is the mean over both directions of its probability times the total of its conditioning
+    word, pseudo-counts of priors included. Ends of sentences are jumps behind the last word.
+
+    Raises
+    ------
+    InvalidInputError
+        If the model was saved by an earlier version, which did not keep totals.
+    """
+    table, one, other = aligner.table_, aligner.params_.forward, aligner.params_.backward
+    totals, other_totals = one.totals, other.totals
+    if totals is None or other_totals is None:
+        raise InvalidInputError(
+            "priors need the counts behind the model's probabilities, which files saved by earlier versions lack; fit "
+            "and save it again"
+        )
+    forward, backward = one.translation[:-1], other.translation[:-1]
+    counts = (forward * totals.words[table.sources] + backward * other_totals.words[table.targets]) / 2
+    kept = np.maximum(forward, backward) >= min_probability
+    links = ((source, target, count) for source, target, count, _ in _named(aligner, kept, counts, counts))
+    return prior_lines(links, _jumps(one, totals), _jumps(other, other_totals))
+
+
+def _named(
+    aligner: WordAligner, kept: np.ndarray, forward: Reals, backward: Reals
+) -> Iterator[tuple[str, str, float, float]]:
+    sources, targets = aligner.table_.sources, aligner.table_.targets
+    for k in np.flatnonzero(kept):
+        yield (
+            aligner.source_vocabulary_.words[sources[k]],
+            aligner.target_vocabulary_.words[targets[k]],
+            float(forward[k]),
+            float(backward[k]),
+        )
+
+
+def _jumps(side: DirectionParameters, totals: Totals) -> dict[int, float]:
+    """Counts of at least a thousandth, by width; widths that the model puts together stand for the least of them."""
+    width = side.max_jump
+    counts = np.zeros(2 * width + 2)
+    counts[:-1] += totals.jumps * side.jump
+    counts[width + 1 :] += totals.ends * side.end
+    return {d - width: float(counts[d]) for d in np.flatnonzero(counts >= 1e-3).tolist()}

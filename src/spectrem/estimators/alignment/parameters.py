@@ -44,21 +44,33 @@ def fused_rules(aligner: AlignerParameters) -> tuple[bool, float] | None:
     """Whether both directions agree, and the largest fertility; None if not all constraints are texts that say so."""
     from spectrem.constraints import Constraint, agreement, fertility
 
+    if not all(isinstance(one, str) for one in _listed(aligner)):
+        return None
     agree, most = False, math.inf
-    for one in rules_of(aligner) if all(isinstance(said, str) for said in _listed(aligner)) else [None]:
-        own = replace(one, label=None) if isinstance(one, Constraint) else None
-        if own == replace(agreement(), label=None):
+    for constraint in rules_of(aligner):
+        unnamed = replace(constraint, label=None) if isinstance(constraint, Constraint) else None
+        if unnamed == replace(agreement(), label=None):
             agree = True
-        elif own is not None and own.upper is not None and own == replace(fertility(own.upper.constant), label=None):
-            most = min(most, own.upper.constant)
+        elif (
+            unnamed is not None
+            and unnamed.upper is not None
+            and unnamed == replace(fertility(unnamed.upper.constant), label=None)
+        ):
+            most = min(most, unnamed.upper.constant)
         else:
             return None
     return agree, most
 
 
+def is_coupled(aligner: AlignerParameters, gamma: float) -> bool:
+    """Whether the compiled E-step knows all constraints of an aligner and solves them as it asks."""
+    exact = aligner.dual_steps == 0 and bool(aligner.constraints)
+    return fused_rules(aligner) is not None and gamma > 0 and aligner.alpha == 1 and not exact
+
+
 def _listed(aligner: AlignerParameters) -> Sequence[Any]:
-    given: Any = aligner.constraints
-    return [given] if isinstance(given, str | Mapping) else given
+    constraints: Any = aligner.constraints
+    return [constraints] if isinstance(constraints, str | Mapping) else constraints
 
 
 def _is_threshold(value: Any) -> bool:

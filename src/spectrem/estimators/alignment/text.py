@@ -1,34 +1,74 @@
-"""The input of WordAligner: texts and weights."""
+"""The input of WordAligner: texts, weights, and what users know of words and links."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from threading import Lock
-from typing import Any, TypeAlias
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.data import Bitext, Links, Vocabulary, encode_bitext
-from spectrem.estimators.alignment.known_links import KnownLinks, read_anchors
-from spectrem.estimators.alignment.long_pairs import LongPair, LongShard, cut_shards, find_untrainable, most_cells
+from spectrem.estimators.alignment.parameters import AlignerParameters, fused_rules, is_coupled
 from spectrem.estimators.conventions import row_weights
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted, warn
 from spectrem.learning import Constant
 from spectrem.models.alignment import (
     Anchors,
     BitextShard,
+    GivenCounts,
     Language,
-    NewText,
+    ListedPairs,
     PairTable,
     TextShard,
     UnseenPairs,
     count_words,
+    cut_text,
+    iter_shards,
 )
 
+if TYPE_CHECKING:
+    from spectrem.estimators.alignment.word_aligner import WordAligner
+
 Lines: TypeAlias = Sequence[str]
+KnownLinks: TypeAlias = Links | Sequence[Sequence[tuple[int, int]] | None]
+"""The known links of every sentence pair; None where there are none."""
+
+_URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://|www\.).+|[^@\s]+@[^@\s]+\.[^@\s]+")
+
+# A pair of 1,000 x 1,000 words takes two seconds and 140 MB. Tables of departures grow with the square of a side.
+_MOST_CELLS, _MOST_WORDS = 1 << 20, 2000
+# Where passes may have to run in log space, or constraints are rows of a matrix: a second to some ten, and 90 MB.
+_MOST_CELLS_OF_ROWS = 1 << 18
+# Where multipliers are found to a tolerance: 26 s for four times as many.
+_MOST_CELLS_OF_SOLVES = 1 << 14
+# Programs have a variable for every move. A linear one took 1 s for 30 x 30 words, 16 s for 45 x 45 and 51 s for
+# 60 x 60; an integer one 8 s for 30 x 30 and minutes for 45 x 45.
+_MOST_CELLS_OF_PROGRAMS = 1 << 10
+# By translation and position alone, this length on both sides takes some seconds and 110 MB.
+_LONGEST = 5000
+LEAST_GAMMA = 0.1
+"""Below it the compiled E-step may have to run in log space, and long pairs are aligned at it."""
+
+
+class TrainingText(NamedTuple):
+    """Sentence pairs with their weights, shape (n_pairs,), and what is known of their links."""
+
+    bitext: Bitext
+    weights: Floats
+    anchors: Anchors | None
+
+    def take(self, chosen: Ints) -> TrainingText:
+        """The pairs with these numbers."""
+        anchors = None if self.anchors is None else self.anchors.take(chosen)
+        return TrainingText(self.bitext.take(chosen), self.weights[chosen], anchors)
+
+    def shards(self, table: PairTable) -> Iterator[BitextShard]:
+        return iter_shards(self.bitext, table, self.weights, self.anchors)
 
 
 def as_bitext(source: Bitext | Lines, target: Lines | None) -> Bitext:
@@ -39,36 +79,21 @@ def as_bitext(source: Bitext | Lines, target: Lines | None) -> Bitext:
     return encode_bitext(source, target)
 
 
-def judged_text(source: Bitext | Lines, target: Lines | None, gold: Links) -> Bitext:
-    """The pairs of a text, between whose words gold links must be."""
-    bitext = as_bitext(source, target)
-    gold.check_inside(bitext.source_lengths, bitext.target_lengths, "gold")
-    return bitext
-
-
 def recode(bitext: Bitext, vocabularies: tuple[Vocabulary, Vocabulary]) -> Bitext:
     """The same sentences with the word numbers of other vocabularies."""
-    tokens = []
-    for own, known, numbers in (
-        (bitext.source_vocabulary, vocabularies[0], bitext.source_tokens),
-        (bitext.target_vocabulary, vocabularies[1], bitext.target_tokens),
-    ):
-        if own.words == known.words:
-            tokens.append(numbers)
-        else:
-            renumbered = np.append(known.lookup(own.words), np.int32(-1))
-            tokens.append(renumbered[numbers])
-    return Bitext(tokens[0], bitext.source_offsets, tokens[1], bitext.target_offsets, *vocabularies)
 
+    def side(tokens: NDArray[np.int32], words: Vocabulary, vocabulary: Vocabulary) -> NDArray[np.int32]:
+        if words.words == vocabulary.words:
+            return tokens
+        return np.append(vocabulary.lookup(words.words), np.int32(-1))[tokens]
 
-def check_words(bitext: Bitext) -> None:
-    """Raise if there are words without a number, which training cannot count."""
-    unknown = int((bitext.source_tokens < 0).sum() + (bitext.target_tokens < 0).sum())
-    if unknown:
-        raise InvalidInputError(
-            f"source must be a Bitext without unknown words to be trained on, got one with {unknown} of them; "
-            "encode it without vocabularies"
-        )
+    return Bitext(
+        side(bitext.source_tokens, bitext.source_vocabulary, vocabularies[0]),
+        bitext.source_offsets,
+        side(bitext.target_tokens, bitext.target_vocabulary, vocabularies[1]),
+        bitext.target_offsets,
+        *vocabularies,
+    )
 
 
 def count_sides(bitext: Bitext) -> tuple[Ints, Ints]:
@@ -79,92 +104,294 @@ def count_sides(bitext: Bitext) -> tuple[Ints, Ints]:
     )
 
 
-def select_pairs(
-    bitext: Bitext, weights: Floats, anchors: Anchors | None, max_length: int | None, too_long: NDArray[np.integer]
-) -> tuple[Bitext, Floats, Anchors | None]:
-    """Drop pairs longer than ``max_length``, but those of which all links are given, and those that are too long."""
-    kept = np.ones(bitext.n_pairs, np.bool_)
-    if max_length is not None:
-        kept = np.maximum(bitext.source_lengths, bitext.target_lengths) <= max_length
-    if anchors is not None:
-        kept |= anchors.complete
-    kept[too_long] = False
-    if kept.all():
-        return bitext, weights, anchors
-    order = np.flatnonzero(kept)
-    return bitext.take(order), weights[order], None if anchors is None else anchors.take(order)
-
-
 def read_training(
-    aligner: Any,
+    aligner: WordAligner,
     source: Bitext | Lines,
     target: Lines | None,
     known: KnownLinks | None,
     anchors: KnownLinks | None,
     sample_weight: ArrayLike | None,
-) -> tuple[Bitext, Floats, Anchors | None, int]:
-    """The pairs of a text to train on, their weights, their known links, and how many pairs were left out."""
-    gammas = (aligner.schedule or Constant(aligner.gamma)).gammas()
+) -> tuple[TrainingText, int]:
+    """The pairs of a text to train on, and how many were left out."""
     bitext = as_bitext(source, target)
-    check_words(bitext)
+    unknown = int((bitext.source_tokens < 0).sum() + (bitext.target_tokens < 0).sum())
+    if unknown:
+        raise InvalidInputError(
+            f"source must be a Bitext without unknown words to be trained on, got one with {unknown} of them; "
+            "encode it without vocabularies"
+        )
     weights = row_weights(sample_weight, bitext.n_pairs, "sentence pair")
-    too_long = find_untrainable(bitext, most_cells(aligner, min(gammas)))
-    held = read_anchors(bitext, known, anchors)
-    chosen, weights, held = select_pairs(bitext, weights, held, aligner.max_length, too_long)
-    return chosen, weights, held, bitext.n_pairs - chosen.n_pairs
+    long = find_long_pairs(bitext, most_cells(aligner, min((aligner.schedule or Constant(aligner.gamma)).gammas())))
+    too_long = np.union1d(long.by_position, long.unaligned)
+    _warn(too_long, "too long to be trained on, skipped")
+    text = TrainingText(bitext, weights, read_anchors(bitext, known, anchors))
+    chosen = select_pairs(text, aligner.max_length, too_long)
+    return chosen, bitext.n_pairs - chosen.bitext.n_pairs
 
 
-def read_text(
-    aligner: Any, source: Bitext | Lines, target: Lines | None, anchors: Anchors | None = None
-) -> Iterator[Callable[[], BitextShard | LongShard]]:
-    """Functions that make the shards of a text, one after another, with the word pairs that training did not see.
+def select_pairs(text: TrainingText, max_length: int | None, too_long: Ints) -> TrainingText:
+    """Drop pairs longer than ``max_length``, but those of which all links are given, and those that are too long."""
+    bitext = text.bitext
+    kept = np.ones(bitext.n_pairs, np.bool_)
+    if max_length is not None:
+        kept = np.maximum(bitext.source_lengths, bitext.target_lengths) <= max_length
+    if text.anchors is not None:
+        kept |= text.anchors.complete
+    kept[too_long] = False
+    return text if kept.all() else text.take(np.flatnonzero(kept))
 
-    Long pairs are completed without those: they may have millions, each as improbable as training leaves a pair.
+
+# ---- known links ----------------------------------------------------------------------------------------------------
+
+
+def read_anchors(bitext: Bitext, known: KnownLinks | None, anchors: KnownLinks | None) -> Anchors | None:
+    """Read the known links of a bitext.
+
+    Parameters
+    ----------
+    bitext : Bitext
+    known : Links or sequence of (sequence of (source, target) or None), optional
+        All links of some pairs, None for the others; possible links of `Links` are left out.
+    anchors : the same, optional
+        Some links of some pairs.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are not as many entries as sentence pairs, a link lies outside its pair, or a pair has both.
+
+    Examples
+    --------
+    >>> from spectrem.data import encode_bitext
+    >>> bitext = encode_bitext(["the house", "a tree"], ["das haus", "ein baum"])
+    >>> anchors = read_anchors(bitext, None, [[(1, 1)], None])
+    >>> anchors.links.pairs(0), anchors.held.tolist(), anchors.complete.tolist()
+    ([(1, 1)], [True, False], [False, False])
     """
-    bitext = as_bitext(source, target)
-    known = recode(bitext, (aligner.source_vocabulary_, aligner.target_vocabulary_))
-    shards = cut_shards(known, most_cells(aligner, aligner.gamma_), anchors)
-    new = _Once(lambda: NewText.of(unseen_pairs(aligner), bitext))
-    return (partial(_completed, shard, aligner.table_, new) for shard in shards)
+    if known is None and anchors is None:
+        return None
+    every, complete = _sure(known, "known", bitext)
+    some, _ = _sure(anchors, "anchors", bitext)
+    both = np.flatnonzero(complete & (np.diff(some.offsets) > 0))
+    if len(both):
+        raise InvalidInputError(
+            f"anchors are for pairs of which not all links are known, got both for sentence pair {both[0] + 1} "
+            "(counted from 1); drop one of them"
+        )
+    columns = (np.concatenate([getattr(every, name), getattr(some, name)]) for name in ("sentence", "source", "target"))
+    return Anchors(Links.from_arrays(*columns, n_sentences=bitext.n_pairs), complete)
 
 
-def _completed(shard: TextShard | LongPair, table: PairTable, new: _Once) -> BitextShard | LongShard:
-    """A shard with its cells, those of unseen word pairs, too."""
-    if isinstance(shard, LongPair):
-        return shard.load(table)
-    found = shard.index(table)
-    return found if found.is_seen(table) else new().complete(found)
+def _sure(links: KnownLinks | None, name: str, bitext: Bitext) -> tuple[Links, Bools]:
+    """The sure links of an argument, and of which pairs it says anything."""
+    links = [None] * bitext.n_pairs if links is None else links
+    n_entries = links.n_sentences if isinstance(links, Links) else len(links)
+    if n_entries != bitext.n_pairs:
+        raise InvalidInputError(
+            f"{name} must have one entry per sentence pair ({bitext.n_pairs}), got {n_entries}; use None where unknown"
+        )
+    if isinstance(links, Links):
+        sure, listed = links.where(links.sure), np.ones(n_entries, np.bool_)
+    else:
+        sure = Links.from_pairs([entry or [] for entry in links])
+        listed = np.array([entry is not None for entry in links], np.bool_)
+    sure.check_inside(bitext.source_lengths, bitext.target_lengths, name)
+    return sure, listed
 
 
-class _Once:
-    """What is made when the first of several threads asks for it."""
-
-    def __init__(self, make: Callable[[], NewText]) -> None:
-        self._make, self._lock = make, Lock()
-        self._made: NewText | None = None
-
-    def __call__(self) -> NewText:
-        with self._lock:
-            if self._made is None:
-                self._made = self._make()
-            return self._made
+def impose(parts: Iterable[Links], anchors: Anchors | None) -> Iterator[Links]:
+    """Links of consecutive runs of sentence pairs with those that are known, whatever else the words would link to."""
+    begin = 0
+    for links in parts:
+        yield links if anchors is None else anchors.impose(links, begin)
+        begin += links.n_sentences
 
 
-def unknown_shares(aligner: Any, source: Bitext | Lines, target: Lines | None) -> tuple[float, float]:
+# ---- known words ----------------------------------------------------------------------------------------------------
+
+
+def kind_of(token: str) -> str:
+    """Which kind a token is of: "urls", "numbers", "punctuation" or "words".
+
+    Addresses of pages and mail are URLs. A number has digits and no letters, such as 1,000 or 50%; punctuation, which
+    here includes symbols, has neither.
+
+    Examples
+    --------
+    >>> [kind_of(token) for token in ("www.example.org", "me@example.org", "12:30", "$5", "...", "B2", "x")]
+    ['urls', 'urls', 'numbers', 'numbers', 'punctuation', 'words', 'words']
+    """
+    if _URL.fullmatch(token):
+        return "urls"
+    categories = {unicodedata.category(character)[0] for character in token}
+    if categories <= {"P", "S"}:
+        return "punctuation"
+    return "numbers" if "N" in categories and not categories & {"L", "M"} else "words"
+
+
+def given_counts(aligner: AlignerParameters, table: PairTable, bitext: Bitext) -> GivenCounts:
+    """Pseudo-counts of word pairs that the ``dictionary`` of a `WordAligner` lists or that are the ``same`` token.
+
+    Warns
+    -----
+    UserWarning
+        If the dictionary has entries of several words, which no token of a text is.
+    """
+    dictionary = aligner.dictionary or {}
+    phrases = [(word, other) for word, entry in dictionary.items() for other in entry if " " in word or " " in other]
+    if phrases:
+        warn(
+            f"{len(phrases)} of the {sum(map(len, dictionary.values()))} pairs of the dictionary have several words on "
+            f"a side and no effect, the first {quoted(phrases[0][0])} and {quoted(phrases[0][1])}; pair their words "
+            "one by one",
+        )
+    words, others = bitext.source_vocabulary, bitext.target_vocabulary
+    pairs = _dictionary_pairs(aligner, words, others)
+    if aligner.same:
+        pairs += [
+            (s, t, aligner.same_strength)
+            for s, t in enumerate(others.lookup(words.words).tolist())
+            if t >= 0 and kind_of(words.words[s]) in aligner.same
+        ]
+    numbers = np.array([pair[:2] for pair in pairs], np.int64).reshape(-1, 2)
+    return GivenCounts.of(table, numbers[:, 0], numbers[:, 1], np.array([pair[2] for pair in pairs]))
+
+
+def listed_pairs(aligner: AlignerParameters, source: Vocabulary, target: Vocabulary) -> ListedPairs | None:
+    """The pairs of the ``dictionary`` of a `WordAligner` for its constraints; None where none of them can refer to it.
+
+    The compiled constraints, which have names, do not.
+    """
+    if aligner.dictionary is None or fused_rules(aligner) is not None:
+        return None
+    pairs = _dictionary_pairs(aligner, source, target)
+    numbers = np.array([pair[:2] for pair in pairs], np.int64).reshape(-1, 2)
+    return ListedPairs.of(numbers[:, 0], numbers[:, 1], len(target))
+
+
+def _dictionary_pairs(
+    aligner: AlignerParameters, source: Vocabulary, target: Vocabulary
+) -> list[tuple[int, int, float]]:
+    """The pairs of the dictionary whose words both occur, by their numbers, and their pseudo-counts."""
+    dictionary = aligner.dictionary or {}
+    return [
+        (s, t, aligner.dictionary_strength * weight)
+        for entry, s in zip(dictionary.values(), source.lookup(dictionary).tolist(), strict=True)
+        if s >= 0
+        for weight, t in zip(entry.values(), target.lookup(entry).tolist(), strict=True)
+        if t >= 0
+    ]
+
+
+# ---- long pairs -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LongPairs:
+    """Numbers of the sentence pairs, counted from 0, whose words the model's own chain does not align.
+
+    Attributes
+    ----------
+    by_position : ndarray of int
+        Aligned by translation probabilities and the distance from the diagonal.
+    unaligned : ndarray of int
+        More than 5,000 words on a side; left without links.
+    """
+
+    by_position: Ints
+    unaligned: Ints
+
+
+def most_cells(aligner: AlignerParameters, gamma: float) -> int:
+    """Possible links of the longest pair that an E-step of a `WordAligner` at ``gamma`` takes."""
+    if is_coupled(aligner, gamma):
+        return _MOST_CELLS if gamma >= LEAST_GAMMA else _MOST_CELLS_OF_ROWS
+    solved = aligner.dual_steps == 0 and len(aligner.constraints) > 0
+    if gamma == -np.inf or (gamma == 0 and solved):
+        return _MOST_CELLS_OF_PROGRAMS
+    return _MOST_CELLS_OF_SOLVES if solved else _MOST_CELLS_OF_ROWS
+
+
+def find_long_pairs(bitext: Bitext, most_cells: int) -> LongPairs:
+    """Pairs of more cells, or more than 2,000 words on one side and any on the other."""
+    cells = bitext.source_lengths * bitext.target_lengths
+    longest = np.maximum(bitext.source_lengths, bitext.target_lengths)
+    long = (cells > most_cells) | ((cells > 0) & (longest > _MOST_WORDS))
+    return LongPairs(np.flatnonzero(long & (longest <= _LONGEST)), np.flatnonzero(longest > _LONGEST))
+
+
+def _warn(numbers: Ints, fate: str) -> None:
+    """One line that names pairs as lines of a file are counted."""
+    if len(numbers):
+        shown = ", ".join(str(n + 1) for n in numbers[:10].tolist())
+        more = f" and {len(numbers) - 10} more" * (len(numbers) > 10)
+        pairs = "sentence pairs" if len(numbers) > 1 else "sentence pair"
+        warn(f"{fate}: {pairs} {shown}{more}, counted from 1; split long lines into sentences")
+
+
+# ---- shards to decode -----------------------------------------------------------------------------------------------
+
+
+class LongShard(BitextShard):
+    """One pair that is aligned by translation probabilities and the distance from the diagonal."""
+
+
+@dataclass(frozen=True)
+class LongPair:
+    """A long pair among the shards; its cells are made when its turn comes, and not kept."""
+
+    bitext: Bitext
+    anchors: Anchors | None
+
+    def load(self, table: PairTable) -> LongShard:
+        (shard,) = iter_shards(self.bitext, table, anchors=self.anchors)
+        return LongShard(**vars(shard))
+
+
+def cut_shards(bitext: Bitext, most_cells: int, anchors: Anchors | None = None) -> Iterator[TextShard | LongPair]:
+    """Shards to decode, one after another and in order; warns of long pairs, each of which stands alone.
+
+    Nothing that belongs to a long pair is held while others are aligned. One that is left unaligned is empty here.
+    """
+    long = find_long_pairs(bitext, most_cells)
+    if not len(long.by_position) + len(long.unaligned):
+        return cut_text(bitext, anchors=anchors)
+    _warn(long.by_position, "too long for the model, aligned by translation and position alone")
+    _warn(long.unaligned, f"more than {_LONGEST:,} words on a side, left without links")
+    return _cut_apart(TrainingText(bitext, np.ones(bitext.n_pairs), anchors), long)
+
+
+def _cut_apart(text: TrainingText, long: LongPairs) -> Iterator[TextShard | LongPair]:
+    n_pairs, begin = text.bitext.n_pairs, 0
+    for n in [*np.union1d(long.by_position, long.unaligned).tolist(), n_pairs]:
+        between = text.take(np.arange(begin, n))
+        for shard in cut_text(*between):
+            yield replace(shard, begin=shard.begin + begin, end=shard.end + begin)
+        if n < n_pairs:
+            pair = text.take(np.array([n]))
+            if n in long.by_position:
+                yield LongPair(pair.bitext, pair.anchors)
+            else:
+                empty = encode_bitext(
+                    [""], [""], vocabularies=(text.bitext.source_vocabulary, text.bitext.target_vocabulary)
+                )
+                yield from cut_text(empty)
+        begin = n + 1
+
+
+def unknown_shares(aligner: WordAligner, bitext: Bitext) -> tuple[float, float]:
     """Parts of the source and of the target tokens whose words did not occur in training."""
-    known = recode(as_bitext(source, target), (aligner.source_vocabulary_, aligner.target_vocabulary_))
-    shares = []
-    for tokens, counts in (
-        (known.source_tokens, aligner.source_counts_),
-        (known.target_tokens, aligner.target_counts_),
-    ):
-        shares.append(float(np.mean(np.append(counts, 0)[tokens] == 0)) if len(tokens) else 0.0)
-    return shares[0], shares[1]
+    recoded = recode(bitext, (aligner.source_vocabulary_, aligner.target_vocabulary_))
+
+    def share(tokens: NDArray[np.int32], counts: Ints) -> float:
+        return float(np.mean(np.append(counts, 0)[tokens] == 0)) if len(tokens) else 0.0
+
+    return share(recoded.source_tokens, aligner.source_counts_), share(recoded.target_tokens, aligner.target_counts_)
 
 
-def unseen_pairs(aligner: Any) -> UnseenPairs:
+def unseen_pairs(aligner: WordAligner) -> UnseenPairs:
     """Probabilities of word pairs that training did not see; made when first needed, kept until the next fit."""
-    made = aligner.fitted_with_.made
+    made = vars(aligner)["fitted_with_"].made
     if "unseen" not in made:
         made["unseen"] = UnseenPairs.of(
             aligner.table_,
@@ -174,5 +401,5 @@ def unseen_pairs(aligner: Any) -> UnseenPairs:
             stem_strength=aligner.stem_strength,
             cognate_strength=aligner.cognate_strength,
         )
-    found: UnseenPairs = made["unseen"]
-    return found
+    unseen: UnseenPairs = made["unseen"]
+    return unseen

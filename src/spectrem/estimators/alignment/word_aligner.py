@@ -6,49 +6,87 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from spectrem._arrays import Floats
-from spectrem.corpus import Corpus
-from spectrem.data import Bitext, Links
-from spectrem.estimators.alignment import file, long_pairs
+from spectrem._arrays import Floats, Ints
+from spectrem.corpus import Corpus, Local
+from spectrem.data import Bitext, Links, Vocabulary
+from spectrem.estimators.alignment import file
 from spectrem.estimators.alignment.decoding import (
+    SAMPLE,
     LinkPosteriors,
     as_matrices,
+    choose_estep,
+    choose_threshold,
     concatenate_links,
     concatenate_posteriors,
+    decode,
+    general_estep,
     least_error_threshold,
+    map_shards,
+    masses,
+    posteriors,
+    sample_pairs,
+    score_shard,
 )
-from spectrem.estimators.alignment.esteps import choose_estep, general_estep
-from spectrem.estimators.alignment.knowledge import given_counts, listed_pairs
-from spectrem.estimators.alignment.known_links import KnownLinks, impose, read_anchors
-from spectrem.estimators.alignment.lexicon import list_pairs
-from spectrem.estimators.alignment.parameters import AlignerParameters
-from spectrem.estimators.alignment.posteriors import choose_threshold, decode, map_shards, masses, posteriors
-from spectrem.estimators.alignment.report import report_fit
-from spectrem.estimators.alignment.scoring import score_text
-from spectrem.estimators.alignment.text import Lines, as_bitext, count_sides, judged_text, read_training, unknown_shares
-from spectrem.estimators.alignment.update import update
+from spectrem.estimators.alignment.parameters import AlignerParameters, rules_of
+from spectrem.estimators.alignment.text import (
+    KnownLinks,
+    Lines,
+    LongPairs,
+    TrainingText,
+    as_bitext,
+    count_sides,
+    find_long_pairs,
+    given_counts,
+    impose,
+    listed_pairs,
+    most_cells,
+    read_anchors,
+    read_training,
+    recode,
+    unknown_shares,
+    unseen_pairs,
+)
 from spectrem.estimators.conventions import Estimator, as_fitted, check_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.homes import beside, make_corpus
-from spectrem.estimators.shared_parameters import check_one_gamma
+from spectrem.estimators.shared_parameters import check_one_gamma, constraint_names
 from spectrem.estimators.storage import Saved
 from spectrem.estimators.training import run_stage
-from spectrem.learning import Constant, FitStatus, PosedCorpus, Record, Schedule, Step, Stepwise, Stopping
+from spectrem.exceptions import InvalidInputError
+from spectrem.learning import Constant, FitResult, Record, Schedule, Step, Stepwise, Stopping, pose
 from spectrem.metrics import alignment_scores
 from spectrem.models.alignment import (
     AlignmentModel,
     AlignmentParameters,
     BitextShard,
+    Continuation,
+    PairTable,
     expect_new_words,
     left_out_priors,
     lexical_priors,
     shards_to_train,
+    splice,
     tabulate_pairs,
 )
 from spectrem.models.alignment.lexical_prior import Classes
+from spectrem.reports import (
+    ConstraintReport,
+    ConstraintSummary,
+    FitReport,
+    OnDemand,
+    gamma_course,
+    report_posed,
+    report_training,
+)
+
+# Pairs of more possible links are left out of the sample of reports: the general E-step takes some hundred bytes for
+# each.
+_MOST_CELLS = 1 << 16
 
 
 @documented
@@ -153,18 +191,19 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         check_parameters(self)
         check_one_gamma(self)
         schedule = self.schedule or Constant(self.gamma)
-        bitext, weights, held, n_skipped = read_training(self, source, target, known, anchors, sample_weight)
+        text, n_skipped = read_training(self, source, target, known, anchors, sample_weight)
+        bitext, weights, links = text
         table = tabulate_pairs(bitext, self.max_chance)
         words, counts = (bitext.source_vocabulary, bitext.target_vocabulary), count_sides(bitext)
-        given = given_counts(self, table, *words)
+        given = given_counts(self, table, bitext)
         spelling = lexical_priors(
             table, words[0].words, words[1].words, *counts, stem_strength=self.stem_strength,
             cognate_strength=self.cognate_strength, classes=classes,
         )  # fmt: skip
-        corpus = make_corpus(self, shards_to_train(bitext, table, weights, held))
+        corpus = make_corpus(self, shards_to_train(bitext, table, weights, links))
         table, spelling = beside(corpus, (table, spelling))
         priors = given.added_to(spelling)
-        last = left_out_priors(spelling, bitext, weights, held, given, self.discount) if self.discount > 0 else None
+        last = left_out_priors(spelling, bitext, weights, links, given, self.discount) if self.discount > 0 else None
         make = partial(
             AlignmentModel, table, self.max_jump, forward_prior=priors[0], backward_prior=priors[1],
             listed=listed_pairs(self, *words),
@@ -173,23 +212,19 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         start, history = [model.initial(self.null_probability)], list[Record]()
         if self.model != "ibm1":
             soft = replace(schedule, within=Constant(1.0)) if isinstance(schedule, Stepwise) else Constant(1.0)
-            self._train(model, corpus, start, history, soft, Stopping(self.model1_iterations), "model1")
+            first = self._train(model, corpus, start, "model1", soft, Stopping(self.model1_iterations))
+            start, history = [first.params], list(first.history)
+            del first
             model = make(chain=self.model == "hmm", learn_positions=True)
-        model = replace(model, last_priors=last)
-        n_before = len(history)
         stopping = Stopping(self.max_iter, self.tol)
-        status, posed = self._train(model, corpus, start, history, schedule, stopping, self.model)
+        result = self._train(replace(model, last_priors=last), corpus, start, self.model, schedule, stopping)
         # Only now, so that training that fails leaves an earlier fit as it was.
         self.n_skipped_, self.n_given_, self.gamma_ = n_skipped, len(given.entries), list(schedule.gammas())[-1]
-        self.source_vocabulary_, self.target_vocabulary_ = words
-        self.source_counts_, self.target_counts_ = counts
-        self.table_, self.model_ = table, replace(model, last_priors=None)
-        self.params_ = expect_new_words(start.pop(), *counts)
+        self._take_model(model, words, counts, result.params)
         self.pruned_ = file.WHOLE
-        self.threshold_ = choose_threshold(self, bitext, weights, held) if self.threshold == "auto" else self.threshold
-        take_course(self, history, status)
-        step = Step(model, self.params_, self.gamma_, general_estep(self, self.gamma_))
-        self.report_ = report_fit(self, bitext, weights, held, step, posed, history[n_before:])
+        self.threshold_ = choose_threshold(self, text) if self.threshold == "auto" else self.threshold
+        take_course(self, history + list(result.history), result.status)
+        self.report_ = self._report(text, self.model_, self.params_, result)
         return self
 
     def update(
@@ -236,7 +271,45 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         np.True_
         """
         check_fitted(self)
-        update(self, source, target, known, anchors, sample_weight)
+        check_parameters(self)
+        check_one_gamma(self)
+        self._check_unchanged()
+        text, n_skipped = read_training(self, source, target, known, anchors, sample_weight)
+        bitext, weights, links = text
+        table = tabulate_pairs(bitext)  # what meets by chance here may be translations that the model knows
+        given = given_counts(self, table, bitext)
+        unseen = replace(
+            unseen_pairs(as_fitted(self)), stem_strength=self.stem_strength, cognate_strength=self.cognate_strength
+        )
+        new = Continuation.of(unseen, self.params_, bitext, table, weights, self.update_strength, given)
+        corpus = make_corpus(self, shards_to_train(bitext, table, weights, links))
+        table, priors = beside(corpus, (table, new.priors))
+        model = replace(
+            self.model_, table=table, forward_prior=priors[0], backward_prior=priors[1], kept=new.kept,
+            listed=listed_pairs(self, bitext.source_vocabulary, bitext.target_vocabulary),
+        )  # fmt: skip
+        schedule, stopping = self.schedule or Constant(self.gamma), Stopping(self.update_iterations, self.tol)
+        result = self._train(model, corpus, [new.params], "update", schedule, stopping)
+        table, params, words = splice(
+            self.table_, self.params_, (self.source_vocabulary_, self.target_vocabulary_), new, result.params
+        )
+        text = text._replace(bitext=recode(bitext, words))
+        counts = count_sides(text.bitext)
+        for now, before in zip(counts, (self.source_counts_, self.target_counts_), strict=True):
+            now[: len(before)] += before
+        self.n_skipped_, self.n_given_ = n_skipped, int((new.found[given.entries] < 0).sum())
+        self.gamma_ = list(schedule.gammas())[-1]
+        self._take_model(replace(self.model_, table=table, listed=listed_pairs(self, *words)), words, counts, params)
+        if self.threshold != "auto":
+            self.threshold_ = self.threshold
+        elif len(sample_pairs(weights)) == SAMPLE:
+            self.threshold_ = choose_threshold(self, text)
+        take_course(self, result.history, result.status)
+        # Rows over the corpus belong to its shards, and these to the new text alone.
+        alone = result.posed.rows is not None
+        self.report_ = self._report(
+            text, model if alone else self.model_, result.params if alone else self.params_, result
+        )
         return self
 
     def predict(
@@ -271,10 +344,10 @@ class WordAligner(Saved, AlignerParameters, Estimator):
     ) -> Iterator[Links]:
         """The links of `predict`, some hundreds of sentence pairs at a time and in order."""
         fitted, bitext = as_fitted(self), as_bitext(source, target)
-        held = read_anchors(bitext, None, anchors)
-        return impose(map_shards(fitted, partial(decode, fitted), bitext, None, held), held)
+        links = read_anchors(bitext, None, anchors)
+        return impose(map_shards(fitted, partial(decode, fitted), bitext, links), links)
 
-    def long_pairs(self, source: Bitext | Lines, target: Lines | None = None) -> long_pairs.LongPairs:
+    def long_pairs(self, source: Bitext | Lines, target: Lines | None = None) -> LongPairs:
         """Which sentence pairs `predict` aligns without the chain, and which not at all.
 
         With the default settings a pair of more than 2^20 possible links (1,024 x 1,024 words), or of more than 2,000
@@ -283,9 +356,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         2^14 where ``dual_steps`` is 0, and 2^10 where gamma is -inf, or 0 without dual steps. A pair of more than 5,000
         words on a side is left without links.
         """
-        return long_pairs.find_long_pairs(
-            as_bitext(source, target), long_pairs.most_cells(self, getattr(self, "gamma_", self.gamma))
-        )
+        return find_long_pairs(as_bitext(source, target), most_cells(self, getattr(self, "gamma_", self.gamma)))
 
     def predict_proba(
         self, source: Bitext | Lines, target: Lines | None = None, *, anchors: KnownLinks | None = None
@@ -305,15 +376,57 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         def matrices(shard: BitextShard) -> LinkPosteriors:
             return as_matrices(shard, *posteriors(fitted, shard, fitted.gamma_))
 
-        return map_shards(fitted, matrices, bitext, None, read_anchors(bitext, None, anchors))
+        return map_shards(fitted, matrices, bitext, read_anchors(bitext, None, anchors))
 
     def score(self, source: Bitext | Lines, target: Lines | None, gold: Links) -> float:
         """1 - alignment error rate ([OchNey2003]) against gold links."""
-        return 1.0 - alignment_scores(self.predict(judged_text(source, target, gold)), gold).aer
+        bitext = as_bitext(source, target)
+        gold.check_inside(bitext.source_lengths, bitext.target_lengths, "gold")
+        return 1.0 - alignment_scores(self.predict(bitext), gold).aer
 
     def score_pairs(self, source: Bitext | Lines, target: Lines | None = None) -> Floats:
-        """How likely each pair is a translation, 0 to 1; see `spectrem.estimators.alignment.scoring.score_text`."""
-        return score_text(as_fitted(self), source, target)
+        """How likely each sentence pair is a translation: look at the lowest first.
+
+        The score is the geometric mean of three numbers from 0 to 1, the last one counted twice.
+
+        * What the links explain. A word of relative frequency q carries -log q nats of information; a link of
+          probability p to a word that produces it with probability t explains p (log t - log q) of them. The share of
+          the information of a sentence that the best links of its words explain is taken of the side where it is
+          smaller, and multiplied by the mean probability of the best links of all words of both sides.
+        * The geometric mean of the probabilities of all words of both sides given the other side, under the model
+          without constraints, order and NULL included: 1 over the perplexity.
+        * The ratio of the numbers of words of both sides, over that of the training text or under it.
+
+        It has no unit. Compare scores of one aligner: they rise with the text that it was trained on, and fall as
+        translations get freer.
+
+        Parameters
+        ----------
+        source, target
+            As in `predict`, trained on or new.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+            From 0 (nothing in common) to 1; NaN where a side is empty, or a pair too long to align.
+
+        Examples
+        --------
+        >>> from spectrem import WordAligner
+        >>> from spectrem.datasets import make_bitext
+        >>> bitext = make_bitext(300, seed=1)
+        >>> aligner = WordAligner(n_threads=1).fit(bitext.source, bitext.target)
+        >>> good, bad = aligner.score_pairs(bitext.source[:1] * 2, [bitext.target[0], bitext.target[2]])
+        >>> bool(good > 2 * bad)
+        True
+        """
+        fitted = as_fitted(self)
+
+        def work(shard: BitextShard) -> Floats:
+            forward, backward = posteriors(fitted, shard, fitted.gamma_)
+            return score_shard(fitted, shard, (forward + backward) / 2)
+
+        return np.concatenate([np.zeros(0), *map_shards(fitted, work, as_bitext(source, target))])
 
     def tune(
         self, source: Bitext | Lines, target: Lines | None, gold: Links, *, gammas: Sequence[float] | None = None
@@ -322,22 +435,23 @@ class WordAligner(Saved, AlignerParameters, Estimator):
 
         Among equally good thresholds the middle one is taken.
         """
-        fitted = as_fitted(self)
-        shards = list(map_shards(fitted, lambda shard: shard, judged_text(source, target, gold), None))
-        found = [
+        fitted, bitext = as_fitted(self), as_bitext(source, target)
+        gold.check_inside(bitext.source_lengths, bitext.target_lengths, "gold")
+        shards = list(map_shards(fitted, lambda shard: shard, bitext))
+        choices = [
             (*least_error_threshold(shards, [masses(fitted, shard, gamma) for shard in shards], gold), gamma)
             for gamma in gammas or [self.gamma_]
         ]
-        _, self.threshold_, self.gamma_ = min(found, key=lambda one: one[0])
+        _, self.threshold_, self.gamma_ = min(choices, key=lambda choice: choice[0])
         return self
 
     def unknown_shares(self, source: Bitext | Lines, target: Lines | None = None) -> tuple[float, float]:
         """Parts of the source and of the target tokens of a text whose words did not occur in training."""
-        return unknown_shares(as_fitted(self), source, target)
+        return unknown_shares(as_fitted(self), as_bitext(source, target))
 
     def lexicon(self, min_probability: float = 0.01) -> Iterator[tuple[str, str, float, float]]:
         """Word pairs with p(target | source) and p(source | target), if either reaches ``min_probability``."""
-        return list_pairs(as_fitted(self), min_probability)
+        return file.list_pairs(as_fitted(self), min_probability)
 
     def save(self, path: str | os.PathLike[str], *, min_count: float = 0.0) -> None:
         """Write the fitted aligner, and how its training went, to one file of JSON and arrays.
@@ -368,18 +482,88 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         self,
         model: AlignmentModel,
         corpus: Corpus,
-        params: list[AlignmentParameters],
-        history: list[Record],
+        start: list[AlignmentParameters],
+        stage: str,
         schedule: Schedule,
         stopping: Stopping,
-        stage: str,
-    ) -> tuple[FitStatus, PosedCorpus]:
-        """Train one stage; ``params`` holds those to start from, then those that were found.
+    ) -> FitResult[AlignmentParameters]:
+        """Train one stage from the only element of ``start``.
 
-        They are taken out meanwhile, so that nobody keeps the former ones beside those of every iteration.
+        It is taken out, so that nobody keeps the former parameters beside those of every iteration.
         """
         estep = choose_estep(self, model, min(schedule.gammas()))
-        result = run_stage(self, model, corpus, params.pop(), estep, stage, schedule=schedule, stopping=stopping)
-        params.append(result.params)
-        history += result.history
-        return result.status, result.posed
+        return run_stage(self, model, corpus, start.pop(), estep, stage, schedule=schedule, stopping=stopping)
+
+    def _take_model(
+        self,
+        model: AlignmentModel,
+        words: tuple[Vocabulary, Vocabulary],
+        counts: tuple[Ints, Ints],
+        params: AlignmentParameters,
+    ) -> None:
+        self.source_vocabulary_, self.target_vocabulary_ = words
+        self.source_counts_, self.target_counts_ = counts
+        self.table_, self.model_, self.params_ = model.table, model, expect_new_words(params, *counts)
+
+    def _check_unchanged(self) -> None:
+        """Raise unless the model is of the kind that was trained, and knows the counts behind its probabilities."""
+        forward, model = self.params_.forward, self.model_
+        trained = "hmm" if model.chain else "ibm2" if model.learn_positions else "ibm1"
+        for name, value in (
+            ("model", trained),
+            ("max_jump", forward.max_jump),
+            ("null_probability", forward.null_probability),
+        ):
+            if getattr(self, name) != value:
+                raise InvalidInputError(
+                    f"{name} must be {value!r} as when the model was trained, got {getattr(self, name)!r}; set it "
+                    "back, or fit on all text"
+                )
+        if forward.totals is None or self.params_.backward.totals is None:
+            raise InvalidInputError(
+                "update needs the counts behind the model's probabilities, which files saved by earlier versions "
+                "lack; fit and save it again"
+            )
+
+    def _report(
+        self, text: TrainingText, model: AlignmentModel, params: AlignmentParameters, result: FitResult[Any]
+    ) -> FitReport:
+        """The report of what the general E-step finds at the parameters that were learned.
+
+        Constraints over the corpus are reported at once, by one more sum over it. Where all lie inside sentence pairs,
+        a sum would cost as much as an iteration; they are summarised when the report is read, over a sample of the
+        pairs, those of which all links are known left out.
+        """
+        step = Step(model, params, self.gamma_, general_estep(self, self.gamma_))
+        notes = [f"{self.n_skipped_} sentence pairs too long, not trained on"] * (self.n_skipped_ > 0)
+        constraints: tuple[ConstraintReport, ...] = ()
+        summaries: Sequence[ConstraintSummary] = ()
+        if result.posed.rows is not None:
+            constraints, summaries = report_posed(result.posed, step)
+        elif step.estep.constraints:
+            free = np.ones(len(text.weights), np.bool_) if text.anchors is None else ~text.anchors.complete
+            short = text.bitext.source_lengths * text.bitext.target_lengths <= _MOST_CELLS
+            pairs = sample_pairs(np.where(free & short, text.weights, 0.0))
+            sample = text.take(pairs)
+            summaries = OnDemand(partial(_summarise, sample, self.table_, step, self.n_threads or 1))
+            if len(pairs) < free.sum():
+                notes.append(f"constraints are summarised over a sample of {len(pairs)} sentence pairs")
+        return report_training(
+            self,
+            text.bitext.n_pairs,
+            {
+                "model": self.model,
+                "constraints": constraint_names(rules_of(self)),
+                "gamma": gamma_course(result.history, self.gamma),
+            },
+            constraints,
+            notes=tuple(notes),
+            unit="sentence pairs",
+            summaries=summaries,
+        )
+
+
+def _summarise(sample: TrainingText, table: PairTable, step: Step, n_threads: int) -> Sequence[ConstraintSummary]:
+    """One entry per constraint."""
+    corpus = Local(list(sample.shards(table)), n_threads)
+    return report_posed(pose(step.model, corpus, step.estep), step)[1]

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools
+from spectrem._heads import ROOT
+from spectrem._validate import as_generator
+from spectrem.constraints import Constraint, E, part
 from spectrem.data import Links, ParsedSentence
 from spectrem.data.transfer import aligned_words, conserved_arcs
-from spectrem.estimators.transfer.constraints import ALIGNED, CONSERVED, conservation, few_children
-from spectrem.estimators.transfer.share import Trial, choose_share
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError, quoted, setting
+
+CONSERVED, ALIGNED = "conserved", "aligned"
+"""Names of the columns: of arcs, and of words (``head_aligned`` and ``dependent_aligned`` of arcs)."""
+
+
+class Trial(NamedTuple):
+    """A share that was tried, and the share of the conserved arcs of the other half that were then predicted."""
+
+    share: float
+    predicted: float
 
 
 class Transfer(NamedTuple):
@@ -215,3 +226,140 @@ def known_constraints(parser: Any) -> tuple[Any, ...]:
 
 def _length(sentence: Any) -> int:
     return len(sentence.forms) if isinstance(sentence, ParsedSentence) else len(sentence)
+
+
+def conservation(share: float = 0.9) -> Constraint:
+    """At least this share of the words that have a conserved arc take one, in expectation, in every sentence.
+
+    [Ganchev2010] eq. 55, over the column ``conserved`` of arcs that `spectrem.data.conserved_arcs` makes. It is one
+    row per sentence, so that posteriors are found by a line search.
+
+    Parameters
+    ----------
+    share : float
+        In (0, 1].
+
+    Raises
+    ------
+    InvalidInputError
+        If the share is out of range.
+
+    Examples
+    --------
+    >>> conservation(0.8)
+    (E[part("conserved")] >= 0.8 * E.count(part("conserved"))).per("sentence").named("conserved arcs")
+    """
+    if not (isinstance(share, int | float) and 0 < share <= 1):
+        raise InvalidInputError(f"{setting('share')} must lie above 0 and be at most 1, got {share!r}; try 0.7")
+    conserved = E[part(CONSERVED)] >= share * E.count(part(CONSERVED))
+    return conserved.per("sentence").named("conserved arcs")
+
+
+def few_children(most: float = 1.0) -> Constraint:
+    """A word without a link has at most so many children, in expectation: what is dropped in translation is a leaf.
+
+    [Ganchev2010] §7.1, for what conserved arcs leave open. Needs the column ``aligned`` of words.
+
+    Parameters
+    ----------
+    most : float
+        At least 0.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is negative or not finite.
+
+    Examples
+    --------
+    >>> few_children(1)
+    (E[part("head_aligned") == 0] <= 1).per("sentence", "head").named("children of unaligned words")
+    """
+    if not (isinstance(most, int | float) and 0 <= most < float("inf")):
+        raise InvalidInputError(f"most must be a finite number of children, at least 0, got {most!r}; try 1")
+    children = E[part(f"head_{ALIGNED}") == 0] <= most
+    return children.per("sentence", "head").named("children of unaligned words")
+
+
+def conserved_share(heads: Sequence[ArrayLike], conserved: Sequence[Bools]) -> float:
+    """Of the words that have a conserved arc, the share whose head is such.
+
+    Parameters
+    ----------
+    heads : sequence of array-like of shape (n_words,), int
+        Positions from 0, -1 of the root.
+    conserved : sequence of ndarray of shape (n_words, n_words), bool
+        As from `spectrem.data.conserved_arcs`.
+
+    Returns
+    -------
+    float
+        In [0, 1]; NaN if no word has a conserved arc.
+
+    Examples
+    --------
+    >>> conserved_share([[1, -1]], [np.array([[False, True], [False, False]])])
+    1.0
+    """
+    taken = present = 0
+    for tree, arcs in zip(heads, conserved, strict=True):
+        own = np.asarray(tree, np.int64)
+        words = np.arange(own.size)
+        present += int(arcs.any(axis=1).sum())
+        taken += int((arcs[words, np.where(own == ROOT, words, own)] & (own >= ROOT)).sum())
+    return taken / present if present else float("nan")
+
+
+def choose_share(
+    fit: Callable[[float, Sequence[int]], Any],
+    sentences: Sequence[Any],
+    conserved: Sequence[Bools],
+    shares: Sequence[float],
+    *,
+    random_state: int | np.random.Generator | None = None,
+) -> tuple[float, list[Trial]]:
+    """Learn with each share on one half of the text, and take that which conserves most arcs of the other half.
+
+    So [Ganchev2010] §7.3 (footnote 10) chose its share of 0.9: without trees of the target language.
+
+    Parameters
+    ----------
+    fit : callable
+        From a share and the numbers of the sentences to train on to a parser with ``predict``.
+    sentences : sequence
+        What the parser predicts trees of.
+    conserved : sequence of ndarray of shape (n_words, n_words), bool
+    shares : sequence of float
+        Of shares that are equally good the first one is chosen.
+    random_state : int, Generator or None
+        Draws the halves.
+
+    Returns
+    -------
+    share : float
+    trials : list of Trial
+        All that were tried, in the given order.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no shares, fewer than two sentences, or no conserved arcs in the half that is predicted.
+    """
+    if not len(shares):
+        raise InvalidInputError("shares must name at least one share to try, got none; try (0.6, 0.7, 0.8, 0.9)")
+    if len(sentences) < 2:
+        raise InvalidInputError(
+            f"a share is chosen on two halves of the text, but it has {len(sentences)} sentences; give the share"
+        )
+    order = as_generator(random_state).permutation(len(sentences))
+    first, second = np.sort(order[: len(order) // 2]).tolist(), np.sort(order[len(order) // 2 :]).tolist()
+    held_out = [conserved[n] for n in second]
+    if not any(arcs.any() for arcs in held_out):
+        raise InvalidInputError(
+            "no arc of the half of the text on which shares are compared is conserved; give more text, or the share"
+        )
+    trials = []
+    for share in shares:
+        found = fit(share, first).predict([sentences[n] for n in second])
+        trials.append(Trial(share, conserved_share(found, held_out)))
+    return max(trials, key=lambda trial: trial.predicted).share, trials

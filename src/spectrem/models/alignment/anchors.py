@@ -79,12 +79,6 @@ class Anchors:
         found = self.excluded(pairs)
         return parts_of(pairs, ~found.cells, ~found.target_linked, ~found.source_linked)
 
-    def without(self, pairs: Ints) -> Anchors:
-        """The same, but that nothing is known of the pairs with the given numbers."""
-        left = np.ones(len(self.complete), np.bool_)
-        left[pairs] = False
-        return Anchors(self.links.where(left[self.links.sentence]), self.complete & left)
-
     def impose_on_masses(self, forward: Floats, backward: Floats) -> None:
         """Set the posteriors of the links of one pair, both of shape (source words, target words), as it says."""
         source, target = self.links.source, self.links.target

@@ -222,3 +222,8 @@ def test_descriptors_are_written_where_they_stand(files, tmp_path):
     assert len(lines) == 242
     assert lines[0] + lines[-1] == "firstlast"
     assert lines[1:121] == lines[121:241]
+
+
+def test_the_package_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "spectrem", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"spectrem {__version__}\n"

@@ -36,7 +36,7 @@ def argument(metavar: str, default: Any = ...) -> Any:
     default : object
         ``...`` for an argument that must be given.
     """
-    return _declared(default, partial(typer.Argument, metavar=metavar))
+    return _declared(default, partial(typer.Argument, metavar=metavar, show_default=default is not None))
 
 
 def option(default: Any, *names: str, group: str | None = None, **shown: Any) -> Any:
@@ -53,6 +53,8 @@ def option(default: Any, *names: str, group: str | None = None, **shown: Any) ->
     **shown
         Further arguments of `typer.Option`.
     """
+    if default is None:
+        shown.setdefault("show_default", False)
     return _declared(default, partial(typer.Option, *names, rich_help_panel=group, **shown))
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from spectrem.cli.declare import Given, option_of
+from spectrem.cli.declare import Given, Settings, option_of
 from spectrem.cli.ending import say
 from spectrem.cli.options import errors_located
 from spectrem.cli.progress import Advance, progress_bar
@@ -129,12 +129,12 @@ def warn_gaining(estimator: Any) -> None:
     say(f"spectrem: warning: still gaining after {reached}; raise {remedy}")
 
 
-def refuse_parameters(given: Given, other: type, trained: type, message: str) -> None:
+def refuse_parameters(settings: Settings, given: Given, other: type, trained: type, message: str) -> None:
     """Refuse options of the estimator that is not trained, where a command trains one of two.
 
     Parameters
     ----------
-    given : mapping
+    settings, given : mapping
     other, trained : type
         Data classes of the parameters of both.
     message : str
@@ -147,6 +147,5 @@ def refuse_parameters(given: Given, other: type, trained: type, message: str) ->
     """
     for name in sorted(parameters_of(other).keys() - parameters_of(trained).keys()):
         option = option_of(other, name)
-        text = given.get(option) or given.get(f"--no-{option[2:]}")
-        if text is not None:
-            raise InvalidInputError(f"{text} {message}")
+        if name in settings and (option in given or f"--no-{option[2:]}" in given):
+            raise InvalidInputError(f"{option} {settings[name]} {message}")

@@ -44,10 +44,10 @@ def check_settings(settings: Settings, annealing: Annealing, given: Given, *, dm
     """
     if dmv:
         message = "concerns parsers with features; drop it, or --dmv"
-        refuse_parameters(given, ParserParameters, GrammarSettings, message)
+        refuse_parameters(settings, given, ParserParameters, GrammarSettings, message)
     else:
         message = "changes nothing without --dmv; add that or drop this"
-        refuse_parameters(given, GrammarSettings, ParserParameters, message)
+        refuse_parameters(settings, given, GrammarSettings, ParserParameters, message)
     annealing.check(settings.get("gamma", 1.0))
     check_rules(_RULES, given)
 

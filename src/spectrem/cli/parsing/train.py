@@ -27,7 +27,14 @@ from spectrem.estimators.shared_parameters import TRAINING
 from spectrem.exceptions import InvalidInputError
 
 _FILES = "Files"
-_RULES = (*CONSTRAINED, *(needs(option, "--dmv") for option in ("--heads", "--field", "--skip-punctuation")))
+_OF_GRAMMARS = ("--heads", "--field", "--skip-punctuation")
+_RULES = (
+    *CONSTRAINED,
+    *(
+        needs(option, "--dmv", message=f"{option} changes nothing without --dmv; add that or drop this")
+        for option in _OF_GRAMMARS
+    ),
+)
 _ARCS = ("sentence", "dependent", "head", "occurrence", "root", "direction", "length", "head_tag", "dependent_tag")
 _VALUES = (f"{end}_{name}" for end in ("head", "dependent") for name in ("form", "upos", "xpos"))
 _COLUMNS, _COLUMNS_OF_GRAMMARS = (*_ARCS, *_VALUES), (*_ARCS, "adjacent", "stop")

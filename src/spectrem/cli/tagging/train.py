@@ -129,12 +129,11 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
     constraints: **spectrem tag train --crf --labelled train.txt --model model.npz**
     """
     if options.crf:
-        settings = {name: value for name, value in settings.items() if name != "random_state"}
-        refuse_parameters(given, TaggerParameters, CRFParameters, _CONCERNS_OTHERS)
+        refuse_parameters(settings, given, TaggerParameters, CRFParameters, _CONCERNS_OTHERS)
         check_rules(_RULES_OF_CRF, given)
     else:
         refuse_parameters(
-            given, CRFParameters, TaggerParameters, "changes nothing without --crf; add that or drop this"
+            settings, given, CRFParameters, TaggerParameters, "changes nothing without --crf; add that or drop this"
         )
         check_rules(_RULES, given)
     annealing.check(settings.get("gamma", 1.0))
@@ -142,6 +141,7 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
     inputs |= {"--labelled": options.labelled, "--start": options.start}
     with command_files(inputs, {"--model": options.model}, home.folders(settings)), home.opened(settings) as placed:
         if options.crf:
+            placed.pop("random_state")
             _train_crf(options, annealing.schedule(placed))
         else:
             _train_hmm(options, annealing.schedule(placed), given)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import indexable
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Floats, Ints
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.data.frames import as_frame
@@ -31,13 +31,20 @@ from spectrem.estimators.selftraining.model import (
     without_classifier,
 )
 from spectrem.estimators.selftraining.parameters import SelfTrainerParameters
-from spectrem.estimators.selftraining.shares import tell_shares
 from spectrem.estimators.shared_parameters import check_one_gamma
 from spectrem.estimators.table_input import choose_classes, labels_or_none, number_labels, row_columns, split_columns
 from spectrem.estimators.training import run_stage, warn_unused
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, warn
 from spectrem.learning import EStep, Step, Stopping
 from spectrem.reports import ShowsReport, report_training
+
+SHOULD_HAVE = 0.15
+"""A label with at least this expected share of the rows is missed if it is hardly ever predicted ..."""
+
+HARDLY = 0.1
+"""... which is less than this part of its expected share."""
+
+_SHOWN = 20
 
 
 @documented
@@ -186,7 +193,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
                 "weight": float(self.weight),
             },
             next(result.posed.shards.collect(report_last, last, posteriors)),
-            notes=tell_shares(sample, posteriors, predicted),
+            notes=describe_shares(sample, posteriors, predicted),
         )
         self._take_features(X, len(inside))
         return self
@@ -339,3 +346,40 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         tags.classifier_tags.poor_score = getattr(own.classifier_tags, "poor_score", False)
         tags.classifier_tags.multi_class = getattr(own.classifier_tags, "multi_class", True)
         return tags
+
+
+def describe_shares(sample: Sample, posteriors: Floats, predicted: Ints) -> tuple[str, ...]:
+    """A note of the shares of all labels, or of those that differ most; none if every row has a label.
+
+    Parameters
+    ----------
+    sample : Sample
+    posteriors : ndarray of shape (n_rows, n_classes)
+        Labels that the last classifier was trained on.
+    predicted : ndarray of shape (n_rows,)
+        Numbers of the labels that it predicts.
+
+    Warns
+    -----
+    UserWarning
+        If a label that should have many rows is hardly ever predicted.
+    """
+    weights = np.where(sample.labelled, 0.0, sample.weights)
+    total, k = float(weights.sum()), len(sample.classes)
+    if total <= 0:
+        return ()
+    expected = weights @ posteriors / total
+    found = np.bincount(predicted, weights, k) / total
+    missed = np.flatnonzero((expected >= SHOULD_HAVE - 1e-6) & (found < HARDLY * expected))
+    classes = sample.classes.tolist()
+    if len(missed):
+        listed = ", ".join(f"{classes[c]!r} {expected[c]:.1%} (predicted: {found[c]:.1%})" for c in missed[:_SHOWN])
+        warn(
+            f"the classifier predicts labels hardly ever that should have many of the unlabelled rows: {listed}; "
+            "predict takes the most probable label of each row alone. Read transduction_, or put the constraints on "
+            "predict_proba by spectrem.project(...).decide(), or try another estimator",
+        )
+    chosen = np.sort(np.argsort(-np.abs(expected - found), kind="stable")[:_SHOWN])
+    shares = "; ".join(f"{classes[c]}: {expected[c]:.1%}, {found[c]:.1%}" for c in chosen)
+    some = f" ({len(chosen)} of {k} labels, those that differ most)" if len(chosen) < k else ""
+    return (f"shares of the unlabelled rows, expected and predicted{some}: {shares}",)

@@ -52,6 +52,8 @@ class Parameter:
         The heading of ``--help`` that it stands under.
     metavar, help : str
         What ``--help`` shows in place of the name of the type and of the meaning in the docstring, if not "".
+    beside : callable (estimator) -> None, or None
+        Raises `InvalidInputError` if the parameter does not go with others; called once each keeps its own rule.
     """
 
     check: Callable[[str, Any], None]
@@ -65,6 +67,7 @@ class Parameter:
     group: str = ""
     metavar: str = ""
     help: str = ""
+    beside: Callable[[Any], None] | None = None
 
 
 def count(default: int | None, least: int = 1, most: float = math.inf, *, hint: str = "", **shown: Any) -> Any:
@@ -267,11 +270,15 @@ def _declared(cls: type) -> dict[str, tuple[Any, Parameter]]:
 
 
 def check_parameters(estimator: Any) -> None:
-    """Raise `InvalidInputError` for the first parameter of an estimator that breaks its own rule."""
-    for name, (default, declared) in parameters_of(estimator).items():
+    """Raise `InvalidInputError` for the first parameter of an estimator that breaks its rule, or excludes others."""
+    parameters = parameters_of(estimator)
+    for name, (default, declared) in parameters.items():
         value = getattr(estimator, name)
         if value is not None or default is not None:
             declared.check(name, value)
+    for _, declared in parameters.values():
+        if declared.beside is not None:
+            declared.beside(estimator)
 
 
 def meanings(record: type) -> Mapping[str, str]:

@@ -142,7 +142,7 @@ class CriterionParameters:
         then, but ``m_steps`` and ``m_tol``, and gamma is that of the criterion.
     """
 
-    criterion: Expectations | Posteriors | None = given(None, _check_criterion)
+    criterion: Expectations | Posteriors | None = given(None, _check_criterion, beside=check_criterion_alone)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -169,7 +169,7 @@ class LearningParameters:
     """
 
     gamma: float = given(1.0, check_gamma, convert=float, option="", group=TRAINING, metavar="GAMMA")
-    schedule: Schedule | None = given(None, check_schedule)
+    schedule: Schedule | None = given(None, check_schedule, beside=check_one_gamma)
     infeasible: Infeasible = choice("raise", "raise", "skip", group=TRAINING)
     max_iter: int = count(100, group=TRAINING)
     tol: float = number(1e-6, group=TRAINING, metavar="GAIN")

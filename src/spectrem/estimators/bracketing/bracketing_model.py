@@ -14,9 +14,9 @@ from spectrem._validate import check_same_index
 from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
 from spectrem.estimators import engine
-from spectrem.estimators.bracketing.parameters import BracketingParameters, check_settings, span_smoothing
+from spectrem.estimators.bracketing.parameters import BracketingParameters, span_smoothing
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
-from spectrem.estimators.declare import documented
+from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.sentence_columns import tag_names
 from spectrem.estimators.storage import Codec, Saved, check_shapes, pack_names, unpack_names
 from spectrem.estimators.tagging.text import LabelledText, Sentences, Word, read_text, sort_tags
@@ -109,7 +109,6 @@ _CODEC = Codec(
     write=_write,
     read=_read,
     numbers=("gamma", "log_likelihood"),
-    check=check_settings,
 )
 
 
@@ -183,7 +182,7 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         InfeasibleConstraintError
             If a sentence cannot meet a constraint and ``infeasible`` is "raise".
         """
-        check_settings(self)
+        check_parameters(self)
         check_same_index(X=X, sample_weight=sample_weight)
         text = _read_sentences(X)
         coding, shards = _learn_spans(text, row_weights(sample_weight, len(text.lengths), "sentence"))

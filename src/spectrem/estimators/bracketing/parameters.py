@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators.declare import check_number, check_parameters, choice, count, given, switch
+from spectrem.estimators.declare import check_number, choice, count, given, switch
 from spectrem.estimators.shared_parameters import (
     TRAINING,
     ComputingParameters,
     LearningParameters,
     check_constraints,
-    check_one_gamma,
 )
 from spectrem.exceptions import InvalidInputError, quoted
 
@@ -37,12 +36,6 @@ def span_smoothing(smoothing: float | Sequence[float]) -> tuple[float, float]:
     """
     constituent, distituent = smoothing if isinstance(smoothing, Sequence) else (smoothing, smoothing)
     return float(constituent), float(distituent)
-
-
-def check_settings(model: BracketingParameters) -> None:
-    """Raise `InvalidInputError` for a parameter that breaks its rule, or parameters that exclude each other."""
-    check_parameters(model)
-    check_one_gamma(model)
 
 
 def _check_smoothing(name: str, value: Any) -> None:

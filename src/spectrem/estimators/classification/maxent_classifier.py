@@ -20,7 +20,6 @@ from spectrem.estimators.classification.parameters import MaxEntParameters
 from spectrem.estimators.classification.targets import Targets, read_targets, score_rows
 from spectrem.estimators.conventions import as_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
-from spectrem.estimators.shared_parameters import check_criterion_alone, check_one_gamma
 from spectrem.estimators.storage import Codec, Saved, check_shapes, read_features, write_features
 from spectrem.estimators.table_input import labels_or_none, row_columns, split_columns
 from spectrem.exceptions import InvalidInputError
@@ -159,8 +158,6 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
             If training ran out of iterations or steps.
         """
         check_parameters(self)
-        check_one_gamma(self)
-        check_criterion_alone(self)
         check_same_index(X=X, y=y, sample_weight=sample_weight, columns=columns)
         y = labels_or_none(self, X, y)
         features, columns = self._read(X, columns, reset=True)

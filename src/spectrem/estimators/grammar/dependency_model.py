@@ -15,8 +15,8 @@ from spectrem._validate import as_generator
 from spectrem.corpus import Corpus
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
-from spectrem.estimators.declare import documented
-from spectrem.estimators.grammar.parameters import TABLES, GrammarSettings, check_settings
+from spectrem.estimators.declare import check_parameters, documented
+from spectrem.estimators.grammar.parameters import TABLES, GrammarSettings
 from spectrem.estimators.grammar.text import TagText, read_columns, read_tags
 from spectrem.estimators.model_tables import table_priors
 from spectrem.estimators.sentence_columns import check_tree_values, tag_names
@@ -65,7 +65,6 @@ _CODEC = Codec(
     read=_read,
     numbers=("gamma", "log_likelihood"),
     apart=("tags",),
-    check=check_settings,
 )
 
 
@@ -151,7 +150,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         InfeasibleConstraintError
             If constraints cannot be met and ``infeasible`` is "raise".
         """
-        check_settings(self)
+        check_parameters(self)
         text = read_tags(X, y, single_root=self.single_root)
         weights = row_weights(sample_weight, len(text.lengths), "sentence")
         named = read_columns(columns, text.lengths)

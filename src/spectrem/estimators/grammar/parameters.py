@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators.declare import check_parameters, choice, count, given, switch
+from spectrem.estimators.declare import choice, count, given, switch
 from spectrem.estimators.model_tables import check_amounts, check_not_both, check_priors
 from spectrem.estimators.shared_parameters import (
     TRAINING,
@@ -15,7 +15,6 @@ from spectrem.estimators.shared_parameters import (
     LearningParameters,
     StartingParameters,
     check_constraints,
-    check_one_gamma,
 )
 from spectrem.exceptions import InvalidInputError, quoted
 
@@ -32,13 +31,6 @@ TABLES = ("root", "choose", "stop")
 """Tables that have pseudo-counts and priors of their own."""
 
 STARTS = ("harmonic", "uniform", "random", "supervised")
-
-
-def check_settings(model: GrammarSettings) -> None:
-    """Raise `InvalidInputError` for a parameter that breaks its rule, or parameters that exclude each other."""
-    check_parameters(model)
-    check_one_gamma(model)
-    check_not_both(TABLES, model.prior, model.smoothing)
 
 
 def _check_fitted(name: str, value: Any) -> None:
@@ -123,7 +115,9 @@ class GrammarSettings(LearningParameters, StartingParameters, ComputingParameter
     smoothing: float | Mapping[str, float] = given(
         0.0, partial(check_amounts, TABLES), convert=float, option="", least=0.0, group=MODEL, metavar="COUNT"
     )
-    prior: Prior | Mapping[str, Prior] | None = given(None, partial(check_priors, TABLES))
+    prior: Prior | Mapping[str, Prior] | None = given(
+        None, partial(check_priors, TABLES), beside=lambda own: check_not_both(TABLES, own.prior, own.smoothing)
+    )
     decode: Literal["viterbi", "posterior"] = choice("viterbi", "viterbi", "posterior", group=MODEL, metavar="WAY")
     project_at_predict: bool = switch(False, group=MODEL)
     dual_steps: int = count(8, 0, group=TRAINING)

@@ -14,9 +14,9 @@ from spectrem._validate import as_generator
 from spectrem.data import UNKNOWN_HEAD, ParsedSentence
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import Estimator, PerSentence, check_fitted, row_weights
-from spectrem.estimators.declare import documented
+from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.parser.input import TAGS, read_columns, read_heads, read_sentences
-from spectrem.estimators.parser.parameters import ParserParameters, check_settings
+from spectrem.estimators.parser.parameters import ParserParameters
 from spectrem.estimators.sentence_columns import check_tree_values
 from spectrem.estimators.storage import Codec, Saved, check_shapes, pack_words, read_pairs, unpack_words, write_pairs
 from spectrem.exceptions import InvalidInputError, advice
@@ -92,7 +92,6 @@ _CODEC = Codec(
     },
     write=_write,
     read=_read,
-    check=check_settings,
 )
 
 
@@ -185,7 +184,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         InfeasibleConstraintError
             If a sentence cannot meet a constraint and ``infeasible`` is "raise".
         """
-        check_settings(self)
+        check_parameters(self)
         sentences = read_sentences(X)
         known = read_heads(sentences, y, self.projective)
         atoms = TokenAtoms.of(sentences, self.min_count)

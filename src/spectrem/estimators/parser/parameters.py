@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal
 
-from spectrem.estimators.declare import check_parameters, choice, count, given, number, switch
+from spectrem.estimators.declare import choice, count, given, number, switch
 from spectrem.estimators.shared_parameters import (
     TRAINING,
     ComputingParameters,
     CriterionParameters,
     LearningParameters,
     check_constraints,
-    check_criterion_alone,
-    check_one_gamma,
 )
 from spectrem.exceptions import InvalidInputError, quoted
 
@@ -27,13 +25,8 @@ _LARGEST_TABLE = 27
 _OF_BATCH_LEARNING = (("schedule", None), ("criterion", None), ("checkpoint", None), ("corpus", None))
 
 
-def check_settings(parser: ParserParameters) -> None:
-    """Raise `InvalidInputError` for a parameter that breaks its rule, or parameters that exclude each other."""
-    check_parameters(parser)
-    check_one_gamma(parser)
-    check_criterion_alone(parser)
-    if parser.bits > _LARGEST_TABLE:
-        raise InvalidInputError(f"bits must be at most {_LARGEST_TABLE}, got {parser.bits}; 20 makes 2^24 weights")
+def _check_learner(parser: ParserParameters) -> None:
+    """Refuse parameters of batch learning beside ``learner="online"``."""
     if parser.learner == "online":
         for name, default in _OF_BATCH_LEARNING:
             value = getattr(parser, name)
@@ -103,11 +96,13 @@ class ParserParameters(CriterionParameters, LearningParameters, ComputingParamet
     projective: bool = switch(True, group=MODEL)
     _: KW_ONLY
     single_root: bool = switch(True, group=MODEL)
-    learner: Literal["online", "batch"] = choice("online", "online", "batch", group=TRAINING, metavar="WAY")
+    learner: Literal["online", "batch"] = choice(
+        "online", "online", "batch", group=TRAINING, metavar="WAY", beside=_check_learner
+    )
     passes: int = count(5, group=TRAINING)
     rate: float = number(0.04, open=True, group=TRAINING)
     batch_size: int = count(16, group=TRAINING)
-    bits: int = count(20, group=MODEL)
+    bits: int = count(20, most=_LARGEST_TABLE, hint="; 20 makes 2^24 weights", group=MODEL)
     min_count: int = count(2, group=MODEL)
     C: float = number(1.0, open=True, option="--variance", group=MODEL, metavar="C")
     relations: bool = switch(True, group=MODEL)

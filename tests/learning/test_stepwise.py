@@ -11,7 +11,7 @@ from spectrem import E, GaussianMixture, HMMTagger, part
 from spectrem.corpus import Local, OnDask, Spilled
 from spectrem.datasets import make_tagged_corpus
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import Anneal, Constant, EStep, Stepwise, Stopping, run_em
+from spectrem.learning import Anneal, Constant, EStep, Stepwise, Stopping, posed_corpus, run_em
 from spectrem.learning.estep import Step
 from spectrem.learning.posed_corpus import pose
 
@@ -23,6 +23,15 @@ EACH = (E[part("tag") == 0] >= 0.5).per("sentence")
 def run(shards=SHARDS, schedule=None, n=2, *, model=MODEL, estep=None, **options):
     schedule = schedule or Stepwise(n_batches=3)
     return run_em(model, shards, PARAMS, estep, schedule=schedule, stopping=Stopping(n), **options)
+
+
+class Unweighing:
+    """The tagger without its method `weights`: they are read off the shards."""
+
+    def __getattr__(self, name):
+        if name == "weights":
+            raise AttributeError(name)
+        return getattr(MODEL, name)
 
 
 def outcome(result):
@@ -56,6 +65,12 @@ def test_steps_are_those_of_the_formula(estep, power):
     for mine, other in zip(found.params, params, strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-12)
     np.testing.assert_allclose([record.objective for record in found.history], objectives, rtol=1e-12)
+
+
+def test_shards_say_their_weights_where_the_model_does_not(monkeypatch):
+    monkeypatch.setattr(posed_corpus, "_MOST_PARTS", 0)  # structures and rows are made anew in every E-step
+    expected, found = run(estep=EStep([EACH])), run(estep=EStep([EACH]), model=Unweighing())
+    assert outcome(found) == outcome(expected)
 
 
 def test_every_pass_takes_all_shards_in_an_order_of_its_own():

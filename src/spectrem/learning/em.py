@@ -225,9 +225,9 @@ class _Batches(Generic[Params]):
             )
         self._model, self._corpus, self.posed, self.params = model, corpus, posed, params
         self._estep, self._schedule = replace(estep, warm_start=False), schedule
-        # A method that reads nothing of the model, which may be large, is sent alone.
-        weights = model.weights if hasattr(model, "weights") else partial(_ones, model)
-        self._weights = np.array(list(posed.shards.collect(_weight, weights)))
+        # The model, which may be large, is sent only where neither its method alone nor the shards know weights.
+        weights = list(posed.shards.collect(_weight, getattr(model, "weights", None)))
+        self._weights = np.array(list(posed.shards.collect(_n_instances, model)) if None in weights else weights)
         self.running = Running(model.initial_stats(params) if hasattr(model, "initial_stats") else None)
 
     def batches(self, number: int) -> list[list[int]]:
@@ -308,12 +308,15 @@ def _is_last(stopping: Stopping, stage: list[Record], record: Record) -> bool:
     return stopping.ends([*stage, record])
 
 
-def _ones(model: Any, shard: Any) -> Floats:
-    return np.ones(model.structure(shard).n_instances)
-
-
-def _weight(shard: Any, weights: Callable[[Any], Floats]) -> float:
-    """The sum of the weights of the instances of a shard."""
+def _weight(shard: Any, weights: Callable[[Any], Floats] | None) -> float | None:
+    """The sum of the weights of the instances of a shard; None where nothing says them: all are 1."""
     if isinstance(shard, Posed):
         return float((shard.weights if shard.objective_weights is None else shard.objective_weights).sum())
-    return float(weights(shard.shard if isinstance(shard, Numbered) else shard).sum())
+    inner = shard.shard if isinstance(shard, Numbered) else shard
+    instance_weights: Floats | None = getattr(inner, "weights", None) if weights is None else weights(inner)
+    return None if instance_weights is None else float(instance_weights.sum())
+
+
+def _n_instances(shard: Any, model: Any) -> int:
+    n_instances: int = model.structure(shard.shard if isinstance(shard, Numbered) else shard).n_instances
+    return n_instances

@@ -8,7 +8,6 @@ and decisions, under the constraints if they are to be met, and `log_likelihoods
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -99,6 +98,25 @@ def estep_of(estimator: Any, constraints: Any = None, *, reference: Callable[[An
     )
 
 
+class LabelledFit(NamedTuple):
+    """The weights that are best for labelled instances, and how they were found.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (n_weights,)
+    record : Record
+        With the objective reached.
+    status : FitStatus
+    n_steps : int
+        Of L-BFGS.
+    """
+
+    theta: Floats
+    record: Record
+    status: FitStatus
+    n_steps: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """What there is to learn, once the input of `fit` has been read.
@@ -108,15 +126,14 @@ class Task:
     model : Model
     corpus : Corpus
     start : callable
-        Finds parameters to start from; called once for each start, and not where ``labelled`` instances are learnt from
-        first.
+        Finds parameters to start from; called once for each start, and not where labels are learnt from first.
     estep : EStep
-    labelled : Corpus or None
-        Of log-linear models, the shards whose labels are known, which are learnt from first.
-    labelled_model : Model or None
-        The model of these, where it is another one.
+    labelled : callable or None
+        Learns from the labels that are known, before all else. See `spectrem.estimators.labelled`.
     learns : bool
-        Whether there is more to learn than the labels of ``labelled``.
+        Whether there is more to learn than these labels.
+    unused : sequence of constraints or None
+        Those that change nothing where there is not; by default all, unless new instances have to meet them.
     stopping : Stopping or None
         The rule of EM; None for that of the settings.
     stage : str
@@ -129,9 +146,9 @@ class Task:
     corpus: Corpus
     start: Callable[[], Any]
     estep: EStep
-    labelled: Corpus | None = None
-    labelled_model: Any = None
+    labelled: Callable[[], LabelledFit] | None = None
     learns: bool = True
+    unused: Sequence[Any] | None = None
     stopping: Stopping | None = None
     stage: str = ""
     all_known: bool = False
@@ -182,13 +199,10 @@ def train(estimator: Any, task: Task) -> Trained:
     """
     start, n_steps = task.start, 0
     if task.labelled is not None:
-        from spectrem.estimators.labelled import fit_labelled  # and with it log-linear models
-
-        model = task.model if task.labelled_model is None else task.labelled_model
-        first = fit_labelled(estimator, model, task.labelled, goes_on=task.learns)
+        first = task.labelled()
         start, n_steps = lambda: first.theta, first.n_steps
         if not task.learns:
-            reports = report_labelled(estimator, task.model, task.corpus, first.theta, task.estep)
+            reports = report_labelled(estimator, task.model, task.corpus, first.theta, task.estep, task.unused)
             return Trained(first.theta, (first.record,), first.status, *reports, n_steps)
     n_starts = getattr(estimator, "n_init", None)
     stages = [task.stage] if n_starts is None else [f"start-{number + 1}" for number in range(n_starts)]
@@ -340,22 +354,21 @@ def asked_gamma(estimator: Any) -> float:
     return float(getattr(criterion, "gamma", 1.0))
 
 
-def record_labelled(estimator: Any, model: Any, params: Floats, objective: float, started: float) -> Record:
-    """The record of training on labels alone: its objective, nats, and the time since ``started``."""
-    log_prior = float(model.log_prior(params))
-    seconds = time.perf_counter() - started
-    return Record(asked_gamma(estimator), objective, objective - log_prior, 0.0, seconds, log_prior)
-
-
 def record(
-    estimator: Any, trained: Trained, n_instances: int, settings: Mapping[str, object], *, unit: str = "sentences"
+    estimator: Any,
+    trained: Trained,
+    n_instances: int,
+    settings: Mapping[str, object],
+    *,
+    unit: str = "sentences",
+    notes: tuple[str, ...] = (),
 ) -> None:
-    """Set the attributes of an estimator that describe its training; ``settings`` are for the report."""
+    """Set the attributes of an estimator that describe its training; ``settings`` and ``notes`` are for the report."""
     take_course(estimator, trained.history, trained.status)
     estimator.gamma_ = trained.history[-1].gamma
     settings = {**settings, "constraints": constraint_names(estimator.constraints)}
     estimator.report_ = report_training(
-        estimator, n_instances, settings, trained.constraints, unit=unit, summaries=trained.summaries
+        estimator, n_instances, settings, trained.constraints, unit=unit, summaries=trained.summaries, notes=notes
     )
 
 
@@ -405,18 +418,32 @@ def posteriors(
     """
     if not projects(estimator):
         return corpus.collect(free_posteriors, model, params, read)
-    estep = EStep(estimator.constraints, infeasible=estimator.infeasible)
+    gamma = estimator.gamma_ if best is None else -np.inf
+    return projected(estimator, model, params, corpus, estimator.constraints, gamma, read, best=best)
+
+
+def projected(
+    estimator: Any,
+    model: Any,
+    params: Any,
+    corpus: Corpus,
+    constraints: Any,
+    gamma: float,
+    read: Read[Any] = table,
+    *,
+    best: str | None = None,
+) -> Iterator[Any]:
+    """What the posteriors of new instances say, shard by shard, under constraints at ``gamma``; see `posteriors`."""
+    estep = EStep(constraints, infeasible=estimator.infeasible)
     posed = pose(model, corpus, estep)
-    gamma, rows = estimator.gamma_, posed.rows
-    if best is not None:
-        gamma = -np.inf
-        if rows is not None:
-            raise InvalidInputError(
-                f"{setting('decode')} must be posterior where {setting('project_at_predict')} meets constraints over "
-                f"the corpus ({rows.blocks[0].name!r}), got viterbi: the best {best} that meet them cannot be found "
-                f"sentence by sentence; set {setting('decode', 'posterior')}"
-            )
-    elif gamma > 0 and rows is not None and not compile_slack(rows.blocks, np.zeros(len(rows.bounds), int), 1).is_box:
+    rows = posed.rows
+    if best is not None and rows is not None:
+        raise InvalidInputError(
+            f"{setting('decode')} must be posterior where {setting('project_at_predict')} meets constraints over the "
+            f"corpus ({rows.blocks[0].name!r}), got viterbi: the best {best} that meet them cannot be found sentence "
+            f"by sentence; set {setting('decode', 'posterior')}"
+        )
+    if gamma > 0 and rows is not None and not compile_slack(rows.blocks, np.zeros(len(rows.bounds), int), 1).is_box:
         estep = replace(estep, tol=_ROUGH)
     shards, step = posed.at_prices(Step(model, _possible(params), gamma, estep))
     return shards.collect(_projected, step, read)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
 
 from spectrem._arrays import Floats
 from spectrem.corpus import Corpus
-from spectrem.estimators.training import record_labelled
+from spectrem.estimators.engine import LabelledFit, asked_gamma
 from spectrem.exceptions import warn_unconverged
 from spectrem.learning import FitStatus, Record
 from spectrem.learning.checkpoint import Checkpoint
@@ -21,29 +24,8 @@ from spectrem.models.loglinear.optimise import advice, fit_known
 _APART = 10
 
 
-class LabelledFit(NamedTuple):
-    """The weights that are best for labelled shards, and how they were found.
-
-    Attributes
-    ----------
-    theta : ndarray of shape (n_weights,)
-    n_steps : int
-        Of L-BFGS.
-    record : Record
-        With the objective reached.
-    status : FitStatus
-    """
-
-    theta: Floats
-    n_steps: int
-    record: Record
-    status: FitStatus
-
-
 def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -> LabelledFit:
     """Train on the shards whose labels are known; the others have no part in it.
-
-    To be called by a function that ``fit`` calls: the warning then belongs to the line that calls ``fit``.
 
     Parameters
     ----------
@@ -65,7 +47,7 @@ def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -
     optimiser = Optimiser(None if goes_on else own.max_steps, own.tol, own.memory)
 
     def record_at(point: Floats, value: float) -> Record:
-        return record_labelled(estimator, model, point, -value, started)
+        return _record(estimator, model, point, -value, started)
 
     steps = _Steps(None if goes_on else estimator.on_iteration, record_at)
     state = None
@@ -88,7 +70,45 @@ def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -
         estimator.on_iteration(record)
     if status is FitStatus.MAX_STEPS:
         warn_unconverged(f"{status.value} (after {best.n_steps} steps): {advice(best, optimiser)}")
-    return LabelledFit(best.point, best.n_steps, record, status)
+    return LabelledFit(best.point, record, status, best.n_steps)
+
+
+def fit_members(
+    estimator: Any, model: Any, corpora: Iterable[tuple[Any, Corpus | None]], *, goes_on: bool, divisor: int = 1
+) -> LabelledFit:
+    """Train the members of a joint model one by one, each on the labelled shards of a corpus of its own.
+
+    Parameters
+    ----------
+    estimator, goes_on
+        As for `fit_labelled`; ``on_iteration`` gets the one record of the end.
+    model : JointModel or AgreedModel
+    corpora : iterable of (model, Corpus or None)
+        Every member, with its corpus. Its optimiser takes as many steps as its tolerance needs; without a corpus its
+        weights stay 0.
+    divisor : int
+        The objective of the model is the sum of those of the members over this.
+    """
+    started, points, value = time.perf_counter(), [], 0.0
+    for member, corpus in corpora:
+        if corpus is None:
+            points.append(member.initial())
+            continue
+        best = fit_known(member, corpus, optimiser=replace(member.optimiser, max_steps=None))
+        points.append(best.point)
+        value += best.value
+    theta = np.concatenate(points)
+    record = _record(estimator, model, theta, -value / divisor, started)
+    if not goes_on and estimator.on_iteration is not None:
+        estimator.on_iteration(record)
+    return LabelledFit(theta, record, FitStatus.CONVERGED)
+
+
+def _record(estimator: Any, model: Any, params: Floats, objective: float, started: float) -> Record:
+    """The record of training on labels alone: its objective, nats, and the time since ``started``."""
+    log_prior = float(model.log_prior(params))
+    seconds = time.perf_counter() - started
+    return Record(asked_gamma(estimator), objective, objective - log_prior, 0.0, seconds, log_prior)
 
 
 class _Steps:
@@ -101,13 +121,13 @@ class _Steps:
         self._unsaved: State | None = None
 
     def replay(self, history: list[Record]) -> None:
-        """Tell of the steps that a checkpoint holds."""
+        """Report the steps that a checkpoint holds."""
         self._history = history
         for record in history if self._listener is not None else ():
             self._listener(record)  # type: ignore[misc]
 
     def take(self, state: State, theta: Floats) -> None:
-        """Tell of a step, and write its state if it is its turn."""
+        """Report a step, and write the state of every tenth."""
         if self._listener is None and self.saved is None:
             return
         record = self._record_at(theta, state.value)

@@ -20,6 +20,7 @@ from spectrem.estimators.classification.parameters import MaxEntParameters
 from spectrem.estimators.classification.targets import Targets, read_targets, score_rows
 from spectrem.estimators.conventions import as_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
+from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.storage import Codec, Saved, check_shapes, read_features, write_features
 from spectrem.estimators.table_input import labels_or_none, row_columns, split_columns
 from spectrem.exceptions import InvalidInputError
@@ -308,7 +309,7 @@ def _pose(
         corpus,
         model.initial,
         engine.estep_of(settings),
-        labelled=start if seen.all() else None,
+        labelled=partial(fit_labelled, settings, model, start, goes_on=learns) if seen.all() else None,
         learns=learns,
         stopping=stopping,
         stage="em",

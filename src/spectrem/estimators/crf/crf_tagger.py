@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from spectrem.estimators.crf.input import TokenLabels, TokenText, read_labels, r
 from spectrem.estimators.crf.parameters import CRFParameters, check_settings
 from spectrem.estimators.crf.scheme import check_labels, possible_moves
 from spectrem.estimators.declare import documented
+from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.storage import Codec, Saved, check_shapes, pack_names, read_pairs, unpack_names, write_pairs
 from spectrem.estimators.tagging.text import Tag, check_tags
 from spectrem.exceptions import InvalidInputError
@@ -418,8 +420,7 @@ def _pose(
         corpus,
         model.initial,
         engine.estep_of(tagger),
-        labelled=corpus if any_known else None,
-        labelled_model=model,
+        labelled=partial(fit_labelled, tagger, model, corpus, goes_on=learns) if any_known else None,
         learns=learns,
         stage="em",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from spectrem.data import UNKNOWN_HEAD, ParsedSentence
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import Estimator, PerSentence, check_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
+from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.parser.input import TAGS, read_columns, read_heads, read_sentences
 from spectrem.estimators.parser.parameters import ParserParameters
 from spectrem.estimators.sentence_columns import check_tree_values
@@ -415,11 +417,11 @@ def _train_in_batch(
 ) -> engine.Trained:
     """By L-BFGS on the sentences with all heads, then EM on all."""
     corpus = engine.make_corpus(parser, text.shards())
-    labelled = corpus if any_known else None
-    estep = engine.estep_of(parser)
-    return engine.train(
-        parser, engine.Task(model, corpus, model.initial, estep, labelled=labelled, learns=learns, stage="em")
+    labelled = partial(fit_labelled, parser, model, corpus, goes_on=learns) if any_known else None
+    task = engine.Task(
+        model, corpus, model.initial, engine.estep_of(parser), labelled=labelled, learns=learns, stage="em"
     )
+    return engine.train(parser, task)
 
 
 def _train_online(

@@ -62,7 +62,7 @@ project l.csv --long r,label,p
 """
 _MORE = {
     "align": "-o links --probabilities probabilities --n-threads 1",
-    "tag": "--model tagger --max-iter 2 --n-threads 1",
+    "tag": "--save tagger --max-iter 2 --n-threads 1",
     "cluster": "-k 3 --features x,y --probabilities --max-iter 2 --n-threads 1 -o out.csv",
     "project": "-c c.yaml -o out.csv",
 }
@@ -128,7 +128,7 @@ def _run(app: Any, *words: str) -> None:
         if words[0] == "tag":
             for decode in ("posterior", "viterbi"):
                 command = (
-                    f"tag predict tagger tagged --format slash -o out --posteriors posteriors --decode {decode} -q"
+                    f"tag predict tagger tagged --format slash -o out --probabilities posteriors --decode {decode} -q"
                 )
                 app.main(command.split(), standalone_mode=False)
     ignore_signals(False)  # until the next outputs are complete

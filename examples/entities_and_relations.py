@@ -6,7 +6,7 @@ and that is a place. The rules are one line; they hold when decoding, and, in ex
 sentences without labels, where the numbers of the relations stay near their shares among the labelled pairs, too.
 
 The same from files in the format of CoNLL04: spectrem extract train labelled.corp --unlabelled more.corp
---count-margin 0.2 --constraint "argument_types({'Lives': ('person', 'place')})" --model model.npz
+--count-margin 0.2 --constraint "argument_types({'Lives': ('person', 'place')})" --save model.npz
 """
 
 import numpy as np

@@ -1,6 +1,7 @@
-"""Imports point one way: a package may import only what stands before it, whether at the top or inside a function."""
+"""Imports point one way: a package imports only what stands before it, and no files import each other in a circle."""
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 
@@ -144,6 +145,64 @@ def test_kernels_import_those_of_their_folder_alone():
         reached = imported_modules(path.read_text(), module_name(path), path.name == "__init__.py")
         own = module_name(path).rpartition(".")[0]
         assert {name.rpartition(".")[0] for name in reached if name.startswith("spectrem.kernels")} <= {own}, path.name
+
+
+def is_for_types_alone(node):
+    return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def arrows(modules):
+    """The modules of spectrem that each of some modules, given by name and source, imports when it runs.
+
+    Imports for annotations alone do not count. A name of a package that loads its names on first use is one of the
+    module that has it.
+    """
+    trees = {name: ast.parse(source) for name, source in modules.items()}
+    homes = {name: import_module(name)._HOMES for name, source in modules.items() if "_HOMES = {" in source}
+
+    def reached(node):
+        if is_for_types_alone(node):
+            return
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                home = homes.get(node.module, {}).get(alias.name, alias.name)
+                full = f"{node.module}.{home}"
+                yield full if full in trees else node.module
+        for child in ast.iter_child_nodes(node):
+            yield from reached(child)
+
+    return {name: {one for one in reached(tree) if one in trees} - {name} for name, tree in trees.items()}
+
+
+def find_circle(graph):
+    """Names that lead from one to the next and back to the first, or None."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return None
+
+
+def test_no_circle_of_imports_among_files():
+    modules = {module_name(path): path.read_text("utf-8") for path in MODULES}
+    circle = find_circle(arrows(modules))
+    assert circle is None, " <- ".join(circle)
+
+
+@pytest.mark.parametrize(
+    ("import_back", "noticed"),
+    [
+        ("from a.b import c", True),
+        ("def f():\n    import a.b.c", True),
+        ("if TYPE_CHECKING:\n    from a.b.c import d", False),
+        ("from a import b", False),
+    ],
+)
+def test_the_test_of_circles_notices(import_back, noticed):
+    modules = {"a.b": "", "a.b.c": "from a.e import f", "a.e": import_back}
+    assert (find_circle(arrows(modules)) is not None) is noticed
 
 
 def imported_names(source):

@@ -53,7 +53,7 @@ def test_json_holds_what_the_other_outputs_do(run, files, tmp_path):
     probabilities = "--probabilities", places["probabilities"], "--min-probability", 0
     more = "--scores", places["scores"], "--tokens", places["tokens"]
     done(run("align", files.source, files.target, "-o", places["links"], *probabilities, *FAST))
-    done(run("align", files.source, files.target, "-o", places["json"], "--format", "json", *more, *FAST))
+    done(run("align", files.source, files.target, "-o", places["json"], "--output-format", "json", *more, *FAST))
     found = records(places["json"].read_text())
     assert len(found) == 120
     assert [" ".join(one["source"]) for one in found] == files.bitext.source
@@ -73,7 +73,7 @@ def test_json_holds_what_the_other_outputs_do(run, files, tmp_path):
         assert "source_spans" not in one
 
 
-@pytest.mark.parametrize("printed", [("--format", "json"), ("--scores", "-", "-o", "links")])
+@pytest.mark.parametrize("printed", [("--output-format", "json"), ("--scores", "-", "-o", "links")])
 def test_probabilities_beside_other_links_may_leave_the_constraints(run, files, tmp_path, monkeypatch, printed):
     monkeypatch.chdir(tmp_path)
     options = files.source, files.target, "--decode", "union", *printed, *FAST
@@ -84,10 +84,10 @@ def test_probabilities_beside_other_links_may_leave_the_constraints(run, files, 
 def test_json_streams_like_links(run, files, monkeypatch):
     from spectrem.models.alignment import pairs
 
-    whole = done(run("align", files.source, files.target, "--format", "json", *FAST))
+    whole = done(run("align", files.source, files.target, "--output-format", "json", *FAST))
     monkeypatch.setattr(pairs, "_MOST_CELLS", 500)
     monkeypatch.setattr(pairs, "_LEAST_CELLS", 500)
-    pieces = records(done(run("align", files.source, files.target, "--format", "json", *FAST)))
+    pieces = records(done(run("align", files.source, files.target, "--output-format", "json", *FAST)))
     assert [one["links"] for one in pieces] != []
     assert [[link[:2] for link in one["links"]] for one in pieces] == [
         [link[:2] for link in one["links"]] for one in records(whole)
@@ -99,7 +99,7 @@ def test_links_are_between_words_of_the_text_unless_tokens_are_given(run, runnin
     texts = running / "en.txt", running / "fr.txt"
     words = done(run("align", *texts, "--tokenize", *FAST))
     tokens = done(run("align", *texts, "--tokenize", "--tokens", tmp_path / "tokens", *FAST))
-    found = records(done(run("align", *texts, "--tokenize", "--format", "json", *FAST)))
+    found = records(done(run("align", *texts, "--tokenize", "--output-format", "json", *FAST)))
     english, french = ((running / name).read_text().splitlines() for name in ("en.txt", "fr.txt"))
     for one, line, other, by_words, by_tokens in zip(
         found, english, french, words.splitlines(), tokens.splitlines(), strict=True
@@ -158,7 +158,9 @@ def test_pairs_that_are_not_aligned_as_others_say_so(run, files, tmp_path):
     long = " ".join(f"w{n}" for n in range(2001))
     write_lines(tmp_path / "s", [*files.bitext.source, long, "", " ".join([long] * 3)])
     write_lines(tmp_path / "t", [*files.bitext.target, "w1 w2", "x y", "x"])
-    result = run("align", tmp_path / "s", tmp_path / "t", "--format", "json", "--scores", tmp_path / "scores", *FAST)
+    result = run(
+        "align", tmp_path / "s", tmp_path / "t", "--output-format", "json", "--scores", tmp_path / "scores", *FAST
+    )
     *_, by_position, empty, left_out = records(done(result))
     assert by_position["aligned"] == "by position"
     assert 0 <= by_position["score"] <= 1
@@ -172,7 +174,7 @@ def test_pairs_that_are_not_aligned_as_others_say_so(run, files, tmp_path):
 
 
 def test_json_is_judged_and_merged(run, files, tmp_path):
-    done(run("align", files.source, files.target, "--format", "json", "-o", tmp_path / "j", *FAST))
+    done(run("align", files.source, files.target, "--output-format", "json", "-o", tmp_path / "j", *FAST))
     done(run("align", files.source, files.target, "-o", tmp_path / "p", *FAST))
     judged = [done(run("evaluate", tmp_path / name, files.gold)) for name in "jp"]
     assert judged[0] == judged[1]

@@ -34,7 +34,7 @@ def files(tmp_path):
 
 
 def train(files, *more):
-    return ("extract", "train", files / "labelled", "--model", files / "model.npz", "--n-threads", "1", *more)
+    return ("extract", "train", files / "labelled", "--save", files / "model.npz", "--n-threads", "1", *more)
 
 
 def test_from_labels_to_scores(run, files):
@@ -74,7 +74,7 @@ def test_sentences_without_labels(run, files):
         (("--anneal", "0.5"), "--anneal 0.5 changes nothing without --unlabelled"),
         (("--constraint", "E[typ == 'Peop'] <= 3"), "there is no column 'typ'; did you mean 'type'"),
         (("--constraint", "argument_types({'Kil': ('Peop', 'Peop')})"), "there is no relation 'Kil'"),
-        (("--variance", "0"), "--variance must be finite and above 0"),
+        (("--C", "0"), "--C must be finite and above 0"),
     ],
 )
 def test_options_that_do_not_fit_are_named(run, files, more, message):

@@ -55,7 +55,7 @@ COMMANDS = {
         "at_least(1, 'VERB')",
         "--max-iter",
         "3",
-        "--model",
+        "--save",
     ],
     "cluster": ["cluster", "d.csv", "-k", "3", "-o"],
 }

@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from spectrem import WordAligner
-from spectrem.cli.app import app
+from spectrem.cli.app import _RENAMED, app
 from spectrem.data import write_tag_dictionary, write_tagged
 from spectrem.datasets import make_tagged_corpus
 
@@ -19,6 +19,29 @@ def test_every_command_explains_itself(run):
         result = run(name, "--help")
         assert result.exit_code == 0
         assert "Usage: " in result.stdout
+
+
+def options_of(command):
+    """The names of all options of a command, such as "tag train"."""
+    found = typer.main.get_command(app)
+    for name in command.split():
+        found = found.commands[name]
+    return {name for option in found.params for name in option.opts}
+
+
+@pytest.mark.parametrize(("command", "names"), _RENAMED.items(), ids=list(_RENAMED))
+def test_former_names_lead_to_options(command, names):
+    assert set(names.values()) <= options_of(command)
+    assert options_of(command).isdisjoint(names)
+
+
+@pytest.mark.parametrize("spelling", [["--format", "eflomal"], ["--format=eflomal"]])
+def test_former_names_work_and_say_the_new_one(run, files, tmp_path, spelling):
+    model = tmp_path / "model.npz"
+    WordAligner(max_iter=1).fit(files.bitext.source, files.bitext.target).save(model)
+    result = run("lexicon", model, *spelling)
+    assert (result.exit_code, result.stderr) == (0, "note: --format is called --output-format now\n")
+    assert result.stdout == run("lexicon", model, "--output-format", "eflomal").stdout
 
 
 def test_the_defaults_shown_are_those_of_the_estimator():
@@ -119,8 +142,8 @@ def test_warmup_compiles_all_that_align_and_tag_need(start, files, tmp_path, mon
         ["--labelled", text, "--init", "supervised"],
     ):
         for command in (
-            ["tag", "train", text, "--model", model, *options],
-            ["tag", "predict", model, text, "--posteriors", tmp_path / "posteriors", "--decode", "viterbi"],
+            ["tag", "train", text, "--save", model, *options],
+            ["tag", "predict", model, text, "--probabilities", tmp_path / "posteriors", "--decode", "viterbi"],
         ):
             process = start(*command)
             _, errors = process.communicate()

@@ -64,7 +64,7 @@ class Treebank:
             (self.grammar, ["--dmv", "--max-iter", "3", "--max-length", "5"]),
             (self.ruled, ["--dmv", "--max-iter", "2", "--constraint", RULES, *AT_PREDICT]),
         ):
-            done = run("parse", "train", self.train, "--model", model, *options)
+            done = run("parse", "train", self.train, "--save", model, *options)
             assert done.exit_code == 0, done.stderr
 
 
@@ -109,7 +109,7 @@ def test_the_parser_is_that_of_the_estimator(run, treebank, tmp_path):
 
 def test_weights_that_nothing_taught_are_not_counted(run, tmp_path):
     write_conllu(tmp_path / "one.conllu", make_trees(1, 0))
-    done = run("parse", "train", tmp_path / "one.conllu", "--model", tmp_path / "m.npz", "--bits", "12")
+    done = run("parse", "train", tmp_path / "one.conllu", "--save", tmp_path / "m.npz", "--bits", "12")
     learned = np.count_nonzero(EdgeFactoredParser.load(tmp_path / "m.npz").theta_)
     assert 0 < learned < 16 * 2**12
     assert f"learned {learned} weights from 1 sentences" in done.stderr
@@ -127,7 +127,7 @@ def test_the_grammar_reads_no_heads(run, treebank):
 def test_the_grammar_learns_from_heads_if_asked(run, treebank, tmp_path):
     for options in (["--heads"], ["--init", "supervised"]):
         model, out = tmp_path / "model.npz", tmp_path / "out.conllu"
-        arguments = ["--model", model, "--dmv", "--smoothing", "0.1", *options]
+        arguments = ["--save", model, "--dmv", "--smoothing", "0.1", *options]
         assert run("parse", "train", treebank.train, *arguments).exit_code == 0
         assert run("parse", "predict", model, treebank.test, "-o", out).exit_code == 0
         scores = json.loads(run("parse", "evaluate", treebank.test, out, "--json").stdout)
@@ -137,11 +137,11 @@ def test_the_grammar_learns_from_heads_if_asked(run, treebank, tmp_path):
 def test_punctuation_is_left_out_if_asked(run, treebank, tmp_path):
     model, out = tmp_path / "model.npz", tmp_path / "out.conllu"
     options = ["--dmv", "--skip-punctuation", "--max-iter", "3", "--max-length", "4"]
-    assert run("parse", "train", treebank.train, "--model", model, *options).exit_code == 0
+    assert run("parse", "train", treebank.train, "--save", model, *options).exit_code == 0
     tags = [one.upos[:-1] for one in treebank.trees if len(one.upos) <= 5]
     expected = fitted_quietly(DependencyModel(max_iter=3), tags)
     posteriors = tmp_path / "posteriors.txt"
-    arguments = ["--skip-punctuation", "-o", out, "--posteriors", posteriors]
+    arguments = ["--skip-punctuation", "-o", out, "--probabilities", posteriors]
     assert run("parse", "predict", model, treebank.test, *arguments).exit_code == 0
     mark = tmp_path / "mark.conllu"
     write_conllu(mark, [ParsedSentence(("!", "?"), ("PUNCT", "PUNCT"), ("_", "_"))])
@@ -179,7 +179,7 @@ def test_rules_are_met_by_new_trees(run, treebank):
 def test_trees_that_may_cross_are_learned_from_as_they_are(run, treebank, tmp_path):
     model = tmp_path / "crossing.npz"
     options = [*FEW, "--no-projective", "--no-single-root"]
-    assert run("parse", "train", treebank.train, "--model", model, *options).exit_code == 0
+    assert run("parse", "train", treebank.train, "--save", model, *options).exit_code == 0
     parser = EdgeFactoredParser.load(model)
     assert (parser.projective, parser.single_root) == (False, False)
 
@@ -209,7 +209,7 @@ def test_everything_but_trees_is_copied(run, treebank, tmp_path):
 
 def test_posteriors_and_pictures(run, treebank, tmp_path):
     posteriors = tmp_path / "posteriors.txt"
-    done = run("parse", "predict", treebank.parser, treebank.test, "--show", "--posteriors", posteriors, "-q")
+    done = run("parse", "predict", treebank.parser, treebank.test, "--show", "--probabilities", posteriors, "-q")
     assert done.exit_code == 0, done.stderr
     parser = EdgeFactoredParser.load(treebank.parser)
     tables, heads = parser.predict_proba(treebank.unseen), parser.predict(treebank.unseen)
@@ -314,7 +314,7 @@ def test_heads_that_are_no_tree_are_named_by_line(run, tmp_path, case):
     lines, message = BAD_LINES[case]
     path = tmp_path / "bad.conllu"
     path.write_text("\n".join(lines) + "\n\n")
-    for arguments in (["train", path, "--model", tmp_path / "m.npz"], ["evaluate", path, path]):
+    for arguments in (["train", path, "--save", tmp_path / "m.npz"], ["evaluate", path, path]):
         done = run("parse", *arguments)
         assert done.exit_code == 2
         assert message in done.stderr
@@ -324,26 +324,26 @@ def test_heads_that_are_not_read_may_be_anything(run, treebank, tmp_path):
     path, model = tmp_path / "cycle.conllu", tmp_path / "m.npz"
     path.write_text("1\ta\t_\tNOUN\t_\t_\t2\tx\t_\t_\n2\tb\t_\tVERB\t_\t_\t1\t_\t_\t_\n\n")
     assert read_conllu(path, trees=False)[0][3:] == (None, None)
-    assert run("parse", "train", path, "--dmv", "--model", model).exit_code == 0
+    assert run("parse", "train", path, "--dmv", "--save", model).exit_code == 0
     assert run("parse", "predict", model, path, "-o", tmp_path / "out.conllu").exit_code == 0
     assert run("parse", "predict", treebank.parser, path, "-o", tmp_path / "out.conllu").exit_code == 0
     assert (read_conllu(tmp_path / "out.conllu")[0].heads == -1).sum() == 1
-    assert "in a cycle" in run("parse", "train", path, "--dmv", "--heads", "--model", model).stderr
+    assert "in a cycle" in run("parse", "train", path, "--dmv", "--heads", "--save", model).stderr
 
 
 CASES = [
-    (["train", "ROOTS", "--model", "M"], "roots.conllu, sentence 1 ('a b'): heads of sentence 0 must fit a tree"),
-    (["train", "ROOTS", "--model", "M"], "but fit none; repair them, or give --no-single-root or --no-projective"),
-    (["train", "TRAIN", "--model", "M", "--constraint", "E[root] <= 3"], "spans the corpus; give --learner batch"),
+    (["train", "ROOTS", "--save", "M"], "roots.conllu, sentence 1 ('a b'): heads of sentence 0 must fit a tree"),
+    (["train", "ROOTS", "--save", "M"], "but fit none; repair them, or give --no-single-root or --no-projective"),
+    (["train", "TRAIN", "--save", "M", "--constraint", "E[root] <= 3"], "spans the corpus; give --learner batch"),
     (
-        ["train", "TRAIN", "--model", "M", "--dmv", "--constraint", "tag_rules({'VREB': ['NOUN']}, roots='VERB')"],
+        ["train", "TRAIN", "--save", "M", "--dmv", "--constraint", "tag_rules({'VREB': ['NOUN']}, roots='VERB')"],
         "there is no head_tag 'VREB'; did you mean 'VERB'? the head_tags are",
     ),
     (
         [
             "train",
             "TRAIN",
-            "--model",
+            "--save",
             "M",
             "--dmv",
             "--constraint",
@@ -352,36 +352,36 @@ CASES = [
         "there is no head_tag 'NUON'; did you mean 'NOUN'?",
     ),
     (
-        ["train", "TRAIN", "--model", "M", "--dmv", "--constraint", "(E[direction == 'lfet'] <= 1).per('sentence')"],
+        ["train", "TRAIN", "--save", "M", "--dmv", "--constraint", "(E[direction == 'lfet'] <= 1).per('sentence')"],
         "there is no direction 'lfet'; did you mean 'left'? the directions are 'left', 'right'",
     ),
-    (["train", "TRAIN", "--model", "M", "--adjacency"], "--adjacency True changes nothing without --dmv"),
-    (["train", "TRAIN", "--model", "M", "--field", "xpos"], "--field changes nothing without --dmv"),
-    (["train", "TRAIN", "--model", "M", "--dmv", "--bits", "9"], "--bits 9 concerns parsers with features; drop it"),
-    (["train", "TRAIN", "--model", "M", "--anneal", "0.5"], "--anneal 0.5 changes nothing without --learner batch or"),
+    (["train", "TRAIN", "--save", "M", "--adjacency"], "--adjacency True changes nothing without --dmv"),
+    (["train", "TRAIN", "--save", "M", "--field", "xpos"], "--field changes nothing without --dmv"),
+    (["train", "TRAIN", "--save", "M", "--dmv", "--bits", "9"], "--bits 9 concerns parsers with features; drop it"),
+    (["train", "TRAIN", "--save", "M", "--anneal", "0.5"], "--anneal 0.5 changes nothing without --learner batch or"),
     (
-        ["train", "TRAIN", "--model", "M", "--infeasible", "skip"],
+        ["train", "TRAIN", "--save", "M", "--infeasible", "skip"],
         "--infeasible skip changes nothing without --con",
     ),
     (
-        ["train", "TRAIN", "--model", "M", "--dmv", "--field", "xpos"],
+        ["train", "TRAIN", "--save", "M", "--dmv", "--field", "xpos"],
         "'the' has no tag in the column XPOS; tag it",
     ),
     (
-        ["train", "TRAIN", "--model", "M", "--max-length", "1"],
+        ["train", "TRAIN", "--save", "M", "--max-length", "1"],
         "no sentence has up to --max-length 1 words; the",
     ),
-    (["train", "RAW", "--model", "M"], "raw.conllu: holds no heads to learn from, only _; give --dmv"),
-    (["train", "RAW", "--model", "M", "--dmv", "--heads"], "raw.conllu: holds no heads, only _; drop --heads"),
-    (["train", "EMPTY", "--model", "M"], "holds no sentences; give a file of CoNLL-U"),
-    (["train", "TRAIN", "--model", "M", "--dmv", "--constraint", "E[tag == 'X'] <= 1"], "--constraint \"E[tag == 'X']"),
+    (["train", "RAW", "--save", "M"], "raw.conllu: holds no heads to learn from, only _; give --dmv"),
+    (["train", "RAW", "--save", "M", "--dmv", "--heads"], "raw.conllu: holds no heads, only _; drop --heads"),
+    (["train", "EMPTY", "--save", "M"], "holds no sentences; give a file of CoNLL-U"),
+    (["train", "TRAIN", "--save", "M", "--dmv", "--constraint", "E[tag == 'X'] <= 1"], "--constraint \"E[tag == 'X']"),
     (["predict", "PARSER", "TEST", "--project-at-predict"], "holds no constraints to meet; train it with --constraint"),
-    (["train", "TRAIN", "--model", "M", "--skip-punctuation"], "--skip-punctuation changes nothing without --dmv"),
+    (["train", "TRAIN", "--save", "M", "--skip-punctuation"], "--skip-punctuation changes nothing without --dmv"),
     (["predict", "PARSER", "TEST", "--skip-punctuation"], "--skip-punctuation changes nothing without a model of --d"),
     (["predict", "PARSER", "TEST", "--field", "upos"], "--field upos changes nothing without a model of --dmv"),
     (
         ["predict", "PARSER", "TEST", "--min-probability", "0.1"],
-        "--min-probability 0.1 changes nothing without --pos",
+        "--min-probability 0.1 changes nothing without --prob",
     ),
     (["predict", "PARSER", "TEST", "--show", "-o", "-"], "--show draws trees on standard output; give --output a file"),
     (["predict", "TRAIN", "TEST"], "train.conllu"),

@@ -28,7 +28,7 @@ def files(tmp_path):
 
 
 def transfer(files, *more, target="es.conllu"):
-    given = (files / "en.conllu", files / target, "--align", files / "links", "--model", files / "model.npz")
+    given = (files / "en.conllu", files / target, "--align", files / "links", "--save", files / "model.npz")
     return ("parse", "transfer", *given, "--n-threads", "1", *more)
 
 

@@ -34,7 +34,7 @@ def test_taggers_and_saved_aligners_load_no_scikit_learn(loaded_by, files, tmp_p
     for arguments in (
         ["align", files.both, "--save", model, "-o", "/dev/null"],
         ["align", files.both, "--load", model, "--decode", "viterbi", "-o", "/dev/null"],
-        ["tag", "train", files.source, "--n-states", "3", "--max-iter", "2", "--model", tagger],
+        ["tag", "train", files.source, "--n-states", "3", "--max-iter", "2", "--save", tagger],
         ["tag", "predict", tagger, files.source],
     ):
         loaded, _ = loaded_by([*NEEDLESS, "numba"], *arguments)

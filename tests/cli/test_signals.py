@@ -19,8 +19,8 @@ COMMANDS = {
         ["model", "out", "probabilities"],
         f"align a b -o out --probabilities probabilities --save model --max-iter 1 --model1-iterations 1 {HOME}",
     ),
-    "tag": (["model"], f"tag train text --dictionary tags.tsv --max-iter 2 --model model {HOME}"),
-    "parse": (["model"], "parse train trees --model model --passes 1 --n-threads 1 -q"),
+    "tag": (["model"], f"tag train text --dictionary tags.tsv --max-iter 2 --save model {HOME}"),
+    "parse": (["model"], "parse train trees --save model --passes 1 --n-threads 1 -q"),
 }
 # Where files and folders are made, named and removed, and where a run ends.
 PLUMBING = r"spectrem/(_outputs|cli/\w+|corpus/files)\.py|shutil"

@@ -25,7 +25,7 @@ def files(tmp_path):
 def options(files, *more):
     return [
         *("tag", "train", "--crf", "--labelled", files / "train.txt", "--columns", "0", "2"),
-        *("--model", files / "model.npz", "--n-threads", "1", *more),
+        *("--save", files / "model.npz", "--n-threads", "1", *more),
     ]
 
 
@@ -39,7 +39,7 @@ def test_words_alone(run, files):
 
 
 def test_what_is_trained_is_what_python_trains(run, files):
-    assert run(*options(files, "--variance", "0.5", "--pairs", "all")).exit_code == 0
+    assert run(*options(files, "--C", "0.5", "--pairs", "all")).exit_code == 0
     tagger = CRFTagger("words", C=0.5, pairs="all", n_threads=1)
     tagger.fit([[row[0] for row in own] for own in ROWS], [[row[2] for row in own] for own in ROWS])
     loaded = CRFTagger.load(files / "model.npz")
@@ -68,7 +68,7 @@ def test_plain_text_under_constraints(run, files):
     assert result.exit_code == 0, result.output
     assert "3 iterations" in result.stderr
     probabilities = files / "p.txt"
-    run("tag", "predict", files / "model.npz", files / "plain.txt", "--posteriors", probabilities)
+    run("tag", "predict", files / "model.npz", files / "plain.txt", "--probabilities", probabilities)
     assert probabilities.read_text().startswith("The\tB-NP:")
 
 
@@ -82,7 +82,7 @@ def test_plain_text_under_constraints(run, files):
         (["--context", "1"], "--context 1 changes nothing without --features chunking or words+tags"),
         (["--infeasible", "skip"], "--infeasible skip changes nothing without --constraint"),
         (["--constraint", "E[tag == 'X'] <= 1"], "there is no tag 'X'"),
-        (["--variance", "0"], "--variance must be finite and above 0, got 0"),
+        (["--C", "0"], "--C must be finite and above 0, got 0"),
         (["--features", "chunking", "--context", "7"], "line 1"),
     ],
 )
@@ -93,10 +93,10 @@ def test_options_that_do_not_fit(run, files, more, message):
 
 
 def test_options_that_need_others(run, files):
-    train = ("tag", "train", files / "plain.txt", "--model", files / "model.npz")
+    train = ("tag", "train", files / "plain.txt", "--save", files / "model.npz")
     assert "--crf learns from sentences tagged by hand" in run(*train, "--crf").stderr
     labelled = (*train, "--labelled", files / "train.txt")
-    assert "--variance 2.0 changes nothing without --crf" in run(*labelled, "--variance", "2").stderr
+    assert "--C 2.0 changes nothing without --crf" in run(*labelled, "--C", "2").stderr
     assert "--context 1 changes nothing without --crf" in run(*labelled, "--context", "1").stderr
 
 
@@ -159,7 +159,7 @@ def test_options_beside_the_best_taggings(run, files, more, message):
 
 def test_hidden_markov_models_have_no_best_taggings(run, files):
     labelled = ("--labelled", files / "train.txt", "--columns", "0", "2")
-    assert run("tag", "train", *labelled, "--model", files / "hmm.npz", "--max-iter", "1").exit_code == 0
+    assert run("tag", "train", *labelled, "--save", files / "hmm.npz", "--max-iter", "1").exit_code == 0
     result = run("tag", "predict", files / "hmm.npz", files / "plain.txt", "--n-best", "2")
     assert result.exit_code == 2
     assert "--n-best 2 needs a conditional random field, but" in result.stderr

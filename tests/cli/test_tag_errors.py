@@ -34,7 +34,7 @@ def model(tmp_path_factory):
 def train(run, folder):
     def invoke(*options, corpus="text", tags="tags", **more):
         return run(
-            "tag", "train", folder / corpus, "--dictionary", folder / tags, "--model", folder / "m", *options, **more
+            "tag", "train", folder / corpus, "--dictionary", folder / tags, "--save", folder / "m", *options, **more
         )
 
     return invoke
@@ -106,11 +106,11 @@ def test_sentences_that_cannot_meet_a_constraint_may_be_skipped(train):
 
 
 def test_nothing_says_which_tags(run, folder):
-    fails(run("tag", "train", folder / "text", "--model", folder / "m"), "nothing says which tags there are; give")
+    fails(run("tag", "train", folder / "text", "--save", folder / "m"), "nothing says which tags there are; give")
 
 
 def test_nothing_to_learn_from(run, folder):
-    command = ["tag", "train", "--dictionary", folder / "tags", "--model", folder / "m"]
+    command = ["tag", "train", "--dictionary", folder / "tags", "--save", folder / "m"]
     fails(run(*command), "there is nothing to learn from; give CORPUS, --labelled or both")
 
 
@@ -128,23 +128,23 @@ def test_broken_files_are_named(train, run, folder):
 
 def test_standard_input_is_read_once(run, folder):
     fails(
-        run("tag", "train", "-", "--labelled", "-", "--model", folder / "m", stdin=b"a/X\n"),
+        run("tag", "train", "-", "--labelled", "-", "--save", folder / "m", stdin=b"a/X\n"),
         "cannot both be standard input",
     )
     fails(
-        run("tag", "train", "-", "--dictionary", "-", "--model", folder / "m", stdin=b"a/X\n"),
+        run("tag", "train", "-", "--dictionary", "-", "--save", folder / "m", stdin=b"a/X\n"),
         "cannot both be standard input",
     )
 
 
 def test_places_that_cannot_be_written_are_found_first(run, folder, model):
     nowhere = folder / "no" / "where"
-    command = ["tag", "train", folder / "none", "--dictionary", folder / "tags", "--model"]
-    fails(run(*command, nowhere), f"--model {nowhere}: the folder", "does not exist; make it first")
-    fails(run(*command, folder), f"--model {folder} is a folder; name a file in it")
+    command = ["tag", "train", folder / "none", "--dictionary", folder / "tags", "--save"]
+    fails(run(*command, nowhere), f"--save {nowhere}: the folder", "does not exist; make it first")
+    fails(run(*command, folder), f"--save {folder} is a folder; name a file in it")
     fails(run("tag", "predict", model, folder / "text", "-o", nowhere), "does not exist; make it first")
     out = folder / "out"
-    fails(run("tag", "predict", model, folder / "text", "-o", out, "--posteriors", out), "must be two files")
+    fails(run("tag", "predict", model, folder / "text", "-o", out, "--probabilities", out), "must be two files")
     fails(run("tag", "predict", model, folder / "none", "-o", out), "no such file")
     assert not out.exists()
 

@@ -92,7 +92,7 @@ CASES = [
 )
 def test_options_reach_the_estimator(run, tagged, tmp_path, options, parameters):
     model = tmp_path / "model.npz"
-    result = run("tag", "train", tagged.text, "--model", model, "--dictionary", tagged.dictionary, *options)
+    result = run("tag", "train", tagged.text, "--save", model, "--dictionary", tagged.dictionary, *options)
     assert result.exit_code == 0, result.stderr
     assert result.stdout == ""
     expected = tagged.fitted(**parameters)
@@ -103,14 +103,14 @@ def test_options_reach_the_estimator(run, tagged, tmp_path, options, parameters)
 def test_labelled_sentences_count_too(run, tagged, tmp_path):
     model = tmp_path / "model.npz"
     options = ["--labelled", tagged.few, "--init", "supervised", "--max-iter", "2"]
-    result = run("tag", "train", tagged.text, "--model", model, *options)
+    result = run("tag", "train", tagged.text, "--save", model, *options)
     assert result.exit_code == 0, result.stderr
     assert same_tables(HMMTagger.load(model), tagged.fitted(labelled=True, init="supervised", max_iter=2))
 
 
 def test_labelled_sentences_alone_give_relative_frequencies(run, tagged, tmp_path):
     model = tmp_path / "model.npz"
-    assert run("tag", "train", "--labelled", tagged.gold, "--model", model).exit_code == 0
+    assert run("tag", "train", "--labelled", tagged.gold, "--save", model).exit_code == 0
     tagger = HMMTagger.load(model)
     first = [tags[0] for tags in tagged.corpus.tags]
     assert tagger.initial_ == pytest.approx([first.count(tag) / len(first) for tag in tagger.tags_])
@@ -119,11 +119,11 @@ def test_labelled_sentences_alone_give_relative_frequencies(run, tagged, tmp_pat
 @pytest.mark.parametrize("anneal", [[], ["--anneal", "0.5"]], ids=["", "skewed annealing"])
 def test_start_from_a_model(run, tagged, tmp_path, anneal):
     model = tmp_path / "model.npz"
-    assert run("tag", "train", tagged.few, "--labelled", tagged.few, "--model", model, "--max-iter", "1").exit_code == 0
+    assert run("tag", "train", tagged.few, "--labelled", tagged.few, "--save", model, "--max-iter", "1").exit_code == 0
     start = HMMTagger.load(model)
     options = ["--dictionary", tagged.dictionary, "--max-iter", "1", "--start", model, *anneal]
     model = tmp_path / "next.npz"
-    result = run("tag", "train", tagged.text, "--model", model, *options)
+    result = run("tag", "train", tagged.text, "--save", model, *options)
     assert result.exit_code == 0, result.stderr
     schedule = Anneal(0.5) if anneal else None
     expected = tagged.fitted(max_iter=1, init=start, reference=start, schedule=schedule)
@@ -136,7 +136,7 @@ def test_start_from_a_model(run, tagged, tmp_path, anneal):
 def test_tags_without_names(run, tagged, tmp_path):
     model = tmp_path / "model.npz"
     options = ["--n-states", "5", "--max-iter", "3"]
-    result = run("tag", "train", tagged.text, "--model", model, *options)
+    result = run("tag", "train", tagged.text, "--save", model, *options)
     assert result.exit_code == 0, result.stderr
     assert same_tables(HMMTagger.load(model), tagged.fitted(n_states=5, max_iter=3, init="random"))
     result = run("tag", "predict", model, tagged.text, "-o", tmp_path / "out")
@@ -145,7 +145,7 @@ def test_tags_without_names(run, tagged, tmp_path):
 
 
 def test_summary_and_silence(run, tagged, tmp_path):
-    command = ["tag", "train", tagged.text, "--model", tmp_path / "m", "--dictionary", tagged.dictionary]
+    command = ["tag", "train", tagged.text, "--save", tmp_path / "m", "--dictionary", tagged.dictionary]
     result = run(*command)
     n_words = sum(map(len, tagged.corpus.words))
     assert result.stderr.startswith(f"learned 12 tags from 80 sentences ({n_words} words) in ")
@@ -165,7 +165,7 @@ def test_corpus_in_any_format_or_on_standard_input(run, tagged, tmp_path):
         ("-", []),
     ):
         model = tmp_path / "model.npz"
-        command = ["tag", "train", source, "--model", model, "--dictionary", tagged.dictionary, *options]
+        command = ["tag", "train", source, "--save", model, "--dictionary", tagged.dictionary, *options]
         result = run(*command, stdin=tagged.text.read_bytes())
         assert result.exit_code == 0, result.stderr
         assert same_tables(HMMTagger.load(model), tagged.default)
@@ -184,7 +184,7 @@ def test_predict(run, tagged, tmp_path, decode):
 
 
 def test_the_way_of_decoding_is_kept_in_the_model(run, tagged, tmp_path):
-    command = ["tag", "train", tagged.text, "--model", tmp_path / "m", "--dictionary", tagged.dictionary]
+    command = ["tag", "train", tagged.text, "--save", tmp_path / "m", "--dictionary", tagged.dictionary]
     assert run(*command, "--decode", "viterbi").exit_code == 0
     assert HMMTagger.load(tmp_path / "m").decode == "viterbi"
 
@@ -192,24 +192,26 @@ def test_the_way_of_decoding_is_kept_in_the_model(run, tagged, tmp_path):
 def test_predictions_meet_the_constraints_of_the_model(run, tagged, tmp_path):
     rule = "(E[tag == 'DET'] <= 1).per('sentence').slack(penalty=3)"
     model, command = tmp_path / "m", ["tag", "train", tagged.text, "--dictionary", tagged.dictionary]
-    result = run(*command, "--model", model, "--constraint", rule, "--max-iter", "3")
+    result = run(*command, "--save", model, "--constraint", rule, "--max-iter", "3")
     assert result.exit_code == 0, result.stderr
     loaded = HMMTagger.load(model)
     assert loaded.constraints == (parse_constraint(rule),)
     assert not loaded.project_at_predict
-    free = run("tag", "predict", model, tagged.text, "--posteriors", tmp_path / "free")
-    held = run("tag", "predict", model, tagged.text, "--posteriors", tmp_path / "held", "--project-at-predict")
+    free = run("tag", "predict", model, tagged.text, "--probabilities", tmp_path / "free")
+    held = run("tag", "predict", model, tagged.text, "--probabilities", tmp_path / "held", "--project-at-predict")
     assert free.exit_code == held.exit_code == 0
     loaded.set_params(project_at_predict=True)
     expected = loaded.predict(tagged.corpus.words)
     (tmp_path / "out").write_text(held.stdout)
     assert read_tagged(tmp_path / "out").tags == expected
     assert (tmp_path / "held").read_text() != (tmp_path / "free").read_text()
-    result = run(*command, "--model", model, "--constraint", rule, "--max-iter", "3", "--project-at-predict")
+    result = run(*command, "--save", model, "--constraint", rule, "--max-iter", "3", "--project-at-predict")
     assert HMMTagger.load(model).project_at_predict
-    again = run("tag", "predict", model, tagged.text, "--posteriors", tmp_path / "again")
+    again = run("tag", "predict", model, tagged.text, "--probabilities", tmp_path / "again")
     assert again.exit_code == 0, again.stderr
-    last = run("tag", "predict", model, tagged.text, "--posteriors", tmp_path / "free again", "--no-project-at-predict")
+    last = run(
+        "tag", "predict", model, tagged.text, "--probabilities", tmp_path / "free again", "--no-project-at-predict"
+    )
     assert last.exit_code == 0, last.stderr
     assert (tmp_path / "free again").read_text() != (tmp_path / "again").read_text()
 
@@ -244,7 +246,7 @@ def test_tagged_text_is_read_when_asked_for(run, tagged, tmp_path):
 
 def test_posteriors(run, tagged, tmp_path):
     out = tmp_path / "posteriors.tsv"
-    options = ["-o", tmp_path / "out", "--posteriors", out, "--min-probability", "0.05"]
+    options = ["-o", tmp_path / "out", "--probabilities", out, "--min-probability", "0.05"]
     assert run("tag", "predict", tagged.model, tagged.text, *options).exit_code == 0
     sentences = [block.split("\n") for block in out.read_text().removesuffix("\n\n").split("\n\n")]
     tables = tagged.default.predict_proba(tagged.corpus.words)
@@ -282,7 +284,7 @@ def test_the_bar_reaches_its_end_and_shows_the_objective(run, tagged, tmp_path, 
             return None
 
     monkeypatch.setattr("spectrem.cli.training.progress_bar", Bar)
-    command = ["tag", "train", tagged.text, "--model", tmp_path / "m", "--dictionary", tagged.dictionary]
+    command = ["tag", "train", tagged.text, "--save", tmp_path / "m", "--dictionary", tagged.dictionary]
     for options, n_stages in (
         (["--tol", "0", "--max-iter", "2", "--anneal", "0.8", "--n-init", "2"], 6),
         (["--anneal", "0.5", "--tol", "0.001"], 5),

@@ -71,17 +71,17 @@ COMMANDS = {
     "evaluate": "evaluate links.txt gold.txt",
     "symmetrize": "symmetrize links.txt gold.txt -o {out.links}",
     "lexicon": "lexicon aligner.npz -o {lexicon.tsv}",
-    "tag train": "tag train text.txt --dictionary tags.tsv --max-iter 2 --model {t.npz}",
-    "tag train crf": "tag train --crf --labelled tagged.txt --max-iter 2 --model {t.npz}",
-    "tag predict": "tag predict tagger.npz text.txt -o {out.tags} --posteriors {p.tsv}",
+    "tag train": "tag train text.txt --dictionary tags.tsv --max-iter 2 --save {t.npz}",
+    "tag train crf": "tag train --crf --labelled tagged.txt --max-iter 2 --save {t.npz}",
+    "tag predict": "tag predict tagger.npz text.txt -o {out.tags} --probabilities {p.tsv}",
     "tag evaluate": "tag evaluate tagged.txt tagged2.txt --dictionary tags.tsv",
-    "parse train": "parse train trees.conllu --passes 1 --bits 10 --model {p.npz}",
-    "parse train dmv": "parse train trees.conllu --dmv --max-iter 2 --model {p.npz}",
-    "parse predict": "parse predict parser.npz trees.conllu -o {out.conllu} --posteriors {p.tsv}",
+    "parse train": "parse train trees.conllu --passes 1 --bits 10 --save {p.npz}",
+    "parse train dmv": "parse train trees.conllu --dmv --max-iter 2 --save {p.npz}",
+    "parse predict": "parse predict parser.npz trees.conllu -o {out.conllu} --probabilities {p.tsv}",
     "parse evaluate": "parse evaluate trees.conllu trees2.conllu",
     "parse transfer": "parse transfer trees.conllu trees2.conllu --align tree-links.txt --bits 10 --max-iter 2 "
-    "--model {p.npz}",
-    "extract train": "extract train rel.corp --max-iter 2 --model {e.npz}",
+    "--save {p.npz}",
+    "extract train": "extract train rel.corp --max-iter 2 --save {e.npz}",
     "extract predict": "extract predict extractor.npz rel.corp -o {out.corp}",
     "extract evaluate": "extract evaluate rel.corp rel.corp",
     "project": "project scores.csv --labels ham,spam -c c.yaml -o {out.csv} --prices {prices.csv} --report {r.html}",
@@ -91,11 +91,11 @@ COMMANDS = {
 }
 MODELS = {
     "aligner.npz": "align en.txt fr.txt --model1-iterations 1 --max-iter 1 -o links.out --save aligner.npz",
-    "tagger.npz": "tag train text.txt --dictionary tags.tsv --max-iter 2 --model tagger.npz",
-    "crf.npz": "tag train --crf --labelled tagged.txt --max-iter 2 --model crf.npz",
-    "parser.npz": "parse train trees.conllu --passes 1 --bits 10 --model parser.npz",
-    "grammar.npz": "parse train trees.conllu --dmv --max-iter 2 --model grammar.npz",
-    "extractor.npz": "extract train rel.corp --max-iter 2 --model extractor.npz",
+    "tagger.npz": "tag train text.txt --dictionary tags.tsv --max-iter 2 --save tagger.npz",
+    "crf.npz": "tag train --crf --labelled tagged.txt --max-iter 2 --save crf.npz",
+    "parser.npz": "parse train trees.conllu --passes 1 --bits 10 --save parser.npz",
+    "grammar.npz": "parse train trees.conllu --dmv --max-iter 2 --save grammar.npz",
+    "extractor.npz": "extract train rel.corp --max-iter 2 --save extractor.npz",
 }
 
 

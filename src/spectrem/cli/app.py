@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
@@ -41,16 +41,42 @@ _ORDER = (
 )
 
 
+# Former names of options of commands, which still work.
+_MODEL, _PRIOR = {"--model": "--save"}, {"--variance": "--C"}
+_RENAMED = {
+    "align": {"--format": "--output-format"},
+    "demo": {"--pairs": "--n-pairs"},
+    "extract train": _MODEL | _PRIOR,
+    "lexicon": {"--format": "--output-format"},
+    "parse predict": {"--posteriors": "--probabilities"},
+    "parse train": _MODEL | _PRIOR,
+    "parse transfer": _MODEL | _PRIOR,
+    "tag predict": {"--posteriors": "--probabilities"},
+    "tag train": _MODEL | _PRIOR,
+}
+
+
+def _renamed(words: list[str]) -> Iterator[str]:
+    """The words of a command line with the names that options have now; a line on standard error names each of them."""
+    names = {old: new for n in (1, 2) for old, new in _RENAMED.get(" ".join(words[:n]), {}).items()}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name in names:
+            say(f"note: {name} is called {names[name]} now")
+        yield f"{names.get(name, name)}{equals}{value}"
+
+
 class Commands(TyperGroup):
     """Errors made on purpose become one line on standard error, never a traceback."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=lambda name: [*_ORDER, name].index(name))
 
-    def main(self, *args: Any, **more: Any) -> Any:
+    def main(self, args: Sequence[str] | None = None, *more: Any, **others: Any) -> Any:
+        words = list(_renamed(sys.argv[1:] if args is None else list(args)))
         try:
             with limits_named("these options"):
-                return super().main(*args, **more)
+                return super().main(words, *more, **others)
         except (SpectremError, NoEffectWarning) as error:
             _fail(str(error))
         except OSError as error:
@@ -109,9 +135,9 @@ def spectrem(
 
     Start with **spectrem demo**, or with your own files:
     **spectrem align english.txt french.txt -o links.txt**,
-    **spectrem tag train text.txt --dictionary tags.tsv --model model.npz**,
-    **spectrem parse train trees.conllu --model model.npz**,
-    **spectrem extract train labelled.corp --model model.npz**,
+    **spectrem tag train text.txt --dictionary tags.tsv --save model.npz**,
+    **spectrem parse train trees.conllu --save model.npz**,
+    **spectrem extract train labelled.corp --save model.npz**,
     **spectrem project scores.csv --constraints c.yaml -o out.csv**,
     **spectrem cluster data.csv -k 3 -o out.csv**
     """

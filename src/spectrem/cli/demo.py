@@ -47,14 +47,14 @@ class DemoOptions:
     ----------
     random_state
         The same number gives the same bitext.
-    pairs
+    n_pairs
         Sentence pairs to generate; with more, all methods get better.
     plot
         Draw the matrices there too, as .png, .svg or .pdf; needs matplotlib (pip install 'spectrem[plot]').
     """
 
     random_state: int = option(0, min=0, max=2**32 - 1, metavar="N")
-    pairs: int = option(300, min=50, metavar="N")
+    n_pairs: int = option(300, min=50, metavar="N")
     plot: str | None = option(None, metavar="FILE")
 
 
@@ -71,7 +71,7 @@ def demo(options: DemoOptions) -> None:
     posteriors (gamma below 1).
     """
     with command_files({}, {STANDARD_OUTPUT: "-", "--plot": options.plot}):
-        _compare(options.random_state, options.pairs, options.plot)
+        _compare(options.random_state, options.n_pairs, options.plot)
 
 
 def _compare(random_state: int, pairs: int, plot: str | None) -> None:

@@ -46,7 +46,7 @@ class TrainingOptions:
         Sentences with types and relations, in the format of CoNLL04: nine columns between tabs, of which the second
         has the type of a mention or O, the fifth parts of speech and the sixth words; a mention of several words is
         one line, with / between; a blank line; lines of two line numbers and a relation; a blank line.
-    model
+    save
         Where to write the model.
     unlabelled
         Further sentences with mentions, to be learned from besides LABELLED; their labels are ignored.
@@ -56,7 +56,7 @@ class TrainingOptions:
     """
 
     labelled: str = argument("LABELLED")
-    model: str = option(..., metavar="FILE", group="Files")
+    save: str = option(..., metavar="FILE", group="Files")
     unlabelled: str | None = option(None, metavar="FILE", group="Files")
     constraint: list[str] | None = option(None, metavar="TEXT", group=TRAINING)
     quiet: Quiet = False
@@ -67,7 +67,7 @@ class TrainingOptions:
 def train(options: TrainingOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn to find types of mentions and relations between them, in sentences whose mentions are known.
 
-    Example: **spectrem extract train labelled.corp --model model.npz --constraint "argument_types({'Kill': ('Peop',
+    Example: **spectrem extract train labelled.corp --save model.npz --constraint "argument_types({'Kill': ('Peop',
     'Peop')})"**
 
     With --unlabelled it also learns from sentences without labels, guided by the
@@ -76,11 +76,11 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
     annealing.check(settings.get("gamma", 1.0))
     check_rules(_RULES, given)
     inputs = {"LABELLED": options.labelled, "--unlabelled": options.unlabelled}
-    with command_files(inputs, {"--model": options.model}, home.folders(settings)), home.opened(settings) as placed:
+    with command_files(inputs, {"--save": options.save}, home.folders(settings)), home.opened(settings) as placed:
         from spectrem.data import display_name, read_relations
         from spectrem.estimators import RelationExtractor
 
-        run = TrainingRun(options.model, options.quiet)
+        run = TrainingRun(options.save, options.quiet)
         constraints = parse_options(options.constraint, _COLUMNS)
         sentences = read_relations(options.labelled)
         if not any(any(one.types or ()) for one in sentences) or not any(one.relations for one in sentences):

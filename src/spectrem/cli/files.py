@@ -17,8 +17,8 @@ from spectrem.exceptions import InvalidInputError
 
 STANDARD = "-"
 _ENDINGS = {"--plot": (".png", ".svg", ".pdf"), "--report": (".html", ".htm")}
-# Outputs in bytes that no terminal shows, which are read again from a file only.
-_MODELS = ("--save", "--model")
+# An output in bytes that no terminal shows, which is read again from a file only.
+_MODEL = "--save"
 # Folders that are not made: a mistyped one would be on another disk.
 _EXISTING = ("--spill",)
 
@@ -103,7 +103,7 @@ def check_folder(name: str, path: str | os.PathLike[str]) -> None:
 
 
 def _check_standard(written: Mapping[str, str]) -> None:
-    for name in (*_MODELS, *_ENDINGS):
+    for name in (_MODEL, *_ENDINGS):
         if written.get(name) == STANDARD:
             raise InvalidInputError(f"{name} -: this output is not text and cannot go to standard output; name a file")
     if STANDARD in written.values() and not sys.stdout.writable():

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 import time
+from typing import Any
+
+import typer
 
 from spectrem._outputs import temporary_folder
 from spectrem.cli.ending import say
@@ -59,13 +62,13 @@ project l.csv --long r,label,p
 """
 _MORE = {
     "align": "-o links --probabilities probabilities --n-threads 1",
-    "tag": "--model tagger --max-iter 2 --n-threads 1",
+    "tag": "--save tagger --max-iter 2 --n-threads 1",
     "cluster": "-k 3 --features x,y --probabilities --max-iter 2 --n-threads 1 -o out.csv",
     "project": "-c c.yaml -o out.csv",
 }
 
 
-def warmup() -> None:
+def warmup(context: typer.Context) -> None:
     """Compile everything once, so that later commands start at once.
 
     Takes a minute or two the first time and seconds afterwards. Without it the
@@ -80,7 +83,7 @@ def warmup() -> None:
         try:
             _write_inputs()
             for run in _RUNS.replace("\\\n", "").strip().splitlines():
-                _run(*shlex.split(run))
+                _run(context.find_root().command, *shlex.split(run))
             _warm_grammars()
             _warm_parsers()
             _warm_classifiers()
@@ -116,20 +119,18 @@ def _write_inputs() -> None:
     write_lines("c.yaml", ["- E[label == 'spam'] == 9", "- (E[label == 'ham'] <= 0.9).per('row')"])
 
 
-def _run(*words: str) -> None:
+def _run(app: Any, *words: str) -> None:
     """Run a command on toy data, whose results and warnings do not matter; taggers are applied, too."""
     import warnings
 
-    from spectrem.cli.app import app
-
     with warnings.catch_warnings():
-        app([*words, *_MORE[words[0]].split(), "-q"], standalone_mode=False)
+        app.main([*words, *_MORE[words[0]].split(), "-q"], standalone_mode=False)
         if words[0] == "tag":
             for decode in ("posterior", "viterbi"):
                 command = (
-                    f"tag predict tagger tagged --format slash -o out --posteriors posteriors --decode {decode} -q"
+                    f"tag predict tagger tagged --format slash -o out --probabilities posteriors --decode {decode} -q"
                 )
-                app(command.split(), standalone_mode=False)
+                app.main(command.split(), standalone_mode=False)
     ignore_signals(False)  # until the next outputs are complete
 
 

@@ -35,7 +35,7 @@ def read_links(
     sentences without links. Shared task (``.wa``, [MihalceaPedersen2003]): one line per link of
     ``sentence source target [S|P] [confidence]``, all numbers from 1, S if not said; a position 0 is NULL and such
     lines are left out, as are confidences. A link given twice is sure if it is so once. JSON: one object per sentence
-    pair, as ``spectrem align --format json`` writes them; all links are sure.
+    pair, as ``spectrem align --output-format json`` writes them; all links are sure.
 
     Parameters
     ----------

@@ -56,8 +56,9 @@ _RULES = (
     ),
     Rule(
         ("--probabilities", "--tokenize"),
-        ("--tokens", "--format json"),
-        "{--probabilities} counts tokens, which --tokenize makes; add --tokens FILE to see them, or --format json",
+        ("--tokens", "--output-format json"),
+        "{--probabilities} counts tokens, which --tokenize makes; add --tokens FILE to see them, or --output-format "
+        "json",
     ),
     excludes("--factors", "--tokenize", "{--factors} names parts of tokens, which --tokenize makes; drop one of them"),
     excludes(
@@ -90,8 +91,8 @@ _RULES = (
         for option, readers in (
             ("--threshold", ()),
             ("--rare-discount", ()),
-            ("--project-at-predict", ("--format json", "--scores", "--probabilities")),
-            ("--no-project-at-predict", ("--format json", "--scores", "--probabilities")),
+            ("--project-at-predict", ("--output-format json", "--scores", "--probabilities")),
+            ("--no-project-at-predict", ("--output-format json", "--scores", "--probabilities")),
         )
     ),
 )
@@ -115,7 +116,7 @@ class AlignmentOptions:
         Others as docs/constraints.md says.
     priors
         Expected links of other text, as pseudo-counts: lines LEX of eflomal-makepriors, or of spectrem lexicon
-        --format eflomal.
+        --output-format eflomal.
     dictionary
         Words that translate each other: lines of a source word, a tab, a target word, and if you like a tab and a
         weight. Each pair gets --dictionary-strength pseudo-counts, times its weight.
@@ -150,7 +151,7 @@ class AlignmentOptions:
         Lower-case all text first (done for you when a model saved so is loaded).
     tokenize
         Split running text into words and punctuation, by ICU. Links still are between the words of the input as
-        spaces separate them, unless --tokens or --format json gives the tokens. Give it again with --load.
+        spaces separate them, unless --tokens or --output-format json gives the tokens. Give it again with --load.
     output_format
         pharaoh: links i-j. json: one object per pair with its tokens (and where they stand in the text, if
         --tokenize), links with probabilities, words without a counterpart, and score.
@@ -178,14 +179,14 @@ class AlignmentOptions:
     tune_gamma: bool = option(False, group=TRAINING)
     probabilities: str | None = option(None, metavar="FILE", group=DECODING)
     min_probability: MinProbability = None
-    save: str | None = option(None, metavar="MODEL", group=_FILES)
+    save: str | None = option(None, metavar="FILE", group=_FILES)
     save_min_count: float | None = option(None, metavar="N", show_default="0: all are kept", group=_FILES)
     load: str | None = option(None, metavar="MODEL", group=_FILES)
     update: bool = option(False, group=_FILES)
     lowercase: bool = option(False, group=_FILES)
     quiet: Quiet = False
     tokenize: bool = option(False, group=_FORMATS)
-    output_format: Literal["pharaoh", "json"] = option("pharaoh", "--format", metavar="NAME", group=_FORMATS)
+    output_format: Literal["pharaoh", "json"] = option("pharaoh", metavar="NAME", group=_FORMATS)
     tokens: str | None = option(None, metavar="FILE", group=_FORMATS)
     scores: str | None = option(None, metavar="FILE", group=_FORMATS)
     languages: str | None = option(None, metavar="SRC,TGT", group=_FORMATS)

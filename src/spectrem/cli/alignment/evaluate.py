@@ -49,7 +49,7 @@ def evaluate(options: EvaluationOptions) -> None:
     Formats, recognised by their first line: Pharaoh, a line per sentence pair of
     i-j (sure) and i?j (possible), words counted from 0; or that of the 2003 and
     2005 shared tasks (.wa), a line per link of 'sentence source target S|P', all
-    counted from 1; or JSON as of spectrem align --format json.
+    counted from 1; or JSON as of spectrem align --output-format json.
     """
     with command_files({"ALIGN": options.align, "GOLD": options.gold}, {STANDARD_OUTPUT: "-"}):
         from spectrem.data import read_both_links

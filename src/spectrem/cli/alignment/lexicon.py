@@ -20,7 +20,7 @@ class LexiconOptions:
     ----------
     model
         A model written by spectrem align --save.
-    format
+    output_format
         tsv: probabilities. eflomal: expected counts of links and jumps, which eflomal-align and spectrem align read
         as --priors.
     """
@@ -28,7 +28,7 @@ class LexiconOptions:
     model: str = argument("MODEL")
     output: Output = "-"
     min_probability: MinProbability = None
-    format: Literal["tsv", "eflomal"] = option("tsv")
+    output_format: Literal["tsv", "eflomal"] = option("tsv")
 
 
 @takes()
@@ -48,7 +48,7 @@ def lexicon(options: LexiconOptions) -> None:
         aligner = WordAligner.load(options.model)
         least = LEAST_PROBABILITY if options.min_probability is None else options.min_probability
         with open_output(options.output) as lines:
-            if options.format == "eflomal":
+            if options.output_format == "eflomal":
                 from spectrem.estimators.alignment.file import list_priors
 
                 lines.writelines(f"{line}\n" for line in list_priors(aligner, least))

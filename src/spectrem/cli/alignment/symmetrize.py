@@ -39,7 +39,7 @@ def symmetrize(options: SymmetrizeOptions) -> None:
     Example: **spectrem symmetrize forward.txt backward.txt -o links.txt**
 
     Both files hold one line per sentence pair, links written source-target in
-    both, or JSON as of spectrem align --format json. intersection keeps the links
+    both, or JSON as of spectrem align --output-format json. intersection keeps the links
     of both (precise), union those of either (complete). The grow methods start from
     the intersection and add links of the union next to those already there; final
     then adds links of words that have none yet, final-and only links of two such

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spectrem.data import ParsedSentence
 
 _RULES = (
-    needs("--min-probability", "--posteriors"),
+    needs("--min-probability", "--probabilities"),
     excludes("--show", "--output -", "--show draws trees on standard output; give --output a file, or leave it out"),
 )
 _GRAMMAR = "a model of --dmv"
@@ -48,7 +48,7 @@ class PredictionOptions:
     show
         Draw the trees as text on standard output, with the probabilities of heads; CoNLL-U is written only with
         --output.
-    posteriors
+    probabilities
         Write probabilities of heads there: one line per word of the word and its heads, counted from 1, 0 being the
         root, likeliest first, with tabs between; a blank line after every sentence.
     field
@@ -59,7 +59,7 @@ class PredictionOptions:
     text: str = argument("TEXT")
     output: str | None = option(None, "--output", "-o", metavar="FILE", show_default="-")
     show: bool = option(False)
-    posteriors: str | None = option(None, metavar="FILE")
+    probabilities: str | None = option(None, metavar="FILE")
     min_probability: MinProbability = None
     field: Literal["upos", "xpos"] | None = option(None, metavar="NAME", show_default="the one that it knows")
     skip_punctuation: SkipPunctuation = False
@@ -78,14 +78,14 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
     check_rules(_RULES, given)
     text, show = options.text, options.show
     output = options.output if options.output is not None or show else "-"
-    outputs = {"--output": output, "--posteriors": options.posteriors, STANDARD_OUTPUT: "-" if show else None}
+    outputs = {"--output": output, "--probabilities": options.probabilities, STANDARD_OUTPUT: "-" if show else None}
     with command_files({"MODEL": options.model, "TEXT": text}, outputs), ExitStack() as stack:
         from spectrem.data import copy_with_trees, open_output, write_conllu
         from spectrem.estimators import DependencyModel, EdgeFactoredParser
 
         # opened first: who reads a pipe sees its end if the work fails
-        trees_out, posteriors_out = (
-            None if path is None else stack.enter_context(open_output(path)) for path in (output, options.posteriors)
+        trees_out, probabilities_out = (
+            None if path is None else stack.enter_context(open_output(path)) for path in (output, options.probabilities)
         )
         parser = load_model(options.model, EdgeFactoredParser, DependencyModel)
         set_parameters(parser, options.model, settings, given)
@@ -93,7 +93,7 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
         check_rules(_RULES_OF_MODELS, {**given, _GRAMMAR: ""} if is_grammar else given)
         sentences = read_treebank(text, trees=False)
         with errors_located("sentence", places_in(text, sentences)), spelled(OPTIONS):
-            wanted = show or posteriors_out is not None
+            wanted = show or probabilities_out is not None
             if is_grammar:
                 parsed, tables = _parsed_by_tags(parser, sentences, options, wanted)
             else:
@@ -103,10 +103,10 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
                 trees_out.writelines(copy_with_trees(text, parsed))
             else:  # standard input and pipes can be read once only
                 write_conllu(trees_out, parsed)
-        if posteriors_out is not None:
+        if probabilities_out is not None:
             words, least = [one.forms for one in sentences], options.min_probability
             lines = posterior_lines(words, tables, lambda word, k: 0 if k == word else k + 1, least)
-            posteriors_out.writelines(lines)
+            probabilities_out.writelines(lines)
         if show:
             from spectrem.cli.drawing import draw_tree
 

@@ -50,7 +50,7 @@ class TrainingOptions:
     corpus
         Tagged sentences in CoNLL-U, plain or gzipped, with heads; heads that are not known are _. - is standard
         input.
-    model
+    save
         Where to write the model.
     dmv
         Learn a grammar, the dependency model with valence, from tags alone; heads of CORPUS are not read, but for
@@ -66,7 +66,7 @@ class TrainingOptions:
     """
 
     corpus: str = argument("CORPUS")
-    model: str = option(..., metavar="FILE", group=_FILES)
+    save: str = option(..., metavar="FILE", group=_FILES)
     dmv: bool = option(False, group=MODEL)
     heads: bool = option(False, group=TRAINING)
     field: Literal["upos", "xpos"] = option("upos", metavar="NAME", group=MODEL)
@@ -80,16 +80,16 @@ class TrainingOptions:
 def train(options: TrainingOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn a parser from trees, or with --dmv a grammar from tags alone.
 
-    Example: **spectrem parse train en-train.conllu --model model.npz**
+    Example: **spectrem parse train en-train.conllu --save model.npz**
 
     Sentences may have all heads, some or none: what is missing is inferred, with
     --learner batch under constraints too.
 
-    Without trees: **spectrem parse train tagged.conllu --dmv --skip-punctuation --max-length 10 --model model.npz**
+    Without trees: **spectrem parse train tagged.conllu --dmv --skip-punctuation --max-length 10 --save model.npz**
     """
     check_settings(settings, annealing, given, dmv=options.dmv)
     check_rules(_RULES, given)
-    outputs = {"--model": options.model}
+    outputs = {"--save": options.save}
     with command_files({"CORPUS": options.corpus}, outputs, home.folders(settings)), home.opened(settings) as placed:
         (_train_grammar if options.dmv else _train_parser)(options, annealing.schedule(placed))
 
@@ -100,7 +100,7 @@ def _train_parser(options: TrainingOptions, settings: dict[str, Any]) -> None:
     from spectrem.data import display_name
     from spectrem.estimators import EdgeFactoredParser
 
-    run = TrainingRun(options.model, options.quiet)
+    run = TrainingRun(options.save, options.quiet)
     constraints = parse_options(options.constraint, _COLUMNS)
     sentences = read_treebank(options.corpus, options.max_length)
     if all(one.heads is None for one in sentences) and not constraints:
@@ -124,7 +124,7 @@ def _train_grammar(options: TrainingOptions, settings: dict[str, Any]) -> None:
     from spectrem.data import display_name
     from spectrem.estimators import DependencyModel
 
-    run = TrainingRun(options.model, options.quiet)
+    run = TrainingRun(options.save, options.quiet)
     constraints = parse_options(options.constraint, _COLUMNS_OF_GRAMMARS)
     supervised = options.heads or settings.get("init") == "supervised"
     if options.skip_punctuation:

@@ -46,7 +46,7 @@ class TransferOptions:
         line.
     align
         Links of words, source first: one line per pair of i-j, counted from 0, as spectrem align writes.
-    model
+    save
         Where to write the model.
     tagger
         Tag TARGET with this model of spectrem tag train.
@@ -70,7 +70,7 @@ class TransferOptions:
     source: str = argument("SOURCE")
     target: str = argument("TARGET")
     align: str = option(..., metavar="LINKS", group=_FILES)
-    model: str = option(..., metavar="FILE", group=_FILES)
+    save: str = option(..., metavar="FILE", group=_FILES)
     tagger: str | None = option(None, metavar="MODEL", group=_FILES)
     start: str | None = option(None, metavar="MODEL", group=TRAINING)
     share: list[float] | None = option(None, metavar="SHARE", show_default=f"{_SHARE}", group=TRAINING)
@@ -85,7 +85,7 @@ class TransferOptions:
 def transfer(options: TransferOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn a parser of a language without trees from translations with trees.
 
-    Example: **spectrem parse transfer en.conllu es.conllu --align en-es.txt --model es.npz**
+    Example: **spectrem parse transfer en.conllu es.conllu --align en-es.txt --save es.npz**
 
     An arc between two target words is conserved if their source words stand in
     an arc. The trees of target sentences are inferred under the constraint that a
@@ -95,7 +95,7 @@ def transfer(options: TransferOptions, settings: Settings, annealing: Annealing,
     check_rules(_RULES, given)
     inputs: dict[str, str | None] = {"SOURCE": options.source, "TARGET": options.target}
     inputs |= {"--align": options.align, "--tagger": options.tagger, "--start": options.start}
-    with command_files(inputs, {"--model": options.model}, home.folders(settings)), home.opened(settings) as placed:
+    with command_files(inputs, {"--save": options.save}, home.folders(settings)), home.opened(settings) as placed:
         _transfer(options, annealing.schedule(placed))
 
 
@@ -104,7 +104,7 @@ def _transfer(options: TransferOptions, settings: dict[str, Any]) -> None:
     from spectrem.data import display_name, one_to_one, read_links
     from spectrem.estimators import DependencyModel, EdgeFactoredParser, transfer_parser
 
-    run = TrainingRun(options.model, options.quiet)
+    run = TrainingRun(options.save, options.quiet)
     source = read_treebank(options.source)
     for number, sentence in enumerate(source):
         if sentence.heads is None or (sentence.heads < -1).any():

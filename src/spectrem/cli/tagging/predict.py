@@ -20,7 +20,7 @@ from spectrem.exceptions import InvalidInputError, spelled
 
 _UNUSED_BY_N_BEST = ("--decode", "--project-at-predict", "--infeasible", "--output-format")
 _RULES = (
-    needs("--min-probability", "--posteriors"),
+    needs("--min-probability", "--probabilities"),
     *(
         excludes(name, "--n-best", f"{shown} changes nothing beside {{--n-best}}; drop one of them")
         for name, shown in [*((name, name) for name in _UNUSED_BY_N_BEST[:3]), ("--output-format", "{--output-format}")]
@@ -43,7 +43,7 @@ class PredictionOptions:
     output_format
         slash: one sentence per line of word/TAG. columns: one word per line, a tab, its tag. conllu: ten columns of
         Universal Dependencies, tags in the one that --field names.
-    posteriors
+    probabilities
         Write probabilities there: one line per word of the word and its tags with their probabilities, likeliest
         first, with tabs between; a blank line after every sentence.
     n_best
@@ -60,7 +60,7 @@ class PredictionOptions:
     text: str = argument("TEXT")
     output: Output = "-"
     output_format: Literal["slash", "columns", "conllu"] = option("slash", metavar="NAME")
-    posteriors: str | None = option(None, metavar="FILE")
+    probabilities: str | None = option(None, metavar="FILE")
     min_probability: MinProbability = None
     n_best: int | None = option(None, min=1, metavar="N")
     format: InputFormat | None = option(None, metavar="NAME", show_default="text")
@@ -81,13 +81,13 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
     model has never seen; those are tagged by their place in the sentence.
     """
     check_rules(_RULES, given)
-    outputs = {"--output": options.output, "--posteriors": options.posteriors}
+    outputs = {"--output": options.output, "--probabilities": options.probabilities}
     with command_files({"MODEL": options.model, "TEXT": options.text}, outputs), ExitStack() as stack:
         from spectrem.data import open_output, read_sentences, write_tagged
         from spectrem.estimators import CRFTagger, HMMTagger
 
         # opened first: who reads a pipe sees its end if the work fails
-        tags_out, posteriors_out = (
+        tags_out, probabilities_out = (
             None if path is None else stack.enter_context(open_output(path)) for path in outputs.values()
         )
         assert tags_out is not None
@@ -106,10 +106,10 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
             with spelled(OPTIONS):
                 tags = [list(map(str, predicted)) for predicted in tagger.predict(inputs)]
             write_tagged(tags_out, sentences, tags, options.output_format, field=options.field)
-        if posteriors_out is not None:
+        if probabilities_out is not None:
             tables, names = tagger.predict_proba(inputs), list(map(str, tagger.tags_))
             lines = posterior_lines(sentences, tables, lambda _, k: names[k], options.min_probability)
-            posteriors_out.writelines(lines)
+            probabilities_out.writelines(lines)
     if not options.quiet:
         n_words = sum(map(len, sentences))
         unknown = ""

@@ -77,7 +77,7 @@ class TrainingOptions:
 
     Parameters
     ----------
-    model
+    save
         Where to write the model.
     corpus
         Tokenised sentences to learn from, one per line, plain or gzipped UTF-8; or tagged text, whose tags are
@@ -97,11 +97,11 @@ class TrainingOptions:
         model, not to uniform ones.
     crf
         Train a conditional random field on features of the words (--features) instead of a hidden Markov model;
-        needs --labelled. Its options are --features, --scheme, --edge-features, --pairs, --min-count, --variance,
+        needs --labelled. Its options are --features, --scheme, --edge-features, --pairs, --min-count, --C,
         --l1-ratio, --unlabelled-weight, --m-steps, --m-tol and --context.
     """
 
-    model: str = option(..., metavar="FILE", group=_FILES)
+    save: str = option(..., metavar="FILE", group=_FILES)
     corpus: str | None = argument("CORPUS", None)
     dictionary: str | None = option(None, metavar="FILE", group=_FILES)
     labelled: str | None = option(None, metavar="FILE", group=_FILES)
@@ -119,14 +119,14 @@ class TrainingOptions:
 def train(options: TrainingOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn a tagger: a hidden Markov model of tags and words, or a conditional random field.
 
-    Example: **spectrem tag train text.txt --dictionary tags.tsv --model model.npz**
+    Example: **spectrem tag train text.txt --dictionary tags.tsv --save model.npz**
 
     It learns from plain text, guided by a dictionary of the tags that words may
     have (the usual way), by some tagged sentences, by constraints, or by nothing
     but a number of tags.
 
     With --crf it learns from sentences tagged by hand, and from plain text under
-    constraints: **spectrem tag train --crf --labelled train.txt --model model.npz**
+    constraints: **spectrem tag train --crf --labelled train.txt --save model.npz**
     """
     if options.crf:
         refuse_parameters(settings, given, TaggerParameters, CRFParameters, _CONCERNS_OTHERS)
@@ -139,7 +139,7 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
     annealing.check(settings.get("gamma", 1.0))
     inputs = {"CORPUS": options.corpus, "--dictionary": options.dictionary}
     inputs |= {"--labelled": options.labelled, "--start": options.start}
-    with command_files(inputs, {"--model": options.model}, home.folders(settings)), home.opened(settings) as placed:
+    with command_files(inputs, {"--save": options.save}, home.folders(settings)), home.opened(settings) as placed:
         if options.crf:
             placed.pop("random_state")
             _train_crf(options, annealing.schedule(placed))
@@ -194,7 +194,7 @@ def _train_hmm(options: TrainingOptions, settings: dict[str, Any], given: Given)
     from spectrem.estimators import HMMTagger
     from spectrem.estimators.tagging.parameters import check_size
 
-    run = TrainingRun(options.model, options.quiet)
+    run = TrainingRun(options.save, options.quiet)
     constraints = parse_options(options.constraint, _COLUMNS)
     if all("sentence" in one.groups for one in constraints):
         check_rules([needs("--dual-steps", _SPANNING)], given)
@@ -231,7 +231,7 @@ def _train_crf(options: TrainingOptions, settings: dict[str, Any]) -> None:
     from spectrem.data import display_name
     from spectrem.estimators import CRFTagger
 
-    run = TrainingRun(options.model, options.quiet)
+    run = TrainingRun(options.save, options.quiet)
     assert options.labelled is not None
     constraints = parse_options(options.constraint, (*_COLUMNS, "previous"))
     labelled, plain = _read(options)

@@ -1,4 +1,4 @@
-"""Links from the JSON lines of `spectrem align --format json`."""
+"""Links from the JSON lines of `spectrem align --output-format json`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def parse_json_links(data: bytes, name: str, n_sentences: int | None, bitext: st
             found = "has no" if "links" not in record else f"holds {describe(links)} as"
             raise InvalidInputError(
                 f'{name}, line {number}: {found} "links", a list of [i, j] or [i, j, probability] is needed; write it '
-                "as `spectrem align --format json` does"
+                "as `spectrem align --output-format json` does"
             )
         lengths = [len(record[side]) if isinstance(record.get(side), list) else None for side in ("source", "target")]
         for link in links:

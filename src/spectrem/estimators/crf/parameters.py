@@ -121,7 +121,7 @@ class CRFParameters(CriterionParameters, LearningParameters, ComputingParameters
         "depend on, too. Training then takes time and memory in proportion to the square of the number of tags.",
     )
     min_count: int = count(1, group=MODEL)
-    C: float = number(1.0, open=True, option="--variance", group=MODEL, metavar="C")
+    C: float = number(1.0, open=True, group=MODEL)
     l1_ratio: float = number(0.0, 0.0, 1.0, group=MODEL)
     constraints: Sequence[AnyConstraint] = given((), check_constraints)
     unlabelled_weight: float = number(1.0, group=TRAINING)

@@ -99,7 +99,7 @@ class ExtractionParameters(LearningParameters, ComputingParameters):
 
     constraints: Sequence[AnyConstraint] = given((), check_constraints)
     _: KW_ONLY
-    C: float = number(1.0, open=True, option="--variance", group=MODEL, metavar="C")
+    C: float = number(1.0, open=True, group=MODEL)
     types: Sequence[str] | None = given(None, _check_names)
     relations: Sequence[str] | None = given(None, _check_names)
     no_relation: str = given("none", _TEXT, convert=str, option="", group=MODEL, metavar="NAME")

@@ -104,7 +104,7 @@ class ParserParameters(CriterionParameters, LearningParameters, ComputingParamet
     batch_size: int = count(16, group=TRAINING)
     bits: int = count(20, most=_LARGEST_TABLE, hint="; 20 makes 2^24 weights", group=MODEL)
     min_count: int = count(2, group=MODEL)
-    C: float = number(1.0, open=True, option="--variance", group=MODEL, metavar="C")
+    C: float = number(1.0, open=True, group=MODEL)
     relations: bool = switch(True, group=MODEL)
     constraints: Sequence[AnyConstraint] = given((), check_constraints)
     unlabelled_weight: float = number(1.0, group=TRAINING)

@@ -11,7 +11,7 @@ from spectrem.learning import Anneal
 from spectrem.learning.checkpoint import leaves
 from spectrem.models.alignment import pairs
 from spectrem.models.priors import MeanFieldPrior
-from spectrem.models.tagging import shards
+from spectrem.models.tagging import lexicon as shards
 
 TAGGED = make_tagged_corpus(16)
 BITEXT = make_bitext(16, seed=3)

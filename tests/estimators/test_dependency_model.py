@@ -11,7 +11,7 @@ from spectrem.datasets import make_treebank
 from spectrem.exceptions import ConvergenceWarning, InvalidInputError, NotFittedError
 from spectrem.learning import Anneal, Constant, Quench
 from spectrem.metrics import attachment_scores
-from spectrem.models.grammar import shards
+from spectrem.models import grammar as shards
 from spectrem.models.priors import DirichletPrior, MeanFieldPrior
 
 TREES = make_treebank(80)

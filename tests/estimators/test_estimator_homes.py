@@ -19,7 +19,7 @@ from spectrem.learning.checkpoint import leaves
 from spectrem.models.alignment import pairs
 from spectrem.models.mixture import build_shards
 from spectrem.models.priors import MeanFieldPrior
-from spectrem.models.tagging import shards
+from spectrem.models.tagging import lexicon as shards
 
 TAGGED = make_tagged_corpus(24)
 NEW = make_tagged_corpus(9, seed=7).words

@@ -12,7 +12,7 @@ from spectrem.data import encode_bitext
 from spectrem.datasets import make_bitext
 from spectrem.estimators.alignment.decoding import long_links, viterbi_links
 from spectrem.estimators.alignment.text import LongShard
-from spectrem.models.alignment import CoupledKernel, build_shards, diagonal, diagonal_posteriors
+from spectrem.models.alignment import CoupledKernel, build_shards, coupled, diagonal_posteriors
 
 BITEXT = make_bitext(200, seed=4)
 SOURCE, TARGET = (" ".join(lines).split() * 60 for lines in (BITEXT.source, BITEXT.target))
@@ -190,7 +190,7 @@ def test_posteriors_by_position_are_those_of_model_2(fitted, monkeypatch, n_sour
     shard, params, model = equivalent(fitted, *words(n_source, n_target))
     kernel = CoupledKernel(model, agreement=agreement, step_size=0.8)
     expected = kernel.posteriors(params, shard, gamma)
-    monkeypatch.setattr(diagonal, "_BLOCK_CELLS", 7 * n_target)
+    monkeypatch.setattr(coupled, "_BLOCK_CELLS", 7 * n_target)
     blocks = list(diagonal_posteriors(params, shard, gamma, 5 if agreement else 0, 0.8))
     assert len(blocks) == -(-n_source // 7)
     for got, wanted in zip(zip(*blocks, strict=True), expected, strict=True):
@@ -199,7 +199,7 @@ def test_posteriors_by_position_are_those_of_model_2(fitted, monkeypatch, n_sour
 
 @pytest.mark.parametrize("decode", ["viterbi", "backward", "intersection", "grow-diag-final-and"])
 def test_the_best_alignment_by_position_is_that_of_model_2(fitted, monkeypatch, decode):
-    monkeypatch.setattr(diagonal, "_BLOCK_CELLS", 500)
+    monkeypatch.setattr(coupled, "_BLOCK_CELLS", 500)
     shard, params, model = equivalent(fitted, *words(70, 50))
     aligner = WordAligner(decode=decode)
     aligner.params_ = params

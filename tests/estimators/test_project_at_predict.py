@@ -27,11 +27,11 @@ from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError
 from spectrem.inference import QuasiNewton
 from spectrem.inference.corpus import dual
 from spectrem.learning import posed_corpus
-from spectrem.models.bracketing import shards as bracket_shards
-from spectrem.models.grammar import shards as grammar_shards
+from spectrem.models import bracketing as bracket_shards
+from spectrem.models import grammar as grammar_shards
 from spectrem.models.loglinear import shards as loglinear_shards
 from spectrem.models.parsing import ParsingText
-from spectrem.models.tagging import shards as tag_shards
+from spectrem.models.tagging import lexicon as tag_shards
 from spectrem.structures import NULL
 
 GAMMAS = [2.0, 1.0, 0.5, 0.0, -math.inf]

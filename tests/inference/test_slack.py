@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spectrem.constraints.compilation.rows import Block, Rows, Slack
 from spectrem.inference.slack import compile_slack
-from spectrem.kernels.duals.projection import project_l1_balls
+from spectrem.kernels.duals.spectral import project_l1_balls
 
 DUAL = {"l1": "linf", "l2": "l2", "linf": "l1"}
 EVERY = [(kind, norm) for kind in ("penalty", "bound") for norm in ("l1", "l2", "linf")]

@@ -1,4 +1,4 @@
-"""The scaled and the log-space pass of the alignment chain, against each other and against enumeration."""
+"""The scaled pass of the alignment chain and the engine of derivations, against each other and enumeration."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectrem.kernels.alignments import alignment as kernel
-from spectrem.kernels.alignments import alignment_log, alignment_max
 from spectrem.structures import Alignment, Parts
+from spectrem.structures._ragged import no_parts
 from spectrem.testing import brute_force_smoothed_max, enumerate_structures
 
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3)), max_size=4)  # the wrapper skips empty targets
@@ -31,30 +31,29 @@ def layout(structure, scores):
     return kernel.Scores(*lengths, structure.offsets, scores.unary, *scores.factors)
 
 
-def run(one_pass, structure, scores, gamma, weights, active=None, status=None):
-    n = structure.n_instances
-    chosen = np.ones(n, np.bool_) if active is None else active
-    values, marginals = np.zeros(n), np.zeros(structure.n_unary)
-    counts = kernel.Expected(*(np.zeros(shape) for shape in structure.factor_shapes))
-    extra = () if status is None else (status,)
-    one_pass(layout(structure, scores), gamma, chosen, weights, values, marginals, counts, *extra)
-    return values, np.concatenate([marginals, *(count.ravel() for count in counts)])
-
-
 def both(structure, scores, gamma, weights, active=None):
-    status = np.zeros(structure.n_instances, np.int8)
-    scaled = run(kernel.sum_pass, structure, scores, gamma, weights, active, status)
-    return scaled, run(alignment_log.sum_pass, structure, scores, gamma, weights, active), status
+    """Values and flat marginals by the scaled pass and by the engine, and which pairs the scaled pass gave up."""
+    n, flat = structure.n_instances, lambda parts: np.concatenate([parts.unary, *(f.ravel() for f in parts.factors)])
+    chosen = np.ones(n, np.bool_) if active is None else active
+    (values, scaled), (other_values, derived) = ((np.zeros(n), no_parts(structure)) for _ in range(2))
+    status = np.zeros(n, np.int8)
+    counts = kernel.Expected(*scaled.factors)
+    kernel.sum_pass(layout(structure, scores), gamma, chosen, weights, values, scaled.unary, counts, status)
+    for k in np.flatnonzero(chosen).tolist():
+        derivations = structure.derivations(k)
+        other_values[k], own = derivations.smoothed_max(derivations.scores(scores), gamma)
+        derivations.add(own, derived, weights[k])
+    return (values, flat(scaled)), (other_values, flat(derived)), status
 
 
 @given(PAIRS, st.integers(1, 4), SEEDS, st.sampled_from([0.3, 1.0, 2.5]), st.sampled_from([0.0, 0.25]))
 def test_both_passes_are_enumeration(pairs, width, seed, gamma, impossible):
     structure, scores, weights = problem(pairs, width, seed, impossible=impossible)
-    scaled, logarithmic, status = both(structure, scores, gamma, weights)
+    scaled, derived, status = both(structure, scores, gamma, weights)
     assert not status.any()
     expected = brute_force_smoothed_max(structure, scores, gamma, weights=weights)
     flat = np.concatenate([expected.marginals.unary, *(f.ravel() for f in expected.marginals.factors)])
-    for values, marginals in (scaled, logarithmic):
+    for values, marginals in (scaled, derived):
         np.testing.assert_allclose(values, expected.values, rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(marginals, flat, rtol=1e-8, atol=1e-10)
 
@@ -110,11 +109,11 @@ def test_clipped_jumps_are_those_of_a_dense_pass(pairs, width, seed, gamma, impo
     with np.errstate(all="ignore"):
         expected_values, expected = dense(structure, scores, gamma, weights)
     possible = np.isfinite(expected_values)
-    scaled, logarithmic, status = both(structure, scores, gamma, weights, possible)
+    scaled, derived, status = both(structure, scores, gamma, weights, possible)
     assert not status.any()
     if not possible.all():
         return
-    for values, marginals in (scaled, logarithmic):
+    for values, marginals in (scaled, derived):
         np.testing.assert_allclose(values, expected_values, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(marginals, expected, rtol=3e-12, atol=1e-200)
 
@@ -146,7 +145,7 @@ def test_max_pass_finds_a_best_alignment(pairs, width, seed):
     n = structure.n_instances
     values, choices = np.zeros(n), np.full(structure.n_positions, -9)
     counts = kernel.Expected(*(np.zeros(shape) for shape in structure.factor_shapes))
-    alignment_max.max_pass(layout(structure, scores), np.ones(n, np.bool_), weights, values, choices, counts)
+    kernel.max_pass(layout(structure, scores), np.ones(n, np.bool_), weights, values, choices, counts)
     expected = [np.zeros(shape) for shape in structure.factor_shapes]
     for k, (n_source, n_target) in enumerate(pairs):
         ranked = sorted(enumerate_structures(structure, k), key=scores.dot)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spectrem.models.loglinear import Features, LogLinearModel, Support, build_shards
-from spectrem.models.loglinear.coordinates import Coordinates, Scales, Spread
+from spectrem.models.loglinear.optimise import Coordinates, Scales, Spread
 
 
 def draw(rng, n=40):

@@ -6,7 +6,7 @@ import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectrem.models.alignment.jumps import fit_jumps, normalisers
+from spectrem.models.alignment.model import fit_jumps, normalisers
 
 
 def width_of(jump, distance):

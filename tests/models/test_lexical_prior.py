@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from spectrem.data import encode_bitext
-from spectrem.models.alignment import build_shards, lexical_prior, lexical_priors
+from spectrem.models.alignment import build_shards, lexical_priors
+from spectrem.models.alignment import priors as module
 from spectrem.models.priors import DirichletPrior
 
 SOURCE = ["government governs nation", "nations a 1995", "a government nation", "1996 a nation natural", "a member"]
@@ -121,7 +122,7 @@ def test_probabilities_may_take_the_place_of_the_counts(bitext):
 
 def test_many_stems_have_longer_numbers(bitext, monkeypatch):
     table, _, _, short = priors(bitext)
-    monkeypatch.setattr(lexical_prior, "_MOST_SHORT", 2)
+    monkeypatch.setattr(module, "_MOST_SHORT", 2)
     long = priors(bitext)[-1]
     assert (short[0].stem_place.dtype, long[0].stem_place.dtype) == (np.uint16, np.uint32)
     counts = np.random.default_rng(3).random(table.n_pairs)
@@ -136,7 +137,7 @@ def test_classes_take_the_place_of_stems(bitext, monkeypatch):
     """Words without a class keep their stems."""
     classes = tuple({word: word[-1] for word in words if word != "nation"} for words in priors(bitext)[2])
     table, _, _, given = priors(bitext, classes=classes)
-    monkeypatch.setattr(lexical_prior, "stem", lambda word: word[:4] if word == "nation" else word[-1])
+    monkeypatch.setattr(module, "stem", lambda word: word[:4] if word == "nation" else word[-1])
     _, _, _, expected = priors(bitext)
     counts = np.random.default_rng(1).random(table.n_pairs)
     for own, other, row, sizes in zip(

@@ -134,11 +134,11 @@ def test_merged_features_give_the_scores_and_the_penalty_of_all():
 
 
 def test_merging_does_not_rely_on_codes(monkeypatch):
-    from spectrem.models.loglinear import merging
+    from spectrem.models.loglinear import features
 
     dense = matrix_of((6, 5), seed=3)
     whole = np.hstack([dense, 3.0 * dense])
-    monkeypatch.setattr(merging, "_codes", lambda rows, pattern, starts: np.zeros(len(starts), np.uint64))
+    monkeypatch.setattr(features, "_codes", lambda rows, pattern, starts: np.zeros(len(starts), np.uint64))
     merged = merge_features(Features.of(whole))
     weights = np.random.default_rng(4).normal(size=(merged.features.n_features, 2))
     np.testing.assert_allclose(whole @ merged.expand(weights), merged.features.matrix @ weights, atol=1e-12)

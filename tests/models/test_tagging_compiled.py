@@ -12,7 +12,7 @@ from spectrem.corpus import Local
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal, Constant, EStep, Quench, Stopping, run_em
 from spectrem.models.tagging import HMMModel, Lexicon, TagKernel, TagShard, build_shards, uniform
-from spectrem.models.tagging import shards as shard_module
+from spectrem.models.tagging import lexicon as shard_module
 
 
 @pytest.mark.parametrize("order", [1, 2])

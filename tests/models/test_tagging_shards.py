@@ -11,7 +11,7 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, Step, Stopping, pose, posterior, run_em
 from spectrem.models.shards import Columns, in_corpus_order
 from spectrem.models.tagging import HMMModel, Lexicon, build_shards, uniform
-from spectrem.models.tagging import shards as module
+from spectrem.models.tagging import lexicon as module
 
 
 def lexicon():

@@ -10,7 +10,7 @@ import numpy as np
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.rows import Block, Slack
 from spectrem.inference.segments import max_by, sum_by
-from spectrem.kernels.duals.projection import project_l1_balls, project_l2_balls
+from spectrem.kernels.duals.spectral import project_l1_balls, project_l2_balls
 
 
 @dataclass(frozen=True)

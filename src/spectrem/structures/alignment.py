@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +14,8 @@ from spectrem._validate import as_bool, as_count, as_gamma, as_lengths
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels import categorical as independent
 from spectrem.kernels.alignments import alignment as kernel
-from spectrem.kernels.alignments import alignment_log, alignment_max
-from spectrem.structures._polytopes import path_polytope, simplex_polytope
+from spectrem.kernels.derivations import ONE, Steps
+from spectrem.structures._polytopes import simplex_polytope
 from spectrem.structures._ragged import (
     Inputs,
     check_inputs,
@@ -27,6 +27,7 @@ from spectrem.structures._ragged import (
     positions_of,
     rows_of,
 )
+from spectrem.structures.derivations import Derivations, Runs, places_of, steps_of
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 
@@ -214,9 +215,13 @@ class Alignment:
         layout, counts = self._layout(given), self._no_counts()
         status = np.zeros(self.n_instances, dtype=np.int8)
         kernel.sum_pass(layout, gamma, given.active, given.weights, values, marginals, counts, status)
-        if status.any():
-            alignment_log.sum_pass(layout, gamma, status != 0, given.weights, values, marginals, counts)
-        return values, Parts(marginals, tuple(counts))
+        found = Parts(marginals, tuple(counts))
+        for n in np.flatnonzero(status).tolist():
+            derivations = self.derivations(n)
+            marginals[derivations.entries] = 0.0
+            values[n], own = derivations.smoothed_max(derivations.scores(scores), gamma)
+            derivations.add(own, found, given.weights[n])
+        return values, found
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
         """Best source position (or NULL) of every target position, shape (n_positions,).
@@ -236,36 +241,29 @@ class Alignment:
         if self.max_jump is None or n_target == 0:
             sizes = np.full(n_target, n_source + 1)
             return simplex_polytope(checked.unary, start, sizes, [f.size for f in checked.factors])
-        # Node of (j, p): the last source position after target position j, p = -1 first. Links lead from any p to
-        # any i, NULL stays at p.
-        linked = np.arange(1, n_source + 1)
-        tails, heads, links, jumped = [], [], [], []
-        for j in range(n_target):
-            here = np.arange(n_source + 1) if j else np.zeros(1, np.int64)
-            below = (j - 1) * (n_source + 1) if j else -1
-            p, i = np.repeat(here, n_source), np.tile(linked, len(here))
-            tails += [below + p, below + here]
-            heads += [j * (n_source + 1) + i, j * (n_source + 1) + here]
-            links += [j * (n_source + 1) + i - 1, np.full(len(here), j * (n_source + 1) + n_source)]
-            jumped += [np.stack([p, i]), np.full((2, len(here)), -1)]
-        (p, i), width = np.concatenate(jumped, axis=1), self.max_jump
-        rows = self.factor_shapes[1][1]
-        into = np.concatenate(heads)
-        left = n_source - into + (n_target - 1) * (n_source + 1)
-        return path_polytope(
-            np.concatenate(tails),
-            into,
-            n_inner=(n_target - 1) * (n_source + 1),
-            unary_index=np.arange(start, int(self.offsets[n + 1])),
-            unary_of=np.concatenate(links),
-            cells_of=(
-                np.where(p >= 0, np.clip(i - p, -width, width) + width, -1),
-                np.where(p >= 0, n_source * rows + p, -1),
-                np.where(left <= n_source, np.minimum(left, width), -1),
-            ),
-            unary=checked.unary,
-            factors=checked.factors,
-        )
+        return self.derivations(n).polytope(checked)
+
+    def derivations(self, instance: int) -> Derivations:
+        """The steps that derive the alignments of one pair with target words, for a chain.
+
+        Items are the last source position p after target position j, with all that stands before, the same with the
+        score of leaving p, and a link from j to i.
+        """
+        assert self.max_jump is not None
+        n_source, n_target = int(self.source_lengths[instance]), int(self.target_lengths[instance])
+        own, width = slice(*self.offsets[instance : instance + 2].tolist()), self.max_jump
+        sizes = [own.stop - own.start, 2 * n_source, n_source + 1, n_source + 1]
+        starts = offsets_of(np.array(sizes))
+        unary = np.full(starts[-1], -1)
+        unary[: sizes[0]] = np.arange(own.start, own.stop)
+        from_left = np.arange(n_source + 1)
+        cells = np.full((3, starts[-1]), -1)
+        cells[0, starts[1] : starts[2]] = np.clip(np.arange(n_source, -n_source, -1), -width, width) + width
+        cells[1, starts[2] : starts[3]] = n_source * self.factor_shapes[1][1] + from_left
+        cells[2, starts[3] :] = np.minimum(n_source - from_left, width)
+        blocks = (n_source + 1) * np.arange(n_target)
+        uses = np.append(np.ones(n_target, np.int64), [0, 0, 1])
+        return Derivations(_steps(n_source, n_target), unary, own, tuple(cells), np.append(blocks, starts[1:]), uses)
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every alignment of one pair as indicators over the batch, with its jumps; NULL comes last."""
@@ -298,5 +296,32 @@ class Alignment:
             independent.max_pass(self.target_offsets, self.position_offsets, given.unary, given.active, values, choices)
             return values, choices, ()
         counts = self._no_counts()
-        alignment_max.max_pass(self._layout(given), given.active, given.weights, values, choices, counts)
+        kernel.max_pass(self._layout(given), given.active, given.weights, values, choices, counts)
         return values, choices, tuple(counts)
+
+
+@lru_cache(32)
+def _steps(n_source: int, n_target: int) -> Steps:
+    """The steps of a pair of these lengths: places of scores, jumps, departures and ends come first."""
+    n_states, n_parts = n_source + 1, n_target * (n_source + 1) + 4 * n_source + 2
+    n_links = n_target * n_states
+    scores, jumps, departures, ends, leaving, links, states, goal = places_of(
+        n_links, 2 * n_source, n_states, n_states, n_links, n_links, n_links, 1
+    )
+    p = np.arange(n_states)
+    groups: list[Runs] = []
+    before, n_before = np.array([ONE]), 1  # at first only the position before the sentence, p = -1, is possible
+    for row in range(0, n_target * n_states, n_states):
+        leave, link, state = leaving + row + p[:n_before], links + row + p[1:], states + row + p
+        null = scores + row + n_source
+        groups.append([(leave, leave, departures + p[:n_before], before, ONE, 1)])
+        if n_source:
+            jump = jumps + n_source - p[1:]
+            groups.append([(link, link, scores + row + p[:-1], leaving + row, jump, n_before)])
+        groups.append([(state[:1], state[:1], ONE, before[:1], null, 1)])
+        if n_source:
+            arrive = (state[1:], state[1:], ONE, link, ONE, 1)
+            groups.append([arrive, (state[1:], state[1:], ONE, before[1:], null, 1)] if row else [arrive])
+        before, n_before = state, n_states
+    groups.append([(np.array([goal]), goal, ONE, before[0], ends, n_states)])
+    return steps_of(*groups, parts=(scores + np.arange(n_parts), np.arange(n_parts)))

@@ -16,12 +16,12 @@ from spectrem.datasets import make_bracketed_corpus
 from spectrem.estimators.tagging.text import read_text
 from spectrem.exceptions import InvalidInputError, NotFittedError
 from spectrem.learning import Anneal, FitStatus
+from spectrem.models import bracketing
 from spectrem.models.bracketing import (
     ConstituentContextModel,
     SpanParameters,
     SpanVocabulary,
     build_shards,
-    shards,
     start_from,
 )
 from spectrem.structures import Parts
@@ -218,7 +218,7 @@ MODALS = E[CONSTITUENT & (part("last") == "MD") & (part("span_length") > 1)] <= 
     ("gamma", "constraints"), [(1.0, []), (0.5, [RULE]), (0.0, [MODALS]), (1.0, [RULE, MODALS]), (-math.inf, [RULE])]
 )
 def test_results_do_not_depend_on_where_shards_live(gamma, constraints, tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "_LEAST_SPANS", 400)
+    monkeypatch.setattr(bracketing, "_LEAST_SPANS", 400)
     options = {"gamma": gamma, "constraints": constraints, "max_iter": 2, "dual_steps": 0}
     one = make(**options).fit(SENTENCES)
     assert len(one.coding_.encode(read_text(SENTENCES))) > 2

@@ -26,8 +26,7 @@ from spectrem.estimators.alignment.text import (
     recode,
     unseen_pairs,
 )
-from spectrem.kernels.alignments.cells import discount_links
-from spectrem.kernels.alignments.pair_scores import explained_shares
+from spectrem.kernels.alignments.cells import discount_links, explained_shares
 from spectrem.learning import EStep, Step
 from spectrem.learning.posed_corpus import posterior_alone
 from spectrem.metrics import Reliability, alignment_scores, expected_f1_threshold, reliability

@@ -14,8 +14,7 @@ from spectrem.data import Vocabulary, prior_lines
 from spectrem.estimators.alignment.text import listed_pairs
 from spectrem.estimators.storage import Codec, check_probabilities, pack_words, unpack_words
 from spectrem.exceptions import InvalidInputError
-from spectrem.kernels.alignments.classes import rows_increase
-from spectrem.kernels.alignments.pruning import mark_expected
+from spectrem.kernels.alignments.cooccurrence import mark_expected, rows_increase
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable, Totals
 from spectrem.models.alignment.parameters import as_single
 from spectrem.structures._ragged import offsets_of

@@ -73,7 +73,7 @@ from spectrem.models.alignment import (
     splice,
     tabulate_pairs,
 )
-from spectrem.models.alignment.lexical_prior import Classes
+from spectrem.models.alignment.priors import Classes
 from spectrem.reports import (
     ConstraintReport,
     ConstraintSummary,

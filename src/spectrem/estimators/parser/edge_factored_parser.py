@@ -28,16 +28,16 @@ from spectrem.models.loglinear import Optimiser, WeightPrior
 from spectrem.models.loglinear.optimise import fit_known
 from spectrem.models.parsing import (
     FREE,
+    MISSING,
     SHARED,
     ArcTemplates,
     EdgeFactoredModel,
     ParsingShard,
     ParsingText,
+    Table,
     TokenAtoms,
 )
-from spectrem.models.parsing.model import Table
-from spectrem.models.parsing.relations import N_FEATURES, RelationModel, relation_model, relation_shards
-from spectrem.models.parsing.templates import MISSING
+from spectrem.models.relations import N_FEATURES, RelationModel, relation_model, relation_shards
 from spectrem.models.shards import Columns, in_corpus_order
 from spectrem.reports import report_posed
 from spectrem.structures import NonProjectiveTrees, Parts, ProjectiveTrees

@@ -13,8 +13,7 @@ from spectrem.inference.oracle import DualFunction
 from spectrem.inference.result import Status
 from spectrem.inference.segments import max_by, members_of, sum_by
 from spectrem.inference.solvers.solver import History, Solution, check_now, mark_infeasible, residual_of
-from spectrem.kernels.duals.anderson import anderson_points
-from spectrem.kernels.duals.quasi_newton import quasi_newton_directions
+from spectrem.kernels.duals.extrapolation import anderson_points, quasi_newton_directions
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,10 @@
 
 A direction runs over ``steps`` (the words produced) that choose among ``states`` (the words of the other side); the
 cell of step s and state i of pair n is ``cell_offsets[n] + s + i * J`` forward and ``+ s * J + i`` backward.
+
+`diagonal_pass` computes posteriors of very long pairs whose positions depend on the distance from the diagonal alone.
+It keeps nothing by cell: the multiplier of agreement at a cell follows from the totals of its row and its column at
+every earlier step, so that each pass computes it anew.
 """
 
 import numpy as np
@@ -137,3 +141,84 @@ def limit_fertility(rate, most, step_offsets, state_offsets, marginals, unary, m
             for i in range(states):
                 unary[first + s * (states + 1) + i] -= expected[i]
         first += steps * (states + 1)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def anchors(steps, states):
+    """The state that lies as far along as each step."""
+    return (2 * np.arange(steps) + 1) * states // (2 * steps)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def diagonal_pass(
+    rate, step, first, cells, links, other_links, place, scale, other_scale, totals, other_totals, forward, backward
+):  # fmt: skip
+    """One pass over the rows of ``cells`` (source words from ``first`` on; columns are target words).
+
+    ``scale[j] * place[|i - anchor of j|] * links[cell]`` is the potential of a link before the multipliers of
+    agreement. While ``forward`` has no rows, the pass adds the potentials after ``step`` gradient steps to
+    ``totals[step, j]`` and ``other_totals[step, i]``; else it writes the posteriors to ``forward`` and ``backward``.
+    """
+    n_source, n_target = len(other_scale), len(scale)
+    column, row = anchors(n_target, n_source), anchors(n_source, n_target)
+    for k in range(len(cells)):
+        i = first + k
+        for j in range(n_target):
+            link = links[cells[k, j]] * scale[j] * place[abs(i - column[j])]
+            other = other_links[cells[k, j]] * other_scale[i] * place[abs(j - row[i])]
+            for t in range(step):
+                change = rate * (link / totals[t, j] - other / other_totals[t, i])
+                # Below 1e-9 the first terms of the series are exact in a double.
+                factor = np.exp(change) if abs(change) > 1e-9 else 1.0 + change
+                link /= factor
+                other *= factor
+            if len(forward) == 0:
+                totals[step, j] += link
+                other_totals[step, i] += other
+            else:
+                forward[k, j] = link / totals[step, j]
+                backward[k, j] = other / other_totals[step, i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def explained_shares(
+    source_offsets,
+    target_offsets,
+    cell_offsets,
+    cells,
+    log_forward,
+    log_backward,
+    mass,
+    source_nats,
+    target_nats,
+    shares,
+):
+    """Fill the share of the information of every pair that its best links explain, times their mean probability.
+
+    NaN where a side is empty. ``cells`` holds the entry of ``log_forward`` and ``log_backward`` (log-probabilities of
+    translations) of every cell, ``mass`` its mean posterior, and ``source_nats`` and ``target_nats`` minus the log of
+    every token's frequency.
+    """
+    for n in range(len(shares)):
+        sources = source_nats[source_offsets[n] : source_offsets[n + 1]]
+        targets = target_nats[target_offsets[n] : target_offsets[n + 1]]
+        if len(sources) == 0 or len(targets) == 0:
+            shares[n] = np.nan
+            continue
+        gains, surest = np.zeros(len(targets)), np.zeros(len(targets))
+        source_gain, certainty = 0.0, 0.0
+        cell = cell_offsets[n]
+        for i in range(len(sources)):
+            best_gain, best = 0.0, 0.0
+            for j in range(len(targets)):
+                p, entry = mass[cell], cells[cell]
+                # a word explains another as far as it makes it likelier than its frequency
+                gains[j] = max(gains[j], p * (log_forward[entry] + targets[j]))
+                best_gain = max(best_gain, p * (log_backward[entry] + sources[i]))
+                surest[j] = max(surest[j], p)
+                best = max(best, p)
+                cell += 1
+            source_gain += best_gain
+            certainty += best / len(sources)
+        certainty = (certainty + surest.mean()) / 2
+        shares[n] = certainty * min(source_gain / sources.sum(), gains.sum() / targets.sum())

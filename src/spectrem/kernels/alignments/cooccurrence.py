@@ -1,4 +1,4 @@
-"""The distinct word pairs that occur together in a sentence pair, and the word pair of every cell."""
+"""The distinct word pairs that occur together in a sentence pair, the word pair of every cell, and sums over them."""
 
 import numpy as np
 
@@ -269,3 +269,94 @@ def list_class_pairs(words, class_offsets, row_offsets, partners, target_class, 
                 place[entry] = at[target_class[partners[entry]]]
         pair_offsets[group + 1] = n_pairs
     return pair_offsets
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def find_entries(row_offsets, partners, n_target_words, sources, targets, found):
+    """Fill ``found`` with the entry of every pair (sources[k], targets[k]) in the table (row_offsets, partners).
+
+    Pairs are sorted by source word and none is given twice; -1 stands for pairs that the table does not have.
+    """
+    wanted = np.full(n_target_words, -1, np.int64)
+    found[:] = -1
+    begin = 0
+    while begin < len(sources):
+        word = sources[begin]
+        end = begin
+        while end < len(sources) and sources[end] == word:
+            wanted[targets[end]] = end
+            end += 1
+        for entry in range(row_offsets[word], row_offsets[word + 1]):
+            k = wanted[partners[entry]]
+            if k >= begin:  # else it was wanted beside another source word
+                found[k] = entry
+        begin = end
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_links(
+    words, class_offsets, row_offsets, partners, target_class, forward, backward, source_counts, target_counts,
+    n_classes, sources, targets, links, other_links, totals,
+):  # fmt: skip
+    """Expected links between the words of classes ``sources[k]`` and ``targets[k]``, which rise together.
+
+    ``words`` lists the words of each source class, ``class_offsets`` where they begin. A probability counts as often as
+    its conditioning word occurs. Fills ``totals`` with the links of ``sources[k]`` to all classes, too.
+    """
+    wanted = np.full(n_classes, -1, np.int64)
+    begin = 0
+    while begin < len(sources):
+        own = sources[begin]
+        end = begin
+        while end < len(sources) and sources[end] == own:
+            wanted[targets[end]] = end
+            end += 1
+        total = 0.0
+        for at in range(class_offsets[own], class_offsets[own + 1]):
+            word = words[at]
+            count = source_counts[word]
+            for entry in range(row_offsets[word], row_offsets[word + 1]):
+                partner = partners[entry]
+                expected = forward[entry] * count
+                total += expected
+                k = wanted[target_class[partner]]
+                if k >= begin:  # else it was wanted beside another class
+                    links[k] += expected
+                    other_links[k] += backward[entry] * target_counts[partner]
+        totals[begin:end] = total
+        begin = end
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def rows_increase(row_offsets, partners):
+    """Whether every row of the table (row_offsets, partners) lists words in increasing order, none twice."""
+    for word in range(len(row_offsets) - 1):
+        for entry in range(row_offsets[word] + 1, row_offsets[word + 1]):
+            if partners[entry] <= partners[entry - 1]:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def mark_expected(row_offsets, targets, forward, backward, source_totals, target_totals, least, kept, sizes):
+    """Mark in ``kept`` the entries that have at least ``least`` expected links in either direction.
+
+    These are an entry's probability times the total of the word it is given: the source word (forward), or the target
+    word (backward). Fills ``sizes``, the number of such entries of every row. Returns the links of the other entries
+    and those of all, forward, then backward.
+    """
+    sizes[:] = 0
+    lost_forward, all_forward, lost_backward, all_backward = 0.0, 0.0, 0.0, 0.0
+    for word in range(len(row_offsets) - 1):
+        for k in range(row_offsets[word], row_offsets[word + 1]):
+            one = forward[k] * source_totals[word]
+            other = backward[k] * target_totals[targets[k]]
+            all_forward += one
+            all_backward += other
+            kept[k] = max(one, other) >= least
+            if kept[k]:
+                sizes[word] += 1
+            else:
+                lost_forward += one
+                lost_backward += other
+    return lost_forward, all_forward, lost_backward, all_backward

@@ -1,14 +1,17 @@
 """Word aligners: IBM Models 1 and 2 and the HMM, both directions over one table of word pairs."""
 
-from spectrem.models.alignment.anchors import Anchors
-from spectrem.models.alignment.continued import Continuation, ContinuedPrior, splice
-from spectrem.models.alignment.coupled import CoupledKernel
-from spectrem.models.alignment.diagonal import diagonal_posteriors
-from spectrem.models.alignment.given_counts import GivenCounts, PriorWithCounts
-from spectrem.models.alignment.left_out import LeftOutPrior, left_out_priors
-from spectrem.models.alignment.lexical_prior import Language, LexicalPrior, lexical_priors
+from spectrem.models.alignment.continued import (
+    Continuation,
+    ContinuedPrior,
+    NewText,
+    UnseenPairs,
+    expect_new_words,
+    splice,
+)
+from spectrem.models.alignment.coupled import CoupledKernel, diagonal_posteriors
 from spectrem.models.alignment.model import AlignmentModel
 from spectrem.models.alignment.pairs import (
+    Anchors,
     BitextShard,
     ListedPairs,
     PairTable,
@@ -27,7 +30,15 @@ from spectrem.models.alignment.parameters import (
     KeptPlaces,
     Totals,
 )
-from spectrem.models.alignment.unseen import NewText, UnseenPairs, expect_new_words
+from spectrem.models.alignment.priors import (
+    GivenCounts,
+    Language,
+    LeftOutPrior,
+    LexicalPrior,
+    PriorWithCounts,
+    left_out_priors,
+    lexical_priors,
+)
 
 __all__ = [
     "AlignmentModel", "AlignmentParameters", "AlignmentStats", "Anchors", "BitextShard", "Continuation",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.kernels.alignments import cells
-from spectrem.kernels.alignments.bidirectional import Direction, Duals, Expected, couple, side_by_side
-from spectrem.kernels.alignments.direction_passes import PAD
+from spectrem.kernels.alignments.bidirectional import PAD, Direction, Duals, Expected, couple, side_by_side
+from spectrem.kernels.alignments.cells import anchors, diagonal_pass
 from spectrem.models.alignment.model import AlignmentModel, log_departures
 from spectrem.models.alignment.pairs import BitextShard, TextShard
 from spectrem.models.alignment.parameters import (
@@ -59,6 +59,8 @@ class CoupledKernel:
         Gradient steps R on the multipliers.
     step_size : float
         eta, in nats per unit of violation.
+    words : (ndarray, ndarray), optional
+        The source and target words of the one shard that the table has been restricted to, see `restrict`.
     """
 
     model: AlignmentModel
@@ -66,6 +68,7 @@ class CoupledKernel:
     max_fertility: float = np.inf
     steps: int = 5
     step_size: float = 1.0
+    words: tuple[NDArray[np.uint8], NDArray[np.uint8]] | None = None
 
     def prepare(
         self, params: AlignmentParameters, gamma: float
@@ -88,7 +91,7 @@ class CoupledKernel:
             self.model, table=table, forward_prior=DirichletPrior(), backward_prior=DirichletPrior(),
             last_priors=None, kept=None, listed=None,
         )  # fmt: skip
-        return RestrictedKernel(replace(self, model=bare), needs.source_words, needs.target_words), own
+        return replace(self, model=bare, words=(needs.source_words, needs.target_words)), own
 
     def place(self, stats: AlignmentStats, needs: Needs | None) -> AlignmentStats:
         """Expected counts in the numbers of the whole table."""
@@ -99,12 +102,16 @@ class CoupledKernel:
     ) -> EStepResult[AlignmentStats]:
         """Expected counts of one shard, rounded to its quantum; where all links are given they are kept and not
         constrained."""
+        if self.words is not None:
+            shard = renumber(shard, *self.words)
         found = self._expect(params, gamma, shard.index(self.model.table))
         if shard.quantum > 0:
             found.stats.round(shard.quantum)
             quantum = shard.quantum * 2.0 ** (_NATS_PER_WORD + max(math.frexp(gamma)[1], 0))
             found.objective = float(np.rint(found.objective / quantum) * quantum)
             found.free_objective = float(np.rint(found.free_objective / quantum) * quantum)
+        if self.words is not None:
+            found.stats.hold_all()  # so that entries need not be sent back
         return found
 
     def _expect(self, params: AlignmentParameters, gamma: float, shard: BitextShard) -> EStepResult[AlignmentStats]:
@@ -225,28 +232,6 @@ class CoupledKernel:
         return expected, numbers, rest
 
 
-@dataclass(frozen=True)
-class RestrictedKernel:
-    """The E-step of one shard, in a table of the words and word pairs that occur in it."""
-
-    kernel: CoupledKernel
-    source_words: NDArray[np.uint8]
-    target_words: NDArray[np.uint8]
-
-    def prepare(
-        self, params: AlignmentParameters, gamma: float
-    ) -> Callable[[BitextShard | TextShard], EStepResult[AlignmentStats]]:
-        """As `CoupledKernel.prepare`, for the shard that has these needs."""
-        return partial(self._run, params, gamma)
-
-    def _run(
-        self, params: AlignmentParameters, gamma: float, shard: BitextShard | TextShard
-    ) -> EStepResult[AlignmentStats]:
-        found = self.kernel._run(params, gamma, renumber(shard, self.source_words, self.target_words))
-        found.stats.hold_all()  # so that entries need not be sent back
-        return found
-
-
 def _links(params: AlignmentParameters, shard: BitextShard, gamma: float) -> Floats:
     """Potentials of the shard's entries in both directions, shape (n_entries, 2)."""
     n_seen, unseen = len(shard.pair_ids), shard.unseen
@@ -295,3 +280,63 @@ def _stats(
         expected.departures,
         np.bincount(last, expected.ends, max_jump + 1).astype(np.float64),
     )
+
+
+# A link d words from the diagonal has weight exp(-d / _DECAY) + _FAR. On sentences of the Hansards that were joined to
+# lines of 310, 940 and 1,880 words these give 19.6, 22.8 and 24.6 % of alignment error, near the least of those tried;
+# the jumps that an HMM has learned, taken for distances from the diagonal, 39 and 52 % on the first two.
+_DECAY, _FAR = 10.0, 1e-5
+_BLOCK_CELLS = 1 << 19
+
+
+def diagonal_posteriors(
+    params: AlignmentParameters, shard: BitextShard, gamma: float, steps: int, step_size: float
+) -> Iterator[tuple[Floats, Floats]]:
+    """Forward and backward posteriors of one sentence pair, in blocks of shape (some source words, target words).
+
+    Parameters
+    ----------
+    shard : BitextShard
+        A shard of one sentence pair, neither side of which is empty.
+    gamma : float
+        At least 0.1, so that no potential leaves the range of a double.
+    steps, step_size : int, float
+        Fixed gradient steps on the multipliers of agreement; 0 steps for none.
+    """
+    n_source, n_target = len(shard.source_tokens), len(shard.target_tokens)
+    place = np.exp(-np.arange(max(n_source, n_target)) / _DECAY) + _FAR
+    links, null, scale = _diagonal_potentials(params.forward, shard, place, shard.target_tokens, n_source, gamma)
+    other_links, other_null, other_scale = _diagonal_potentials(
+        params.backward, shard, place, shard.source_tokens, n_target, gamma
+    )
+    totals, other_totals = np.tile(null, (steps + 1, 1)), np.tile(other_null, (steps + 1, 1))
+    cells = shard.pairs.cells.reshape(n_source, n_target)
+    potentials = (links, other_links, place ** (1 / gamma), scale, other_scale, totals, other_totals)
+    nothing = np.empty((0, n_target))
+    for step in range(steps + 1):
+        diagonal_pass(step_size / gamma, step, 0, cells, *potentials, nothing, nothing)
+    rows = max(1, _BLOCK_CELLS // n_target)
+    for first in range(0, n_source, rows):
+        block = cells[first : first + rows]
+        forward, backward = np.empty(block.shape), np.empty(block.shape)
+        diagonal_pass(step_size / gamma, steps, first, block, *potentials, forward, backward)
+        yield forward, backward
+
+
+def _diagonal_potentials(
+    params: DirectionParameters,
+    shard: BitextShard,
+    place: Floats,
+    tokens: NDArray[np.int32],
+    n_states: int,
+    gamma: float,
+) -> tuple[Floats, ...]:
+    """Potentials by entry of the shard, of NULL by produced word, and the factor that normalises places, by word."""
+    anchor = anchors(len(tokens), n_states)
+    nearer = np.concatenate([[0.0], np.cumsum(place)])
+    reached = nearer[anchor + 1] + nearer[n_states - anchor] - place[0]
+    scale = (1 - params.null_probability) / reached
+    links = params.translation[shard.pair_ids].astype(np.float64)
+    tables = (links, (params.null_probability * params.null)[tokens], scale)
+    links, null, scale = (table ** (1 / gamma) for table in tables)
+    return links, null, scale

@@ -103,7 +103,7 @@ class DirectionParameters:
     null : ndarray of shape (n_produced_words + 1,)
         Probability of every word given NULL; the last entry is for unknown words.
     jump : ndarray of shape (2 * max_jump + 1,)
-        Potentials of the jump widths -max_jump .. max_jump, summing to 1; see `jumps`.
+        Potentials of the jump widths -max_jump .. max_jump, summing to 1; see `fit_jumps`.
     end : ndarray of shape (max_jump + 1,)
         Probability that the last position used lies 0, 1, ... words before the last one; longer distances share the
         last entry. Read by the HMM only.

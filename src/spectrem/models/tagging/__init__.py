@@ -2,11 +2,16 @@
 
 from spectrem.models.shards import in_corpus_order
 from spectrem.models.tagging.initial import posterior_uniform, random_counts, supervised, unambiguous, uniform
-from spectrem.models.tagging.lexicon import Lexicon
-from spectrem.models.tagging.model import HMMModel, HMMParameters, Names, TagKernel
-from spectrem.models.tagging.restrictions import Restriction, Restrictions
-from spectrem.models.tagging.sampling import sample_sentences
-from spectrem.models.tagging.shards import TagShard, build_shards
+from spectrem.models.tagging.lexicon import Lexicon, TagShard, build_shards
+from spectrem.models.tagging.model import (
+    HMMModel,
+    HMMParameters,
+    Names,
+    Restriction,
+    Restrictions,
+    TagKernel,
+    sample_sentences,
+)
 
 __all__ = [
     "HMMModel", "HMMParameters", "Lexicon", "Names", "Restriction", "Restrictions", "TagKernel", "TagShard",

@@ -15,8 +15,8 @@ from spectrem.inference.segments import sum_by
 from spectrem.models.estep import EStepResult, Statistics
 from spectrem.models.priors import DirichletPrior
 from spectrem.models.shards import count_known
+from spectrem.models.tagging.lexicon import TagShard
 from spectrem.models.tagging.model import HMMModel, HMMParameters, TagKernel
-from spectrem.models.tagging.shards import TagShard
 from spectrem.structures._ragged import offsets_of
 
 _TABLES = ("initial", "transition", "emission")

@@ -8,21 +8,173 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Bools, Floats, Ints
+from spectrem._validate import as_lengths
 from spectrem.constraints.compilation.groups import Key
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import refuse_impossible
 from spectrem.inference.segments import sum_by
 from spectrem.models.estep import EStepResult, Statistics
-from spectrem.models.multinomials import Tables
-from spectrem.models.priors import DirichletPrior, Prior
-from spectrem.models.tagging.lexicon import Lexicon
-from spectrem.models.tagging.restrictions import Restrictions, dense_rows, emission_rows
-from spectrem.models.tagging.shards import TagShard
+from spectrem.models.priors import DirichletPrior, Multinomials, Prior, Tables
+from spectrem.models.tagging.lexicon import Lexicon, TagShard
 from spectrem.structures import Chain, Chain2, Parts, TiedChain, TiedChain2, TiedCounts2
 from spectrem.structures._ragged import offsets_of, ranges_of, rows_of
+
+_NOISE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Restriction:
+    """Entries of one table that are not learned; arrays have the table's shape.
+
+    Use when the grammar of states is known in part: a left-to-right chain, a state that must be followed by another,
+    an emission measured elsewhere.
+
+    Attributes
+    ----------
+    impossible : ndarray of bool, optional
+        True where the probability is 0 and stays 0; such entries get no pseudo-count.
+    fixed : ndarray of bool, optional
+        True where the probability is ``values`` and stays so; the other entries of the row share what is left.
+    values : ndarray of float64, optional
+        Probabilities, read where ``fixed`` is True.
+    """
+
+    impossible: Bools | None = None
+    fixed: Bools | None = None
+    values: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Restrictions:
+    """Restrictions of the tables of `HMMParameters`, each in the shape of its table (emission by cell)."""
+
+    initial: Restriction | None = None
+    transition: Restriction | None = None
+    second: Restriction | None = None
+    emission: Restriction | None = None
+
+
+def dense_rows(shape: tuple[int, ...], restriction: Restriction | None, name: str) -> Multinomials:
+    """A table whose last axis holds the events of a row.
+
+    Raises
+    ------
+    InvalidInputError
+        If the restriction has another shape, contradicts itself or leaves a row without a distribution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.models.priors import DirichletPrior
+    >>> rule = Restriction(impossible=np.array([[True, False, False], [False] * 3]))
+    >>> rows = dense_rows((2, 3), rule, "transition")
+    >>> rows.normalise(np.array([[5.0, 1.0, 3.0], [1.0, 1.0, 2.0]]), DirichletPrior(0.0)).tolist()
+    [[0.0, 0.25, 0.75], [0.25, 0.25, 0.5]]
+    """
+    return _restrict(Multinomials.dense(shape), restriction, name)
+
+
+def emission_rows(lexicon: Lexicon, restriction: Restriction | None) -> Multinomials:
+    """Emissions by cell; the row of a cell is its state. A state that emits no word has an empty row."""
+    rows = Multinomials((lexicon.n_cells,), lexicon.cell_states, lexicon.state_sizes)
+    return _restrict(rows, restriction, "emission")
+
+
+def _restrict(rows: Multinomials, restriction: Restriction | None, name: str) -> Multinomials:
+    if restriction is None or (restriction.impossible is None and restriction.fixed is None):
+        return rows
+    impossible = _mask(restriction.impossible, rows.shape, f"restrictions.{name}.impossible")
+    fixed = _mask(restriction.fixed, rows.shape, f"restrictions.{name}.fixed")
+    given = np.where(fixed, _values(restriction.values, fixed, rows.shape, name), 0.0)
+    clash = impossible & fixed & (given > 0)
+    if clash.any():
+        at = int(np.argmax(clash))
+        raise InvalidInputError(
+            f"restrictions.{name}: an impossible entry must not be fixed above 0; got {given[at]:g} at "
+            f"{_entry_name(rows, name, at)}; drop one of the two"
+        )
+    free = ~(impossible | fixed)
+    n_rows = len(rows.row_sizes)
+    sizes = np.bincount(rows.row[free], minlength=n_rows)
+    total = np.bincount(rows.row, given, n_rows)
+    n_fixed = np.bincount(rows.row[fixed], minlength=n_rows)
+    empty = (rows.row_sizes > 0) & (sizes == 0) & (n_fixed == 0)
+    if empty.any():
+        raise InvalidInputError(
+            f"restrictions.{name}.impossible must leave an entry in every row; "
+            f"{_row_name(rows, name, int(np.argmax(empty)))} has none left; leave at least one, or drop the state"
+        )
+    above = total > 1 + _NOISE
+    if above.any():
+        at = int(np.argmax(above))
+        raise InvalidInputError(
+            f"restrictions.{name}.values must sum to at most 1 in every row; got {total[at]:.12g} in "
+            f"{_row_name(rows, name, at)}; scale them down"
+        )
+    short = (n_fixed > 0) & (sizes == 0) & (total < 1 - _NOISE)
+    if short.any():
+        at = int(np.argmax(short))
+        raise InvalidInputError(
+            f"restrictions.{name}.values must sum to 1 in a row without free entries; got {total[at]:.12g} in "
+            f"{_row_name(rows, name, at)}; raise them, or leave an entry free to take the rest"
+        )
+    share = np.clip(1.0 - total, 0.0, None)
+    return Multinomials(rows.shape, rows.row[free], sizes, np.flatnonzero(free), given, share)
+
+
+def _entry_name(rows: Multinomials, table: str, entry: int) -> str:
+    """The name of an entry of a table in messages."""
+    if table == "emission":
+        return f"cell {entry} (state {rows.row[entry]})"
+    return f"index {tuple(int(i) for i in np.unravel_index(entry, rows.shape))}"
+
+
+def _row_name(rows: Multinomials, table: str, row: int) -> str:
+    """The name of a row of a table in messages."""
+    if table == "emission":
+        return f"state {row}"
+    place = ", ".join(str(int(i)) for i in np.unravel_index(row, rows.shape[:-1] or (1,)))
+    return f"row [{place}]" if len(rows.shape) > 1 else "the only row"
+
+
+def _mask(mask: Bools | None, shape: tuple[int, ...], name: str) -> Bools:
+    if mask is None:
+        return np.zeros(int(np.prod(shape)), np.bool_)
+    array = np.asarray(mask)
+    if array.shape != shape or array.dtype != np.bool_:
+        raise InvalidInputError(
+            f"{name} must be a boolean array of shape {shape}; got dtype {array.dtype}, shape {array.shape}; mark the "
+            "entries with True"
+        )
+    return array.ravel()
+
+
+def _values(values: Floats | None, fixed: Bools, shape: tuple[int, ...], name: str) -> Floats:
+    if values is None:
+        if fixed.any():
+            raise InvalidInputError(
+                f"restrictions.{name}.values must hold the fixed probabilities; got None; give an array of shape "
+                f"{shape}"
+            )
+        return np.zeros(len(fixed))
+    array = np.asarray(values, np.float64)
+    if array.shape != shape:
+        raise InvalidInputError(
+            f"restrictions.{name}.values must have shape {shape}; got {array.shape}; fill what is not fixed with 0"
+        )
+    flat = array.ravel()
+    outside = fixed & ~((flat >= 0) & (flat <= 1))
+    if outside.any():
+        at = int(np.argmax(outside))
+        raise InvalidInputError(
+            f"restrictions.{name}.values must be probabilities in [0, 1] where fixed; got {flat[at]} at flat index "
+            f"{at}; give probabilities, not logarithms or counts"
+        )
+    return flat
+
 
 _TABLES = ("initial", "transition", "second", "emission")
 
@@ -123,7 +275,7 @@ class HMMModel:
     initial_prior: Prior = DirichletPrior()  # noqa: RUF009
     transition_prior: Prior = DirichletPrior()  # noqa: RUF009
     emission_prior: Prior = DirichletPrior()  # noqa: RUF009
-    restrictions: Restrictions = Restrictions()  # noqa: RUF009
+    restrictions: Restrictions = Restrictions()
     names: Names = Names()
 
     def __post_init__(self) -> None:
@@ -360,3 +512,86 @@ def _best_paths(model: HMMModel, params: HMMParameters, shard: TagShard) -> ESte
 def _tables(params: HMMParameters) -> list[Floats]:
     factors = [params.transition] if params.second is None else [params.second, params.transition]
     return [params.emission, params.initial, *factors]
+
+
+def sample_sentences(
+    params: HMMParameters, lexicon: Lexicon, lengths: ArrayLike, rng: np.random.Generator
+) -> tuple[Ints, Ints]:
+    """Draw states and words of sentences of given lengths.
+
+    Rows that do not sum to 1 (mean-field weights) are scaled; states that emit no word are left out.
+
+    Parameters
+    ----------
+    params : HMMParameters
+    lexicon : Lexicon
+        Whose cells ``params.emission`` refers to.
+    lengths : array-like of shape (n_sentences,), int
+        Tokens of every sentence, >= 0.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    words, states : ndarrays of shape (n_tokens,), int64
+        Sentence after sentence.
+
+    Raises
+    ------
+    InvalidInputError
+        If a state is reached from which no state that emits words can follow.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.models.tagging import HMMParameters, Lexicon
+    >>> params = HMMParameters(np.array([1.0, 0.0]), np.array([[0.0, 1.0], [1.0, 0.0]]), None, np.ones(2))
+    >>> lexicon = Lexicon.from_allowed([0, 1, 2], [0, 1], n_states=2)
+    >>> sample_sentences(params, lexicon, [3, 2], np.random.default_rng(0))
+    (array([0, 1, 0, 0, 1]), array([0, 1, 0, 0, 1]))
+    """
+    lengths = as_lengths(lengths, "lengths")
+    starts = np.cumsum(lengths) - lengths
+    emitting = np.bincount(lexicon.cell_states, params.emission, lexicon.n_states) > 0
+    initial, transition = _cumulative(params.initial, emitting), _cumulative(params.transition, emitting)
+    second = None if params.second is None else _cumulative(params.second, emitting)
+    states = np.empty(int(lengths.sum()), np.int64)
+    for t in range(int(lengths.max(initial=0))):
+        at = starts[lengths > t] + t
+        if t == 0:
+            table = np.broadcast_to(initial, (len(at), lexicon.n_states))
+        elif second is None:
+            table = transition[states[at - 1]]
+        elif t == 1:
+            table = second[states[at - 1]]
+        else:
+            table = transition[states[at - 2], states[at - 1]]
+        states[at] = _draw(table, rng)
+    return _emit(params.emission, lexicon, states, rng), states
+
+
+def _cumulative(table: Floats, emitting: Bools) -> Floats:
+    """Cumulative probabilities along the last axis, of the states that emit words; NaN where there are none."""
+    sums = np.cumsum(np.where(emitting, table, 0.0), axis=-1)
+    with np.errstate(invalid="ignore"):
+        return sums / sums[..., -1:]
+
+
+def _draw(cumulative: Floats, rng: np.random.Generator) -> Ints:
+    if np.isnan(cumulative[:, -1:]).any():
+        raise InvalidInputError(
+            "params must let every state be followed by one that emits words; got a row without any; add words to the "
+            "lexicon or probability to the row"
+        )
+    # strictly below 1, so that an entry of probability 0 at the end is never drawn
+    return (cumulative <= rng.random(len(cumulative))[:, None]).sum(axis=1)
+
+
+def _emit(emission: Floats, lexicon: Lexicon, states: Ints, rng: np.random.Generator) -> Ints:
+    words = np.empty(len(states), np.int64)
+    for state in np.unique(states):
+        cells = np.flatnonzero(lexicon.cell_states == state)
+        sums = np.cumsum(emission[cells])
+        own = np.flatnonzero(states == state)
+        drawn = np.searchsorted(sums / sums[-1], rng.random(len(own)), side="right")
+        words[own] = lexicon.cell_words[cells[drawn]]
+    return words

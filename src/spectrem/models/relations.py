@@ -20,7 +20,7 @@ from spectrem.models.loglinear import (
     WeightPrior,
     build_shards,
 )
-from spectrem.models.parsing.templates import MISSING, Atoms
+from spectrem.models.parsing import MISSING, Atoms
 from spectrem.structures._ragged import offsets_of, positions_of
 
 _BITS = 20

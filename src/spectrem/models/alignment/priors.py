@@ -1,4 +1,4 @@
-"""Classes of words, and a prior on translation tables from stems and from words of similar spelling."""
+"""Priors on translation tables: from stems, spelling and frequency, from given counts, and for the last M-step."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints, Reals
-from spectrem.data import Vocabulary
-from spectrem.kernels.alignments.classes import sum_links
-from spectrem.kernels.alignments.cooccurrence import list_class_pairs
-from spectrem.kernels.alignments.multinomials import normalise_lexical
+from spectrem.data import Bitext, Vocabulary
+from spectrem.kernels.alignments.cooccurrence import find_entries, list_class_pairs, sum_links
+from spectrem.kernels.alignments.multinomials import normalise_left_out, normalise_lexical
 from spectrem.kernels.alignments.similarity import look_alike
-from spectrem.models.alignment.pairs import PairTable
-from spectrem.models.priors import Numbers
+from spectrem.models.alignment.pairs import Anchors, PairTable, count_words
+from spectrem.models.priors import Numbers, Prior
 
 Classes: TypeAlias = tuple[Mapping[str, str], Mapping[str, str]]
 """Classes of source and of target words."""
@@ -337,3 +336,248 @@ class ClassTable:
         found[0, known] = ratio(links[0], totals)[place]
         found[1, known] = ratio(links[1], self.target_totals[targets])[place]
         return found[0], found[1]
+
+
+@dataclass(frozen=True, eq=False)
+class GivenCounts:
+    """Pseudo-counts of some entries of a table of word pairs, in both directions.
+
+    Attributes
+    ----------
+    entries : ndarray of shape (n_given,), int64
+        Entries of the table, in increasing order, none twice.
+    forward, backward : ndarray of shape (n_given,)
+        Counts added to the table of target words given source words, and to that of source words given target words;
+        at least 0.
+
+    Examples
+    --------
+    >>> from spectrem.data import encode_bitext
+    >>> from spectrem.models.alignment import tabulate_pairs
+    >>> table = tabulate_pairs(encode_bitext(["the house"], ["das haus"]))
+    >>> given = GivenCounts.of(table, [1, 1, 7], [1, 1, 0], [2.0, 3.0, 9.0])
+    >>> given.entries.tolist(), given.forward.tolist(), given.backward.tolist()
+    ([3], [5.0], [5.0])
+    """
+
+    entries: Ints
+    forward: Floats
+    backward: Floats
+
+    @classmethod
+    def of(
+        cls,
+        table: PairTable,
+        source: NDArray[np.integer],
+        target: NDArray[np.integer],
+        forward: Floats,
+        backward: Floats | None = None,
+    ) -> GivenCounts:
+        """Counts of word pairs; those of a pair that is given several times are added up.
+
+        Parameters
+        ----------
+        table : PairTable
+        source, target : array-like of shape (n,), int
+            Words by their numbers. Pairs that the table does not have are left out, as are numbers of unknown words.
+        forward, backward : array-like of shape (n,)
+            Pseudo-counts, at least 0; those of both directions are the same where ``backward`` is left out.
+        """
+        source, target = np.asarray(source, np.int64), np.asarray(target, np.int64)
+        forward = np.asarray(forward, np.float64)
+        backward = forward if backward is None else np.asarray(backward, np.float64)
+        known = (source >= 0) & (source < table.n_source_words) & (target >= 0) & (target < table.n_target_words)
+        width = max(table.n_target_words, 1)
+        keys, place = np.unique(source[known] * width + target[known], return_inverse=True)
+        found = np.empty(len(keys), np.int64)
+        find_entries(table.row_offsets, table.targets, table.n_target_words, *np.divmod(keys, width), found)
+        sums = [np.bincount(place, counts[known], len(keys)).astype(np.float64) for counts in (forward, backward)]
+        there = np.flatnonzero(found >= 0)
+        there = there[np.argsort(found[there])]
+        return cls(found[there], sums[0][there], sums[1][there])
+
+    def added_to(self, priors: tuple[Prior, Prior]) -> tuple[Prior, Prior]:
+        """The priors of both directions with these counts; the same priors where there are none."""
+        if not len(self.entries):
+            return priors
+        return (
+            PriorWithCounts(priors[0], self.entries, self.forward),
+            PriorWithCounts(priors[1], self.entries, self.backward),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PriorWithCounts:
+    """A prior on the rows of a table, and pseudo-counts of single entries, which are added to the expected ones first.
+
+    A `LexicalPrior` thus learns from them, too: what a dictionary says of one form helps other forms of the word.
+
+    Attributes
+    ----------
+    prior : Prior
+    entries : ndarray of shape (n_given,), int64
+    counts : ndarray of shape (n_given,)
+        Of each of these entries, at least 0.
+    """
+
+    prior: Prior
+    entries: Ints
+    counts: Floats
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether `normalise` and `log_density` read the row of every entry."""
+        return getattr(self.prior, "reads_rows", True)
+
+    def normalise(
+        self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None, totals: Floats | None = None
+    ) -> Floats:
+        """Probabilities of shape (n_pairs,); see `DirichletPrior.normalise`."""
+        total = np.empty(len(counts)) if out is None else out
+        np.copyto(total, counts)
+        total[self.entries] += self.counts
+        return self.prior.normalise(total, row, row_sizes, total, totals)
+
+    def log_density(
+        self, probabilities: Reals, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
+    ) -> float:
+        """The log-density of the other prior plus ``sum of counts * log(probabilities)``, nats, but for a constant."""
+        with np.errstate(divide="ignore"):
+            own = float(self.counts @ np.log(probabilities[self.entries], dtype=np.float64))
+        return own + self.prior.log_density(probabilities, row, row_sizes, counts)
+
+
+FREQUENCY_STRENGTH = 10.0
+"""Pseudo-counts of every word that are shared out by frequency."""
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOutPrior:
+    """Translation probabilities of one direction, without a part of what any one sentence pair says of them.
+
+    Under the probabilities that a sentence pair helped to estimate, words that meet nowhere else confirm their own
+    links. A sentence pair counts hardly more than one link of a word pair, so of an expected count c
+
+        ``c - discount * min(c, 1)``
+
+    is left: at ``discount`` 1 what the other sentence pairs say at least (leaving one out and absolute discounting,
+    [Ney1994]; of expected counts, [ZhangChiang2014]). Pseudo-counts of stems come from the other words of the stem,
+    those of look-alikes are as in the `LexicalPrior`, and 10 for every conditioning word e are shared out by frequency:
+    a produced word f gets of them the probability that words about as frequent as e produce words about as frequent
+    as f, times the share of f among the tokens of these. What was left out, and what belongs to words that e never
+    meets, stays with pairs that are not in the table, so that rows sum to less than 1.
+
+    Use it for the M-step of the last iteration only. Used in every iteration it raises the error, as trials on
+    development sentences showed: the posteriors of the next iteration adapt to what was left out.
+
+    Attributes
+    ----------
+    lexical : LexicalPrior
+    certain : ndarray of int64
+        Entries, in increasing order, whose counts come in part from given links or pseudo-counts.
+    certain_counts : ndarray of shape (n_certain,)
+        These parts, at least 0, of which nothing is left out.
+    row_band, produced_band : ndarray of shape (n_words,), int64
+        Bands of frequency of conditioning and of produced words.
+    band_share : ndarray of shape (n_produced_words,)
+        Part of the tokens of its band that are the word.
+    discount : float
+        In [0, 1].
+    most : float
+        The most that one sentence pair counts for, in [0, 1]: it takes the place of the 1 in the formula above.
+    """
+
+    lexical: LexicalPrior
+    certain: Ints
+    certain_counts: Floats
+    row_band: Ints
+    produced_band: Ints
+    band_share: Floats
+    discount: float
+    most: float = 1.0
+
+    @property
+    def reads_rows(self) -> bool:
+        """False: the table says which row an entry is in."""
+        return False
+
+    def normalise(
+        self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None, totals: Floats | None = None
+    ) -> Floats:
+        """Probabilities of shape (n_pairs,); the totals of rows count what is left out too, see `DirichletPrior`."""
+        own, probability = self.lexical, np.empty(len(counts)) if out is None else out
+        totals = np.empty(len(row_sizes)) if totals is None else totals
+        normalise_left_out(
+            own.backward, counts, own.table.row_offsets, own.table.targets, len(row_sizes), own.stem_first,
+            own.stem_place, own.stem_row, own.share, own.stem_strength, own.alike, own.cognate_strength * own.likeness,
+            self.certain, self.certain_counts, self.row_band, self.produced_band, self.band_share, FREQUENCY_STRENGTH,
+            self.discount, self.most, probability, totals,
+        )  # fmt: skip
+        return probability
+
+    def log_density(
+        self, probabilities: Reals, row: Numbers, row_sizes: Numbers, counts: Floats | None = None
+    ) -> float:
+        """That of the `LexicalPrior`, nats; what is left out has no density."""
+        return self.lexical.log_density(probabilities, row, row_sizes, counts)
+
+
+def left_out_priors(
+    lexical: tuple[LexicalPrior, LexicalPrior],
+    bitext: Bitext,
+    weights: Floats,
+    anchors: Anchors | None,
+    given: GivenCounts,
+    discount: float,
+) -> tuple[Prior, Prior]:
+    """Priors for the last M-step of both directions, forward and backward.
+
+    Parameters
+    ----------
+    lexical : (LexicalPrior, LexicalPrior)
+    bitext : Bitext
+        The training text.
+    weights : ndarray of shape (n_sentence_pairs,)
+        Where all are less than 1, at most the largest of them is left out of a count.
+    anchors : Anchors or None
+        Known links of the text, of which nothing is left out.
+    given : GivenCounts
+        Pseudo-counts, which are added; nothing is left out of these either.
+    discount : float
+        See `LeftOutPrior`.
+    """
+    table = lexical[0].table
+    source, source_share = _bands(bitext.source_tokens, bitext.source_lengths, weights, table.n_source_words)
+    target, target_share = _bands(bitext.target_tokens, bitext.target_lengths, weights, table.n_target_words)
+    certain = given if anchors is None else _with_links(table, bitext, weights, anchors, given)
+    most = min(float(weights.max(initial=0.0)), 1.0)  # pairs of larger weights count as that many pairs
+    entries = certain.entries
+    return given.added_to((
+        LeftOutPrior(lexical[0], entries, certain.forward, source, target, target_share, discount, most),
+        LeftOutPrior(lexical[1], entries, certain.backward, target, source, source_share, discount, most),
+    ))  # fmt: skip
+
+
+def _bands(tokens: NDArray[np.int32], lengths: Ints, weights: Floats, n_words: int) -> tuple[Ints, Floats]:
+    """The frequency band of every word, and its share of the tokens of the band; pairs count by weight."""
+    counts: NDArray = count_words(tokens, n_words)
+    if (weights != 1).any():
+        counts = np.bincount(tokens, np.repeat(weights, lengths), n_words)
+    bands = frequency_bands(counts)
+    return bands, ratio(counts, np.bincount(bands, counts, 1)[bands])
+
+
+def _with_links(table: PairTable, bitext: Bitext, weights: Floats, anchors: Anchors, given: GivenCounts) -> GivenCounts:
+    """Given counts, and those of known links: what does not come from posteriors."""
+    links, sentence = anchors.links, anchors.links.sentence
+    source = bitext.source_offsets[sentence] + links.source
+    target = bitext.target_offsets[sentence] + links.target
+    # A word with several known links shares its count among them.
+    forward, backward = (weights[sentence] / np.bincount(place)[place] for place in (target, source))
+    return GivenCounts.of(
+        table,
+        np.concatenate([table.sources[given.entries], bitext.source_tokens[source]]),
+        np.concatenate([table.targets[given.entries], bitext.target_tokens[target]]),
+        np.concatenate([given.forward, forward]),
+        np.concatenate([given.backward, backward]),
+    )

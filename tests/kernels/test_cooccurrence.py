@@ -26,12 +26,14 @@ def tabulate(pairs):
     """Row offsets and partners, as the package makes them."""
     source, source_offsets = flatten([s for s, _ in pairs])
     target, target_offsets = flatten([t for _, t in pairs])
-    starts, sentences = cooccurrence.sentences_of_words(target, target_offsets, N_TARGET)
+    starts, sentences = cooccurrence.postings(target, target_offsets, N_TARGET)[:2]
     text = starts, sentences, source, source_offsets
     every = np.bincount(source, minlength=N_SOURCE), np.bincount(target, minlength=N_TARGET), np.inf
-    row_offsets = np.concatenate([[0], np.cumsum(cooccurrence.count_partners(*text, *every))])
+    counts = np.zeros(N_SOURCE, np.int64)
+    cooccurrence.list_partners(*text, *every, counts, np.empty(0, np.int32))
+    row_offsets = np.concatenate([[0], np.cumsum(counts)])
     partners = np.full(row_offsets[-1], -9, np.int32)
-    cooccurrence.list_partners(*text, *every, row_offsets, partners)
+    cooccurrence.list_partners(*text, *every, row_offsets[:-1].copy(), partners)
     return row_offsets, partners
 
 
@@ -58,16 +60,6 @@ def test_postings_list_every_occurrence(pairs):
         expected = [(n, k) for n, (s, _) in enumerate(pairs) for k, other in enumerate(s) if other == word]
         own = slice(starts[word], starts[word + 1])
         assert list(zip(sentences[own].tolist(), places[own].tolist(), strict=True)) == expected
-
-
-@given(SIDES)
-def test_sentences_of_words_are_listed_once(pairs):
-    tokens, offsets = flatten([s for s, _ in pairs])
-    starts, sentences = cooccurrence.sentences_of_words(tokens, offsets, N_SOURCE)
-    assert starts[-1] == len(sentences)
-    for word in range(N_SOURCE):
-        own = sentences[starts[word] : starts[word + 1]].tolist()
-        assert own == [n for n, (s, _) in enumerate(pairs) if word in s]
 
 
 @given(SIDES)

@@ -8,7 +8,11 @@ from spectrem._compiled import njit
 @njit(cache=True, nogil=True, error_model="numpy")
 def postings(tokens, token_offsets, n_words):
     """Sentence and place of every occurrence of every word, word by word: offsets, sentences, places."""
-    offsets = _count_tokens(tokens, n_words)
+    offsets = np.zeros(n_words + 1, np.int64)
+    for word in tokens:
+        offsets[word + 1] += 1
+    for word in range(n_words):
+        offsets[word + 1] += offsets[word]
     following = offsets[:-1].copy()
     sentences = np.empty(len(tokens), np.int32)
     places = np.empty(len(tokens), np.int32)
@@ -22,87 +26,24 @@ def postings(tokens, token_offsets, n_words):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sentences_of_words(tokens, token_offsets, n_words):
-    """The sentences that hold every word, word by word and each once: offsets, sentences."""
-    offsets = _count_tokens(tokens, n_words)
-    following = offsets[:-1].copy()
-    sentences = np.empty(len(tokens), np.int32)
-    for n in range(len(token_offsets) - 1):
-        for k in range(token_offsets[n], token_offsets[n + 1]):
-            word = tokens[k]
-            if following[word] == offsets[word] or sentences[following[word] - 1] != n:
-                sentences[following[word]] = n
-                following[word] += 1
-    last = 0
-    for word in range(n_words):
-        first, end = offsets[word], following[word]
-        offsets[word] = last
-        for at in range(first, end):
-            sentences[last] = sentences[at]
-            last += 1
-    offsets[n_words] = last
-    return offsets, sentences[:last]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _count_tokens(tokens, n_words):
-    """Where the occurrences of every word begin, if they are listed word by word."""
-    offsets = np.zeros(n_words + 1, np.int64)
-    for word in tokens:
-        offsets[word + 1] += 1
-    for word in range(n_words):
-        offsets[word + 1] += offsets[word]
-    return offsets
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def count_partners(
-    offsets, sentences, source_tokens, source_offsets, source_counts, target_counts, most
-):  # fmt: skip
-    """Number of distinct target words that each source word meets; postings are those of target words.
-
-    Pairs that meet in one sentence pair only are not counted where the product of the counts of both words is above
-    ``most``; inf counts all.
-    """
-    n_source_words = len(source_counts)
-    partners = np.zeros(n_source_words, np.int64)
-    met = np.full(n_source_words, -1, np.int32)
-    first = np.empty(n_source_words, np.int32)
-    for word in range(len(offsets) - 1):
-        limit = most / max(target_counts[word], 1)
-        for at in range(offsets[word], offsets[word + 1]):
-            n = sentences[at]
-            for k in range(source_offsets[n], source_offsets[n + 1]):
-                source = source_tokens[k]
-                if met[source] != word:
-                    met[source] = word
-                    if source_counts[source] <= limit:
-                        partners[source] += 1
-                        first[source] = -1
-                    else:
-                        first[source] = n
-                elif first[source] >= 0 and first[source] != n:
-                    partners[source] += 1
-                    first[source] = -1
-    return partners
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def list_partners(
-    offsets, sentences, source_tokens, source_offsets, source_counts, target_counts, most, row_offsets, partners
+    offsets, sentences, source_tokens, source_offsets, source_counts, target_counts, most, following, partners
 ):  # fmt: skip
-    """Fill ``partners``: the target words that each source word meets, in increasing order, without the same pairs.
+    """The distinct target words that each source word meets, in increasing order; postings are those of target words.
 
-    Target words, whose sentences are given, are taken one after another, so that nothing has to be sorted.
+    They are written to ``partners`` from ``following`` on, which ends behind the last of every source word; without
+    room for any in ``partners`` they are only counted. Pairs that meet in one sentence pair only are left out where the
+    product of the counts of both words is above ``most``; inf leaves out none. Target words are taken one after
+    another, so that nothing has to be sorted.
     """
-    n_source_words = len(source_counts)
-    following = row_offsets[:n_source_words].copy()
-    met = np.full(n_source_words, -1, np.int32)
-    first = np.empty(n_source_words, np.int32)
+    met = np.full(len(following), -1, np.int32)
+    first = np.empty(len(following), np.int32)
     for word in range(len(offsets) - 1):
         limit = most / max(target_counts[word], 1)
         for at in range(offsets[word], offsets[word + 1]):
             n = sentences[at]
+            if at > offsets[word] and sentences[at - 1] == n:
+                continue  # the word occurs there once more
             for k in range(source_offsets[n], source_offsets[n + 1]):
                 source = source_tokens[k]
                 new = met[source] != word
@@ -114,7 +55,8 @@ def list_partners(
                     first[source] = -1
                     new = True
                 if new:
-                    partners[following[source]] = word
+                    if len(partners) > 0:
+                        partners[following[source]] = word
                     following[source] += 1
 
 

@@ -6,6 +6,22 @@ from spectrem._compiled import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _count(numbers):
+    """How many numbers there are from 0 up to the largest."""
+    return np.int64(numbers.max()) + 1 if len(numbers) > 0 else 0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _share_out(strength, counts, row, totals):
+    """Turn counts into ``strength`` times their shares of the sums of their rows, which ``totals`` begins with."""
+    for k in range(len(row)):
+        totals[row[k]] += counts[k]
+    for k in range(len(row)):
+        total = totals[row[k]]
+        counts[k] = strength * counts[k] / total if total > 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def normalise_lexical(
     backward, counts, row_offsets, targets, row_sizes, stem_first, stem_place, stem_row, share, alike, extra,
     stem_strength, probability, totals,
@@ -20,15 +36,7 @@ def normalise_lexical(
         first = stem_first[word]
         for k in range(row_offsets[word], row_offsets[word + 1]):
             stem_counts[first + stem_place[k]] += counts[k]
-    n_stems = 0
-    for pair in range(len(stem_row)):
-        n_stems = max(n_stems, stem_row[pair] + 1)
-    stem_totals = np.zeros(n_stems)
-    for pair in range(len(stem_row)):
-        stem_totals[stem_row[pair]] += stem_counts[pair]
-    for pair in range(len(stem_row)):
-        total = stem_totals[stem_row[pair]]
-        stem_counts[pair] = stem_strength * stem_counts[pair] / total if total > 0.0 else 0.0
+    _share_out(stem_strength, stem_counts, stem_row, np.zeros(_count(stem_row)))
     totals[:] = 0.0
     n_alike = 0
     following = alike[0] if len(alike) > 0 else -1
@@ -72,14 +80,7 @@ def normalise_left_out(
     entries increase. Fills ``totals`` with the counts and pseudo-counts of every row. ``probability`` may be
     ``counts``.
     """
-    n_stems, n_bands, n_produced = 0, 0, 0
-    for pair in range(len(stem_row)):
-        n_stems = max(n_stems, stem_row[pair] + 1)
-    for word in range(len(row_band)):
-        n_bands = max(n_bands, row_band[word] + 1)
-    for word in range(len(produced_band)):
-        n_produced = max(n_produced, produced_band[word] + 1)
-    stem_counts, bands = np.zeros(len(stem_row)), np.zeros((n_bands, n_produced))
+    stem_counts, bands = np.zeros(len(stem_row)), np.zeros((_count(row_band), _count(produced_band)))
     sums = np.zeros(n_rows)
     for word in range(len(row_offsets) - 1):
         first = stem_first[word]
@@ -88,10 +89,10 @@ def normalise_left_out(
             stem_counts[first + stem_place[k]] += counts[k]
             bands[row_band[row], produced_band[produced]] += counts[k]
             sums[row] += counts[k]
-    stem_totals = np.zeros(n_stems)
+    stem_totals = np.zeros(_count(stem_row))
     for pair in range(len(stem_row)):
         stem_totals[stem_row[pair]] += stem_counts[pair]
-    for band in range(n_bands):
+    for band in range(len(bands)):
         total = bands[band].sum()
         if total > 0.0:
             bands[band] *= band_strength / total
@@ -159,12 +160,7 @@ def normalise_continued(
         first = stem_first[word]
         for k in range(row_offsets[word], row_offsets[word + 1]):
             stem_counts[first + stem_place[k]] += counts[k] * shares[k]
-    stem_totals = stem_rest.copy()
-    for pair in range(len(stem_row)):
-        stem_totals[stem_row[pair]] += stem_counts[pair]
-    for pair in range(len(stem_row)):
-        total = stem_totals[stem_row[pair]]
-        stem_counts[pair] = stem_strength * stem_counts[pair] / total if total > 0.0 else 0.0
+    _share_out(stem_strength, stem_counts, stem_row, stem_rest.copy())
     totals[:] = rest
     sums = np.zeros(len(rest))
     for word in range(len(row_offsets) - 1):

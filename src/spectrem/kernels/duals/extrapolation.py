@@ -1,8 +1,41 @@
 """Steps from remembered ones, of many small problems side by side: L-BFGS directions and Anderson's points."""
 
+import math
+
 import numpy as np
 
 from spectrem._compiled import njit
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def solve_cholesky(matrix, right, n, smallest, replaced):
+    """Solve n equations in place by Cholesky's method; of the matrix, which is overwritten, the lower triangle is read.
+
+    A pivot of at most ``smallest`` times its diagonal becomes ``replaced`` times the diagonal. Unknowns whose pivot is
+    0 are 0.
+    """
+    for a in range(n):
+        whole = matrix[a, a]
+        pivot, total = whole, right[a]
+        for b in range(a):
+            if matrix[b, b] == 0.0:
+                matrix[a, b] = 0.0
+                continue
+            s = matrix[a, b]
+            for c in range(b):
+                s -= matrix[a, c] * matrix[b, c]
+            matrix[a, b] = s / matrix[b, b]
+            pivot -= matrix[a, b] * matrix[a, b]
+            total -= matrix[a, b] * right[b]
+        if not pivot > smallest * whole:
+            pivot = replaced * whole if replaced > 0.0 else 0.0
+        matrix[a, a] = math.sqrt(pivot)
+        right[a] = total / matrix[a, a] if pivot != 0.0 else 0.0
+    for a in range(n - 1, -1, -1):
+        if matrix[a, a] != 0.0:
+            for b in range(a + 1, n):
+                right[a] -= matrix[b, a] * right[b]
+            right[a] /= matrix[a, a]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -106,36 +139,9 @@ def anderson_points(
                     r = order[k]
                     total += residual_changes[a, r] * residual_changes[b, r] / scale[r]
                 gram[i, j] = total
-        # Cholesky from the newest step on. A step whose pivot keeps less than 1e-10 of its squared norm depends, to the
-        # accuracy of squares, on newer ones and gets no weight.
-        used = np.zeros(m, np.bool_)
-        for i in range(m):
-            whole = gram[i, i]
-            for j in range(i):
-                if not used[j]:
-                    gram[i, j] = 0.0
-                    continue
-                for q in range(j):
-                    gram[i, j] -= gram[i, q] * gram[j, q]
-                gram[i, j] /= gram[j, j]
-                gram[i, i] -= gram[i, j] * gram[i, j]
-            if gram[i, i] > 1e-10 * whole and whole > 0.0:
-                used[i] = True
-                gram[i, i] = np.sqrt(gram[i, i])
-                for q in range(i):
-                    right[i] -= gram[i, q] * right[q]
-                right[i] /= gram[i, i]
-            else:
-                right[i] = 0.0
-        # Back substitution; ``right`` then holds the weights.
-        for i in range(m - 1, -1, -1):
-            if not used[i]:
-                right[i] = 0.0
-                continue
-            for q in range(i + 1, m):
-                if used[q]:
-                    right[i] -= gram[q, i] * right[q]
-            right[i] /= gram[i, i]
+        # From the newest step on. A step whose pivot keeps less than 1e-10 of its squared norm depends, to the accuracy
+        # of squares, on newer ones and gets no weight.
+        solve_cholesky(gram, right, m, 1e-10, 0.0)
         for i in range(m):
             slot = (newest[p] - i) % memory
             for k in range(start, stop):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem.kernels.duals.extrapolation import solve_cholesky
 
 # Up to this many rows the curvature of all is computed; of more, only that of rows off their bounds.
 _FEW = 8
@@ -190,33 +191,11 @@ def newton_step(bend, slope, least, slot, free, chol, d, chosen, z):
     for a in range(n):
         r = chosen[a]
         row = slot[r]
-        whole = max(bend[row, row], least[r])
-        pivot = whole
         for b in range(a):
-            if chol[b, b] == 0.0:
-                chol[a, b] = 0.0
-                continue
-            s = bend[row, slot[chosen[b]]]
-            for c in range(b):
-                s -= chol[a, c] * chol[b, c]
-            chol[a, b] = s / chol[b, b]
-            pivot -= chol[a, b] * chol[a, b]
-        chol[a, a] = math.sqrt(pivot if pivot > 1e-13 * whole else 1e-11 * whole)
-        z[a] = 0.0
-        if chol[a, a] == 0.0:
-            continue
-        s = -slope[r]
-        for b in range(a):
-            s -= chol[a, b] * z[b]
-        z[a] = s / chol[a, a]
-    for a in range(n - 1, -1, -1):
-        if chol[a, a] == 0.0:
-            z[a] = 0.0
-            continue
-        for b in range(a + 1, n):
-            if chol[b, b] != 0.0:
-                z[a] -= chol[b, a] * z[b]
-        z[a] /= chol[a, a]
+            chol[a, b] = bend[row, slot[chosen[b]]]
+        chol[a, a] = max(bend[row, row], least[r])
+        z[a] = -slope[r]
+    solve_cholesky(chol, z, n, 1e-13, 1e-11)
     for a in range(n):
         d[chosen[a]] = z[a]
 

@@ -411,21 +411,23 @@ def tabulate_pairs(bitext: Bitext, max_chance: float | None = None) -> PairTable
         If there are 2^31 - 1 word pairs or more.
     """
     n_source_words, n_target_words = len(bitext.source_vocabulary), len(bitext.target_vocabulary)
-    offsets, sentences = cooccurrence.sentences_of_words(bitext.target_tokens, bitext.target_offsets, n_target_words)
+    offsets, sentences = cooccurrence.postings(bitext.target_tokens, bitext.target_offsets, n_target_words)[:2]
     text = offsets, sentences, bitext.source_tokens, bitext.source_offsets
     if max_chance is None:  # no product of counts is above the limit, whatever they are
         counts, limit = (np.zeros(n_source_words, np.int64), np.zeros(n_target_words, np.int64)), np.inf
     else:
         counts = count_words(bitext.source_tokens, n_source_words), count_words(bitext.target_tokens, n_target_words)
         limit = max_chance * bitext.n_pairs
-    row_offsets = offsets_of(cooccurrence.count_partners(*text, *counts, limit))
+    n_partners = np.zeros(n_source_words, np.int64)
+    cooccurrence.list_partners(*text, *counts, limit, n_partners, np.empty(0, np.int32))
+    row_offsets = offsets_of(n_partners)
     if row_offsets[-1] >= _MOST_PAIRS:
         raise InvalidInputError(
             f"the text must hold fewer than {_MOST_PAIRS:,} different word pairs, got {row_offsets[-1]:,}; set "
             "max_chance=0.1 or smaller, or cut the text"
         )
     targets = np.empty(row_offsets[-1], np.int32)
-    cooccurrence.list_partners(*text, *counts, limit, row_offsets, targets)
+    cooccurrence.list_partners(*text, *counts, limit, row_offsets[:-1].copy(), targets)
     return PairTable(row_offsets, targets, n_target_words)
 
 

@@ -79,9 +79,11 @@ def test_cell_masses(pairs, backward, seed):
     rng = np.random.default_rng(seed)
     steps, states, cell_offsets, _ = make(pairs, backward, rng)
     parts = list(layout(pairs, backward))
-    marginals, masses = rng.random(len(parts)), np.full(cell_offsets[-1], np.nan)
-    kernel.cell_masses(backward, steps, states, cell_offsets, marginals, masses)
-    expected = np.full(cell_offsets[-1], np.nan)
+    marginals, masses = rng.random(len(parts)), np.zeros(cell_offsets[-1])
+    every, weights, null = np.arange(len(masses), dtype=np.int32), np.ones(len(pairs)), np.zeros(steps[-1])
+    others = null, np.zeros(0), np.zeros((0, 0))
+    kernel.count_links(backward, False, steps, states, cell_offsets, every, weights, marginals, masses, *others)
+    expected = np.zeros(cell_offsets[-1])
     for k, (_, _, i, cell) in enumerate(parts):
         if i is not None:
             expected[cell] = marginals[k]

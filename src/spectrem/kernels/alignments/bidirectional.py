@@ -495,16 +495,6 @@ def _unload_cells(lane, weight, cells, rows, columns, pitch, space, one, other, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _copy_cells(lane, weight, rows, columns, pitch, space, one, other, links):
-    """Write a lane's posteriors of both directions to its cells."""
-    for i in range(rows):
-        row, at = links[i * columns : (i + 1) * columns], i * pitch + lane
-        for j in range(columns):
-            row[j, 0] = weight * space[one.posterior + at + j * LANES]
-            row[j, 1] = weight * space[other.posterior + at + j * LANES]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _place_side(at, n_cells, steps, states, step, state):
     """Places of one direction of a group, from ``at`` on, and what comes after them."""
     null = at + 2 * n_cells
@@ -564,7 +554,7 @@ def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, t
         wide = max(wide, pairs.target_offsets[n + 1] - pairs.target_offsets[n])
     numbers = np.empty((6 * (tall + 1) * (wide + 2) + 24 * (tall + wide + 2 * PAD + 2)) * LANES)
     space = numbers[-(numbers.ctypes.data // 8) % LANES :]
-    every_cell = pairs.cells.view(np.uint32)
+    every_cell, places = pairs.cells.view(np.uint32), np.arange(tall * wide if by_cell else 0).astype(np.uint32)
     weight, lengths = np.empty(LANES), np.zeros((2, LANES), np.int64)
     for start in range(0, len(order), LANES):
         members = order[start : start + LANES]
@@ -631,16 +621,17 @@ def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, t
                 other_excess, other_price = _fertility(lane, height, width, space, other, duals.most)
                 gap[n] = max(gap[n], excess, other_excess)
                 last[n] += price + other_price
+            if weight[lane] == 0.0:
+                continue
             begin, end = pairs.cell_offsets[n], pairs.cell_offsets[n] + height * width
             if by_cell:
-                _copy_cells(lane, weight[lane], height, width, pitch, space, one, other, to_forward.links[begin:end])
-            elif weight[lane] != 0.0:
-                cells = every_cell[begin:end]
-                _unload_cells(lane, weight[lane], cells, height, width, pitch, space, one, other, to_forward.links)
-                _unload_side(chain, lane, weight[lane], width, height, pairs.target_offsets[n], space, one, to_forward)
-                _unload_side(
-                    chain, lane, weight[lane], height, width, pairs.source_offsets[n], space, other, to_backward
-                )
+                links = to_forward.links[begin:end]
+                _unload_cells(lane, weight[lane], places, height, width, pitch, space, one, other, links)
+                continue
+            cells = every_cell[begin:end]
+            _unload_cells(lane, weight[lane], cells, height, width, pitch, space, one, other, to_forward.links)
+            _unload_side(chain, lane, weight[lane], width, height, pairs.target_offsets[n], space, one, to_forward)
+            _unload_side(chain, lane, weight[lane], height, width, pairs.source_offsets[n], space, other, to_backward)
         if chain and not by_cell:
             _count_chain(weight, lengths[0], rows, space, work, forward.moves, to_forward)
             _count_chain(weight, lengths[1], columns, space, other_work, backward.moves, to_backward)

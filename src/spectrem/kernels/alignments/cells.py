@@ -15,7 +15,7 @@ from spectrem._compiled import njit
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def anchor(s, steps, states):
-    """The state that lies as far along as step ``s``: where a Model 2 jump starts."""
+    """The state that lies as far along as step ``s``, or as each of several: where a Model 2 jump starts."""
     return (2 * s + 1) * states // (2 * steps)
 
 
@@ -67,21 +67,6 @@ def count_links(
             if placed and states > 0:
                 departures[states, p + 1] += linked
             null[step_offsets[n] + s] += weights[n] * marginals[at + states]
-            at += states + 1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def cell_masses(backward, step_offsets, state_offsets, cell_offsets, marginals, masses):
-    """Write the mass of every link to its cell."""
-    at = 0
-    for n in range(len(step_offsets) - 1):
-        steps = step_offsets[n + 1] - step_offsets[n]
-        states = state_offsets[n + 1] - state_offsets[n]
-        step_stride = states if backward else 1
-        state_stride = 1 if backward else steps
-        for s in range(steps):
-            for i in range(states):
-                masses[cell_offsets[n] + s * step_stride + i * state_stride] = marginals[at + i]
             at += states + 1
 
 
@@ -144,12 +129,6 @@ def limit_fertility(rate, most, step_offsets, state_offsets, marginals, unary, m
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def anchors(steps, states):
-    """The state that lies as far along as each step."""
-    return (2 * np.arange(steps) + 1) * states // (2 * steps)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def diagonal_pass(
     rate, step, first, cells, links, other_links, place, scale, other_scale, totals, other_totals, forward, backward
 ):  # fmt: skip
@@ -160,7 +139,8 @@ def diagonal_pass(
     ``totals[step, j]`` and ``other_totals[step, i]``; else it writes the posteriors to ``forward`` and ``backward``.
     """
     n_source, n_target = len(other_scale), len(scale)
-    column, row = anchors(n_target, n_source), anchors(n_source, n_target)
+    column = anchor(np.arange(n_target), n_target, n_source)
+    row = anchor(np.arange(n_source), n_source, n_target)
     for k in range(len(cells)):
         i = first + k
         for j in range(n_target):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem.kernels.alignments import cells
 from spectrem.kernels.alignments.bidirectional import PAD, Direction, Duals, Expected, couple, side_by_side
-from spectrem.kernels.alignments.cells import anchors, diagonal_pass
+from spectrem.kernels.alignments.cells import diagonal_pass
 from spectrem.models.alignment.model import AlignmentModel, log_departures
 from spectrem.models.alignment.pairs import BitextShard, TextShard
 from spectrem.models.alignment.parameters import (
@@ -332,7 +332,7 @@ def _diagonal_potentials(
     gamma: float,
 ) -> tuple[Floats, ...]:
     """Potentials by entry of the shard, of NULL by produced word, and the factor that normalises places, by word."""
-    anchor = anchors(len(tokens), n_states)
+    anchor = cells.anchor(np.arange(len(tokens)), len(tokens), n_states)
     nearer = np.concatenate([[0.0], np.cumsum(place)])
     reached = nearer[anchor + 1] + nearer[n_states - anchor] - place[0]
     scale = (1 - params.null_probability) / reached

@@ -218,10 +218,14 @@ class AlignmentModel:
 
     def cell_masses(self, shard: BitextShard, marginals: Parts) -> tuple[Floats, Floats]:
         """Mass of every link under the marginals of `scores`, forward and backward, by cell."""
-        masses = np.empty((2, len(shard.pairs.cells)))
+        offsets, every = shard.pairs.cell_offsets, np.arange(len(shard.pairs.cells), dtype=np.int32)
+        masses, weights = np.zeros((2, len(every))), np.ones(len(shard.weights))
         for backward, parts in enumerate(self.structure(shard).split(marginals)):
-            steps, states, _ = sides(shard, backward=bool(backward))
-            cells.cell_masses(bool(backward), steps, states, shard.pairs.cell_offsets, parts.unary, masses[backward])
+            steps, states, tokens = sides(shard, backward=bool(backward))
+            others = np.zeros(len(tokens)), np.zeros(0), np.zeros((0, 0))
+            cells.count_links(
+                bool(backward), False, steps, states, offsets, every, weights, parts.unary, masses[backward], *others
+            )
         return masses[0], masses[1]
 
     def m_step(self, params: AlignmentParameters, stats: AlignmentStats, corpus: object = None) -> AlignmentParameters:

@@ -94,17 +94,15 @@ class Anchors:
 
     def impose(self, links: Links, begin: int) -> Links:
         """Links of the pairs from number ``begin`` on, without those of anchored words and with the anchors."""
-        return self.take(np.arange(begin, begin + links.n_sentences))._impose(links)
-
-    def _impose(self, links: Links) -> Links:
-        own, sentence = self.links.sentence * MAX_LENGTH, links.sentence * MAX_LENGTH
-        closed = np.isin(sentence + links.source, own + self.links.source)
-        closed |= np.isin(sentence + links.target, own + self.links.target)
-        left = links.where(~(closed | self.complete[links.sentence]))
+        anchors = self.take(np.arange(begin, begin + links.n_sentences))
+        known, sentence = anchors.links, links.sentence * MAX_LENGTH
+        closed = np.isin(sentence + links.source, known.sentence * MAX_LENGTH + known.source)
+        closed |= np.isin(sentence + links.target, known.sentence * MAX_LENGTH + known.target)
+        left = links.where(~(closed | anchors.complete[links.sentence]))
         return Links.from_arrays(
-            np.concatenate([left.sentence, self.links.sentence]),
-            np.concatenate([left.source, self.links.source]),
-            np.concatenate([left.target, self.links.target]),
+            np.concatenate([left.sentence, known.sentence]),
+            np.concatenate([left.source, known.source]),
+            np.concatenate([left.target, known.target]),
             n_sentences=links.n_sentences,
         )
 

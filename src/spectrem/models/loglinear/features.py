@@ -17,7 +17,7 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.loglinear import features as kernel
 from spectrem.kernels.loglinear import tables
 from spectrem.kernels.loglinear.features import sort_rows
-from spectrem.structures._ragged import offsets_of, ranges_of
+from spectrem.structures._ragged import offsets_of, ranges_of, rows_of
 
 _MOST_FEATURES = 2**31 - 1
 
@@ -105,10 +105,9 @@ class Features:
     def take(self, rows: NDArray[np.int64]) -> Features:
         """The features of the choices of these numbers, in their order."""
         sizes = np.diff(self.indptr)[rows]
-        indptr = np.concatenate([[0], np.cumsum(sizes)])
-        entries = np.repeat(self.indptr[:-1][rows] - indptr[:-1], sizes) + np.arange(indptr[-1])
+        entries = ranges_of(self.indptr[:-1][rows], sizes)
         values = None if self.values is None else self.values[entries]
-        return Features(indptr, self.indices[entries], values, self.n_features)
+        return Features(offsets_of(sizes), self.indices[entries], values, self.n_features)
 
     def where(self, chosen: NDArray[np.bool_]) -> Features:
         """The chosen features alone, under their numbers; the others are left out of all choices."""
@@ -254,15 +253,13 @@ class Support:
         if self.indptr is None or self.labels is None:
             features, labels = np.divmod(np.arange(self.n_weights), self.n_labels)
             return features, labels
-        return np.repeat(np.arange(self.n_features), np.diff(self.indptr)), self.labels.astype(np.int64)
+        return rows_of(np.diff(self.indptr)), self.labels.astype(np.int64)
 
     def table(self, weights: Floats) -> Floats:
         """Weights as an array of shape (n_features, n_labels), with 0 for pairs without one."""
-        if self.indptr is None or self.labels is None:
-            return weights.reshape(self.n_features, self.n_labels).copy()
-        found = np.zeros((self.n_features, self.n_labels))
-        found[np.repeat(np.arange(self.n_features), np.diff(self.indptr)), self.labels] = weights
-        return found
+        table = np.zeros((self.n_features, self.n_labels))
+        table[self.listed()] = weights
+        return table
 
     def add_scores(self, features: Features, weights: Floats, scores: Floats) -> None:
         """Add the scores of all labels of all choices, nats, to an array of shape (n_choices, n_labels)."""
@@ -396,8 +393,9 @@ def merge_features(features: Features) -> Merged:
     share[used] = first[used] / norm[index]
     kept = ranges_of(starts[chosen], sizes[chosen])
     data = pattern[kept] * np.repeat(norm, sizes[chosen])
-    indptr = np.concatenate([[0], np.cumsum(sizes[chosen])])
-    merged = sp.csc_array((data, columns.indices[kept], indptr), shape=(features.n_choices, len(chosen)))
+    merged = sp.csc_array(
+        (data, columns.indices[kept], offsets_of(sizes[chosen])), shape=(features.n_choices, len(chosen))
+    )
     return Merged(Features.of(merged.tocsr()), group, share)
 
 

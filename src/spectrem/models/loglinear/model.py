@@ -20,7 +20,7 @@ from spectrem.models.loglinear.features import Support
 from spectrem.models.loglinear.optimise import Coordinates, Optimiser, Scales, Spread, WeightPrior, fit_known, m_step
 from spectrem.models.loglinear.shards import LogLinearShard
 from spectrem.structures import Categorical, Chain, EdgeChain, Known, Parts, Structure
-from spectrem.structures._ragged import offsets_of, runs_of
+from spectrem.structures._ragged import offsets_of, rows_of, runs_of
 
 # Scores of chains that are worked on at once: a megabyte.
 _AT_ONCE = 1 << 17
@@ -138,7 +138,7 @@ class LogLinearModel:
         scores = self._all_scores(theta, shard)
         if shard.labels is None:
             return scores
-        unary = self._by_choice(scores)[_rows_of(shard.labels.offsets), shard.labels.labels]
+        unary = self._by_choice(scores)[rows_of(np.diff(shard.labels.offsets)), shard.labels.labels]
         return Parts(unary, scores.factors)
 
     def log_normaliser(self, theta: Floats, shard: LogLinearShard) -> float:
@@ -159,7 +159,7 @@ class LogLinearModel:
         if shard.labels is None:
             return self._by_choice(marginals)
         table = np.zeros((shard.features.n_choices, self.n_labels))
-        table[_rows_of(shard.labels.offsets), shard.labels.labels] = marginals.unary
+        table[rows_of(np.diff(shard.labels.offsets)), shard.labels.labels] = marginals.unary
         return table
 
     def columns(self, shard: LogLinearShard) -> Mapping[str, Key]:
@@ -306,10 +306,6 @@ class LogLinearModel:
         ends = labels.offsets[np.cumsum(lengths)]  # of the labels of sentences
         row = np.searchsorted(ends, right, side="right")
         return (sp.csr_array((shares, (row, cells)), shape=(len(lengths), k * k)),)
-
-
-def _rows_of(offsets: Ints) -> Ints:
-    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
 @dataclass(frozen=True, eq=False)

@@ -128,7 +128,7 @@ def test_without_any_label_something_has_to_tell_classes_apart():
 
 
 def test_homes_do_not_matter(tmp_path, monkeypatch, client):
-    from spectrem.models.loglinear import shards as shards_module
+    from spectrem.models.loglinear import features as shards_module
 
     monkeypatch.setitem(shards_module.build_shards.__kwdefaults__, "least", 50)
     X, y, _ = table()

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from spectrem import E, part
 from spectrem import MaxEntClassifier as Classifier
 from spectrem.learning import Constant, Quench
-from spectrem.models.loglinear import shards
+from spectrem.models.loglinear import features as shards
 
 
 def exact(*given, **options):

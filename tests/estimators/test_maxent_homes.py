@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from spectrem import E, MaxEntClassifier, part
 from spectrem.corpus import OnDask, Spilled
-from spectrem.models.loglinear import shards
+from spectrem.models.loglinear import features as shards
 
 RULES = [E[part("label") == 0] == 15.0, (E[part("label") == 1] <= 0.6).per("row").named("unsure")]
 

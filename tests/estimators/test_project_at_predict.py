@@ -29,7 +29,7 @@ from spectrem.inference.corpus import dual
 from spectrem.learning import posed_corpus
 from spectrem.models import bracketing as bracket_shards
 from spectrem.models import grammar as grammar_shards
-from spectrem.models.loglinear import shards as loglinear_shards
+from spectrem.models.loglinear import features as loglinear_shards
 from spectrem.models.parsing import ParsingText
 from spectrem.models.tagging import lexicon as tag_shards
 from spectrem.structures import NULL

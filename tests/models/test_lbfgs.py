@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize as scipy_minimize
 from scipy.optimize import rosen, rosen_der
 
-from spectrem.models.loglinear.lbfgs import Ending, minimise
+from spectrem.models.loglinear.optimise import Ending, minimise
 
 
 def never(point, value, slope):

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logsumexp
 
 from spectrem.models.loglinear import Features, Labels, LogLinearModel, Support, WeightPrior, build_shards
-from spectrem.models.loglinear.shards import LogLinearShard
+from spectrem.models.loglinear.features import LogLinearShard
 from spectrem.structures._ragged import offsets_of
 from spectrem.testing import check_model
 

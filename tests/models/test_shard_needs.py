@@ -9,7 +9,7 @@ from bitext_oracles import make_bitext, make_model, random_parameters
 
 from spectrem.data import Links
 from spectrem.models.alignment import Anchors, BitextShard, CoupledKernel, coupled, cut_text, pairs, tabulate_pairs
-from spectrem.models.alignment.parameters import Needs
+from spectrem.models.alignment.model import Needs
 
 LENGTHS = [(3, 2), (1, 1), (2, 5), (6, 3), (0, 4), (4, 0), (2, 2), (3, 3), (5, 4), (1, 6), (2, 3)]
 

@@ -9,7 +9,7 @@ from spectrem.data import encode_bitext
 from spectrem.datasets import make_bitext
 from spectrem.models.alignment import AlignmentModel, build_shards
 from spectrem.models.alignment.coupled import CoupledKernel
-from spectrem.models.alignment.parameters import as_single
+from spectrem.models.alignment.model import as_single
 
 TEXT = make_bitext(60, seed=4)
 

@@ -7,8 +7,9 @@ from operator import add, iadd
 import numpy as np
 import pytest
 
-from spectrem.models.alignment import AlignmentStats, parameters
-from spectrem.models.alignment.parameters import DirectionStats
+from spectrem.models.alignment import AlignmentStats
+from spectrem.models.alignment import model as parameters
+from spectrem.models.alignment.model import DirectionStats
 from spectrem.models.estep import Statistics
 
 

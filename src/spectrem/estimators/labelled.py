@@ -17,8 +17,7 @@ from spectrem.exceptions import warn_unconverged
 from spectrem.learning import FitStatus, Record
 from spectrem.learning.checkpoint import Checkpoint
 from spectrem.models.loglinear import Optimiser
-from spectrem.models.loglinear.lbfgs import Ending, State
-from spectrem.models.loglinear.optimise import advice, fit_known
+from spectrem.models.loglinear.optimise import Ending, State, advice, fit_known
 
 # The state is written after so many steps, each of which takes less time than a large state takes to be written.
 _APART = 10

@@ -23,8 +23,7 @@ from spectrem.learning.history import FitResult, FitStatus, Record, warn_skipped
 from spectrem.learning.model import is_known, log_prior
 from spectrem.learning.posed_corpus import Numbered, PosedCorpus, pose, posed_of, worst_violation
 from spectrem.models.estep import EStepResult, RowSum, Statistics
-from spectrem.models.loglinear.lbfgs import Ending
-from spectrem.models.loglinear.optimise import advice, maximise_posterior, moments, spread
+from spectrem.models.loglinear.optimise import Ending, advice, maximise_posterior, moments, spread
 from spectrem.structures import Parts
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.inference.segments import sum_by
 from spectrem.models.estep import Statistics
 from spectrem.models.priors import DirichletPrior
-from spectrem.models.shards import Columns, cut
+from spectrem.models.shards import Columns, check_numbers, check_total, cut
 from spectrem.structures import Bracketings, Parts
 from spectrem.structures._ragged import offsets_of, positions_of, ranges_of, rows_of
 
@@ -95,23 +95,20 @@ class SpanVocabulary:
         InvalidInputError
             If a tag is out of range: keys of different yields could be equal.
         """
-        outside = (np.asarray(tags) < 0) | (np.asarray(tags) >= n_tags)
-        if outside.any():
-            at = int(np.argmax(outside))
-            raise InvalidInputError(f"tags must be in 0..{n_tags - 1}; got {tags[at]} at index {at}; raise n_tags")
-        found: list[Ints] = []
+        check_numbers(np.asarray(tags), n_tags, "tags", "raise n_tags")
+        keys_by_length: list[Ints] = []
 
         def number(keys: Ints) -> Ints:
-            first = sum(map(len, found))
+            first = sum(map(len, keys_by_length))
             distinct, inverse = np.unique(keys, return_inverse=True)
-            found.append(distinct)
+            keys_by_length.append(distinct)
             return first + inverse
 
         yields = _by_length(np.asarray(lengths), np.asarray(tags), n_tags, number)
         keys = _context_keys(np.asarray(lengths), np.asarray(tags), n_tags)
         context_keys, contexts = np.unique(keys, return_inverse=True)
-        offsets = offsets_of(np.array([len(own) for own in found], np.int64))
-        vocabulary = cls(n_tags, np.concatenate([np.zeros(0, np.int64), *found]), offsets, context_keys)
+        offsets = offsets_of(np.array([len(keys_of_one) for keys_of_one in keys_by_length], np.int64))
+        vocabulary = cls(n_tags, np.concatenate([np.zeros(0, np.int64), *keys_by_length]), offsets, context_keys)
         return vocabulary, SpanNumbers(yields, contexts)
 
     def __post_init__(self) -> None:
@@ -145,7 +142,7 @@ class SpanVocabulary:
         """
         keys = _context_keys(np.asarray(lengths), np.asarray(tags), self.n_tags)
         return SpanNumbers(
-            _by_length(np.asarray(lengths), np.asarray(tags), self.n_tags, lambda own: _look_up(self.yield_keys, own)),
+            _by_length(np.asarray(lengths), np.asarray(tags), self.n_tags, partial(_look_up, self.yield_keys)),
             _look_up(self.context_keys, keys),
         )
 
@@ -163,7 +160,7 @@ def _by_length(lengths: Ints, tags: Ints, n_tags: int, number: Callable[[Ints], 
     first = positions_of(lengths)
     left = np.repeat(lengths, lengths) - first  # words from here to the end of the sentence
     places = offsets_of(left)[:-1]
-    found = np.full(int(left.sum()), NEVER)
+    yields = np.full(int(left.sum()), NEVER)
     token = np.arange(len(tags))
     before = np.full(len(tags), -1)
     possible: Bools = np.ones(len(tags), np.bool_)
@@ -173,11 +170,11 @@ def _by_length(lengths: Ints, tags: Ints, n_tags: int, number: Callable[[Ints], 
         possible[token] &= last >= 0
         if length > 1:
             possible[token] &= before[token] >= 0
-        own = token[possible[token]]
-        numbers = number((before[own] + 1) * n_tags + tags[own + length - 1])
-        before[own] = numbers
-        found[places[own] + length - 1] = numbers
-    return found
+        starts = token[possible[token]]
+        numbers = number((before[starts] + 1) * n_tags + tags[starts + length - 1])
+        before[starts] = numbers
+        yields[places[starts] + length - 1] = numbers
+    return yields
 
 
 def _context_keys(lengths: Ints, tags: Ints, n_tags: int) -> Ints:
@@ -272,10 +269,7 @@ def build_shards(
     [[0, 2, 1, 1]]
     """
     sizes, flat = as_lengths(lengths, "lengths"), as_integers(tags, "tags")
-    if sizes.sum() != len(flat):
-        raise InvalidInputError(
-            f"lengths must add up to the number of tags, got {sizes.sum()} and {len(flat)}; give one tag per word"
-        )
+    check_total(sizes, len(flat), "tags", "give one tag per word")
     spans, tokens = Bracketings(sizes).span_offsets, offsets_of(sizes)
     if len(numbers.yields) != spans[-1] or len(numbers.contexts) != spans[-1]:
         raise InvalidInputError(
@@ -402,8 +396,8 @@ class ConstituentContextModel:
         seen = shard.yields >= 0, shard.contexts >= 0
         tables = []
         for numbers, known, size in ((shard.yields, seen[0], n_yields), (shard.contexts, seen[1], n_contexts)):
-            own = slice(None) if known.all() else known
-            tables.append(np.stack([sum_by(numbers[own], (weight * shares[:, k])[own], size) for k in (0, 1)]))
+            kept = slice(None) if known.all() else known
+            tables.append(np.stack([sum_by(numbers[kept], (weight * shares[:, k])[kept], size) for k in (0, 1)]))
         return Statistics(yields=tables[0], contexts=tables[1])
 
     def distributions(self, shard: BracketShard, marginals: Parts) -> Floats:
@@ -456,7 +450,7 @@ class ConstituentContextModel:
 
     @cached_property
     def _rows(self) -> tuple[tuple[Ints, Ints], ...]:
-        """Of yields and of contexts: the distribution that each belongs to, and the sizes of the distributions."""
+        """The distribution that each yield and each context belongs to, and the sizes of the distributions."""
         vocabulary, n_contexts = self.vocabulary, self.vocabulary.n_contexts
         row = vocabulary.yield_lengths - 1 if self.by_length else np.zeros(vocabulary.n_yields, np.int64)
         sizes = np.diff(vocabulary.yield_offsets) if self.by_length else np.array([vocabulary.n_yields])
@@ -466,7 +460,7 @@ class ConstituentContextModel:
     def _texts(self) -> NDArray:
         """The yields as text, with a missing one behind the last."""
         names = [str(name) for name in (range(self.vocabulary.n_tags) if self.names is None else self.names)]
-        return _with_missing([" ".join(names[tag] for tag in own) for own in self.vocabulary.yields()])
+        return _with_missing([" ".join(names[tag] for tag in tags) for tags in self.vocabulary.yields()])
 
 
 def log_trees(lengths: Ints) -> Floats:

@@ -18,7 +18,7 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.inference.segments import sum_by
 from spectrem.models.estep import Statistics
 from spectrem.models.priors import DirichletPrior, Multinomials, Prior, Tables
-from spectrem.models.shards import Columns, cut, in_corpus_order
+from spectrem.models.shards import Columns, check_numbers, check_total, cut, in_corpus_order
 from spectrem.structures import Known, Parts, Structure, ValenceTrees
 from spectrem.structures._ragged import offsets_of, ranges_of
 
@@ -132,30 +132,22 @@ def build_shards(
     [(False, [1]), (True, [0, 2])]
     """
     lengths, tags = as_lengths(lengths, "lengths"), as_integers(tags, "tags")
-    given = np.full(len(tags), UNKNOWN_HEAD) if heads is None else as_integers(heads, "heads")
-    for name, values in (("tags", tags), ("heads", given)):
-        if lengths.sum() != len(values):
-            raise InvalidInputError(
-                f"lengths must add up to the number of {name}, got {lengths.sum()} and {len(values)}; give one per word"
-            )
-    outside = (tags < 0) | (tags >= n_tags)
-    if outside.any():
-        at = int(np.argmax(outside))
-        raise InvalidInputError(f"tags must be in 0..{n_tags - 1}; got {tags[at]} at index {at}; raise n_tags")
-    ValenceTrees(lengths).arcs.arcs_of(given)  # validates them
+    known_heads = np.full(len(tags), UNKNOWN_HEAD) if heads is None else as_integers(heads, "heads")
+    for name, values in (("tags", tags), ("heads", known_heads)):
+        check_total(lengths, len(values), name, "give one per word")
+    check_numbers(tags, n_tags, "tags", "raise n_tags")
+    ValenceTrees(lengths).arcs.arcs_of(known_heads)  # validates them
     weights = as_weights(weights, len(lengths))
     offsets, sizes = offsets_of(lengths), 2 * lengths**2 + 4 * lengths
-    unknown = np.diff(offsets_of(given == UNKNOWN_HEAD)[offsets])
+    unknown = np.diff(offsets_of(known_heads == UNKNOWN_HEAD)[offsets])
     groups = (unknown > 0) & (weights > 0), (unknown == 0) & (weights > 0)
     shards = []
     for sentences, known in cut(sizes, groups, _LEAST_PARTS, _MOST_PARTS):
         n_words = lengths[sentences]
         tokens = ranges_of(offsets[sentences], n_words)
-        cells = cells_of(ValenceTrees(n_words), tags[tokens], given[tokens], n_tags)
-        named = columns.take(sentences, lengths)
-        shards.append(
-            GrammarShard(n_words, tags[tokens], given[tokens], weights[sentences], bool(known), sentences, cells, named)
-        )
+        words = tags[tokens], known_heads[tokens]
+        cells, named = cells_of(ValenceTrees(n_words), *words, n_tags), columns.take(sentences, lengths)
+        shards.append(GrammarShard(n_words, *words, weights[sentences], bool(known), sentences, cells, named))
     return shards
 
 
@@ -281,14 +273,14 @@ class ValenceModel:
 
     def columns(self, shard: GrammarShard) -> Mapping[str, Key]:
         """``sentence``, as numbers in the corpus; ``head_tag``, ``dependent_tag``; and those that the shard holds."""
-        trees, own = ValenceTrees(shard.lengths), shard.columns
+        trees, columns = ValenceTrees(shard.lengths), shard.columns
         tags = shard.tags if self.tags is None else np.array(self.tags, np.str_)[shard.tags]
         # One value per part: as many words as sentences would leave open which of them the values are of.
-        of_sentences = {"sentence": shard.instances, **own.of_sentences}
+        of_sentences = {"sentence": shard.instances, **columns.of_sentences}
         return {
             **{name: values[trees.instance] for name, values in of_sentences.items()},
-            **trees.arc_columns({"tag": tags, **own.of_words}),
-            **{name: trees.spread_arcs(values) for name, values in own.of_arcs.items()},
+            **trees.arc_columns({"tag": tags, **columns.of_words}),
+            **{name: trees.spread_arcs(values) for name, values in columns.of_arcs.items()},
         }
 
     def m_step(self, params: GrammarParameters, stats: Statistics, corpus: object = None) -> GrammarParameters:
@@ -434,15 +426,15 @@ def preferences(n_tags: int, rules: Iterable[tuple[int, int]], factor: float) ->
     >>> preferences(2, [(0, 1), (-1, 0)], 9.0).tolist()
     [[1.0, 9.0], [1.0, 1.0], [9.0, 1.0]]
     """
-    found = np.ones((n_tags + 1, n_tags))
+    factors = np.ones((n_tags + 1, n_tags))
     for head, child in rules:
         if not (-1 <= head < n_tags and 0 <= child < n_tags):
             raise InvalidInputError(
                 f"rules must pair tags in 0..{n_tags - 1}, or -1 for the root as a head, got ({head}, {child}); leave "
                 "out rules of tags that the text does not have"
             )
-        found[head, child] = factor
-    return found
+        factors[head, child] = factor
+    return factors
 
 
 def supervised(model: ValenceModel, corpus: Corpus, *, prior: Prior | None = None) -> GrammarParameters:
@@ -488,9 +480,10 @@ def _harmonic_counts(shard: GrammarShard, model: ValenceModel, factors: Floats) 
     n_tokens, root = len(shard.tags), np.flatnonzero(parts.root & allowed)
     arc = np.flatnonzero(~parts.stop & ~parts.root & ~parts.later & allowed)
     dependent, head, side = parts.dependent[arc], parts.head[arc], parts.side[arc]
-    own = factors[-1][shard.tags[parts.dependent[root]]]
+    root_share = factors[-1][shard.tags[parts.dependent[root]]]
     hangs = np.zeros(n_tokens)  # on the root
-    hangs[parts.dependent[root]] = own / np.bincount(trees.instance[root], own, trees.n_instances)[trees.instance[root]]
+    sentence = trees.instance[root]
+    hangs[parts.dependent[root]] = root_share / np.bincount(sentence, root_share, trees.n_instances)[sentence]
     share = factors[shard.tags[head], shard.tags[dependent]] / np.abs(dependent - head)
     total = np.bincount(dependent, share, n_tokens)
     hangs[total == 0] = 1.0

@@ -1,4 +1,4 @@
-"""Dependency parsers that score arcs: a log-linear model of trees."""
+"""Dependency parsers: a log-linear model of trees that scores arcs, and a classifier of relations to heads."""
 
 from __future__ import annotations
 
@@ -21,15 +21,26 @@ from spectrem.data import ParsedSentence
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.parsing import arcs as kernel
 from spectrem.models.estep import Statistics
-from spectrem.models.loglinear.optimise import Optimiser, Spread, WeightPrior, m_step
+from spectrem.models.loglinear import (
+    Features,
+    Labels,
+    LogLinearModel,
+    LogLinearShard,
+    Optimiser,
+    Support,
+    WeightPrior,
+    build_shards,
+)
+from spectrem.models.loglinear.optimise import Spread, m_step
 from spectrem.models.shards import Columns, cut
 from spectrem.structures import Known, Parts, ProjectiveTrees, Structure
-from spectrem.structures._ragged import offsets_of, ranges_of, runs_of
+from spectrem.structures._ragged import offsets_of, positions_of, ranges_of, runs_of
 
 __all__ = [
     "FREE", "GIVEN", "SHARED", "ArcTemplates", "EdgeFactoredModel", "ParsingShard", "ParsingText",
     "TokenAtoms",
 ]  # fmt: skip
+
 
 Atoms = NDArray[np.uint32]
 MISSING = "_"
@@ -100,7 +111,7 @@ class ArcTemplates:
 
     @cached_property
     def parts(self) -> Ints:
-        """Of every part its columns of atoms and distances, shape (n_parts, 4, 2); the end is marked by -1."""
+        """Columns of atoms and distances of every part, shape (n_parts, 4, 2); the end is marked by -1."""
         table = np.full((len(self._names), 4, 2), -1, np.int64)
         for row, name in zip(table, self._names, strict=True):
             row[: len(_PARTS[name])] = _PARTS[name]
@@ -245,7 +256,7 @@ class ParsingShard:
 
     @property
     def labels(self) -> Ints | Floats | None:
-        """What is known of the heads; None where every tree is possible."""
+        """Known heads, or distributions over heads; None where every tree is possible."""
         return self.heads if self.shares is None else self.shares
 
 
@@ -294,19 +305,21 @@ class ParsingText:
     def _tokens(self) -> Ints:
         return offsets_of(self.lengths)
 
-    def take(self, own: Ints) -> ParsingShard:
+    def take(self, sentences: Ints) -> ParsingShard:
         """The shard of sentences of one kind, by their numbers."""
-        sizes, kind = self.lengths[own], FREE if not len(own) else int(self.kinds[own[0]])
-        words = ranges_of(self._tokens[own], sizes)
-        own_heads, shares = self.heads[words], None
+        sizes, kind = self.lengths[sentences], FREE if not len(sentences) else int(self.kinds[sentences[0]])
+        words = ranges_of(self._tokens[sentences], sizes)
+        word_heads, shares = self.heads[words], None
         if kind == SHARED:
-            shares = np.concatenate([self.shares[n].ravel() for n in own.tolist()])
-        none = kind == SHARED or (kind == FREE and bool((own_heads == UNKNOWN_HEAD).all()))
-        heads = None if none else own_heads
-        columns = self.columns.take(own, self.lengths)
-        counts = None if self.counts is None else self.counts[own]
+            shares = np.concatenate([self.shares[n].ravel() for n in sentences.tolist()])
+        none = kind == SHARED or (kind == FREE and bool((word_heads == UNKNOWN_HEAD).all()))
+        heads = None if none else word_heads
+        columns = self.columns.take(sentences, self.lengths)
+        counts = None if self.counts is None else self.counts[sentences]
         known = kind != FREE
-        return ParsingShard(sizes, self.atoms[words], heads, shares, known, self.weights[own], own, columns, counts)
+        return ParsingShard(
+            sizes, self.atoms[words], heads, shares, known, self.weights[sentences], sentences, columns, counts
+        )
 
     def without(self, left_out: Bools) -> ParsingText:
         """The same sentences, some of which, shape (n_sentences,), are in no shard."""
@@ -325,13 +338,13 @@ class ParsingText:
 
         All sentences of a shard are of one kind; those without words are in none.
         """
-        found = []
+        batches = []
         for kind in (FREE, GIVEN, SHARED):
             # sentences of like lengths in a batch would be worked on more quickly, but learn less: three tenths of a
             # point of accuracy on English
-            own = rng.permutation(np.flatnonzero((self.lengths > 0) & (self.kinds == kind)))
-            found += [self.take(run) for run in runs_of(own, np.ones(len(own), np.int64), size)]
-        return [found[place] for place in rng.permutation(len(found))]
+            sentences = rng.permutation(np.flatnonzero((self.lengths > 0) & (self.kinds == kind)))
+            batches += [self.take(run) for run in runs_of(sentences, np.ones(len(sentences), np.int64), size)]
+        return [batches[place] for place in rng.permutation(len(batches))]
 
 
 Table: TypeAlias = NDArray[np.float64] | NDArray[np.float32]
@@ -517,13 +530,13 @@ class EdgeFactoredModel:
         (n_sentences,); those of the shard, of values of words such as ``tag`` columns of arcs, ``head_tag`` and
         ``dependent_tag``.
         """
-        inside, own = self.free_structure(shard), shard.columns
+        inside, columns = self.free_structure(shard), shard.columns
         return {
             "sentence": shard.instances,
             "labelled": np.full(len(shard.lengths), shard.known),
-            **own.of_sentences,
-            **inside.arc_columns(own.of_words),  # type: ignore[attr-defined]
-            **own.of_arcs,
+            **columns.of_sentences,
+            **inside.arc_columns(columns.of_words),  # type: ignore[attr-defined]
+            **columns.of_arcs,
         }
 
     def log_prior(self, theta: Table) -> float:
@@ -540,8 +553,8 @@ class EdgeFactoredModel:
         sizes = shard.lengths**2
         starts = offsets_of(sizes)
         # posteriors take the place of scores, some sentences at a time
-        for own in runs_of(np.arange(len(sizes)), sizes, _AT_ONCE):
-            here = slice(own[0], own[-1] + 1)
+        for run in runs_of(np.arange(len(sizes)), sizes, _AT_ONCE):
+            here = slice(run[0], run[-1] + 1)
             arcs = slice(starts[here.start], starts[here.stop])
             few = self.trees(shard.lengths[here], single_root=self.single_root)
             values, marginals = few.smoothed_max(Parts(scores[arcs]), 1.0)
@@ -558,5 +571,128 @@ class EdgeFactoredModel:
 
     @property
     def _features(self) -> tuple[object, ...]:
-        own = self.templates
-        return own.parts, own.pairs, own.between, own.of_heads, own.of_dependents, np.uint32(32 - self.bits)
+        arcs = self.templates
+        return arcs.parts, arcs.pairs, arcs.between, arcs.of_heads, arcs.of_dependents, np.uint32(32 - self.bits)
+
+
+_BITS = 20
+N_FEATURES = 1 << _BITS
+# Atoms in place of missing words: of the head of a root, beyond the ends of a sentence, of the child of a leaf.
+_ROOT, _END, _CHILDLESS = 1, 2, 3
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+# When training ends; to go on to a thousandth of the objective takes thrice as long and finds no more right relations.
+_TOL, _MOST_STEPS = 0.01, 30
+
+
+@dataclass(frozen=True, eq=False)
+class RelationModel:
+    """``p(relation | arc)``.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The relations by number.
+    model : LogLinearModel
+    theta : ndarray of shape (n_weights,)
+    """
+
+    names: tuple[str, ...]
+    model: LogLinearModel
+    theta: Floats
+
+    def label(self, lengths: Ints, atoms: Atoms, heads: Ints) -> list[str]:
+        """The most probable relation of every word to its head; ``_`` where it has none."""
+        features = arc_features(lengths, atoms, heads)
+        shards = build_shards(features, n_labels=len(self.names))
+        table = np.concatenate([self.model.scores(self.theta, shard).unary for shard in shards])
+        best = np.array(self.names, object)[table.reshape(-1, len(self.names)).argmax(axis=1)]
+        best[heads == UNKNOWN_HEAD] = MISSING
+        return list(best)
+
+
+def relation_model(names: Sequence[str], support: Support, C: float) -> LogLinearModel:
+    """The model of these relations, whose weights have the variance C."""
+    return LogLinearModel(
+        support, prior=WeightPrior(1.0 / C), optimiser=Optimiser(_MOST_STEPS, _TOL, memory=6), names=names
+    )
+
+
+def relation_shards(
+    lengths: Ints, atoms: Atoms, heads: Ints, relations: Sequence[str], words: Ints, weights: Floats
+) -> tuple[tuple[str, ...], Support, list[LogLinearShard]]:
+    """Names of relations, the pairs of features and relations that occur together, and shards to learn from.
+
+    Parameters
+    ----------
+    lengths, atoms, heads
+        As of `arc_features`.
+    relations : sequence of str
+        Of the words to learn from.
+    words : ndarray of int64
+        The numbers of these among all words.
+    weights : ndarray of shape (n_tokens,)
+        Weights of all words.
+    """
+    names, numbers = np.unique(np.array(relations), return_inverse=True)
+    features = arc_features(lengths, atoms, heads).take(words)
+    labels = Labels(np.arange(len(words) + 1), numbers.astype(np.int64), np.ones(len(words)))
+    support = Support.observed(features, labels.offsets, labels.labels, len(names))
+    shards = build_shards(
+        features,
+        labels=labels,
+        known=np.ones(len(words), np.bool_),
+        weights=weights[words],
+        n_weights=support.n_weights,
+        n_labels=len(names),
+    )
+    return tuple(map(str, names)), support, shards
+
+
+def arc_features(lengths: Ints, atoms: Atoms, heads: Ints) -> Features:
+    """Hashed features of the arc to every word from its head.
+
+    Parameters
+    ----------
+    lengths : ndarray of shape (n_sentences,), int64
+    atoms : ndarray of shape (n_tokens, 3), uint32
+    heads : ndarray of shape (n_tokens,), int64
+        Positions in the sentence, -1 for the root; those of words without a known head do not matter.
+    """
+    n, position = len(atoms), positions_of(lengths)
+    start = np.repeat(offsets_of(lengths)[:-1], lengths)
+    size = np.repeat(lengths, lengths)
+    table = np.concatenate([atoms, np.repeat(np.array([[_ROOT], [_END], [_CHILDLESS]], np.uint32), 3, axis=1)])
+    token = np.arange(n)
+    head = np.where(heads >= 0, start + np.maximum(heads, 0), n)
+    before = np.where(position > 0, token - 1, n + 1)
+    after = np.where(position < size - 1, token + 1, n + 1)
+    # of the children of a word, the first and the last: writes in order, so that the last one stays
+    first, last = np.full(n + 1, n + 2), np.full(n + 1, n + 2)
+    first[head[::-1]] = token[::-1]
+    last[head] = token
+    side = np.where(heads < 0, 0, np.where(heads > position, 1, 2)) * 8
+    reach = side + np.minimum(np.abs(heads - position), 7)
+    tag, fine, form = table[:, _TAG], table[:, _FINE], table[:, _FORM]
+    templates = (
+        *((tag[token],), (fine[token],), (form[token],), (form[token], fine[token])),
+        *((tag[token], tag[head], reach), (fine[token], fine[head], side), (tag[token], tag[head], side)),
+        *((form[token], form[head]), (form[token], tag[head], side), (tag[token], form[head], side)),
+        *((fine[token], form[head], side), (tag[before], tag[token], side), (tag[token], tag[after], side)),
+        *((form[before], tag[token], tag[head]), (form[token], fine[head], side)),
+        *((tag[token], tag[head], form[first[:n]], side), (tag[token], tag[head], tag[last[:n]], side)),
+        *((fine[token], fine[first[:n]], side), (tag[token], form[head], form[first[:n]])),
+    )
+    indices = np.empty((n, len(templates)), np.int32)
+    for k, columns in enumerate(templates):
+        indices[:, k] = _hashed(k, columns, n)
+    indptr = np.arange(n + 1) * len(templates)
+    return Features(indptr, indices.ravel(), None, N_FEATURES)
+
+
+def _hashed(seed: int, columns: Sequence[NDArray], n: int) -> NDArray[np.uint64]:
+    """A number below ``2 ** _BITS`` for every row; products are modulo 2^64."""
+    h = np.full(n, seed + 1, np.uint64)
+    for column in columns:
+        h = (h ^ (h >> np.uint64(29))) * _MULTIPLIER + column.astype(np.uint64)
+    h = (h ^ (h >> np.uint64(32))) * _MULTIPLIER
+    return h >> np.uint64(64 - _BITS)

@@ -165,9 +165,9 @@ class MeanFieldPrior:
 
         posterior = counts + self.alpha
         totals, prior = np.bincount(row, posterior, len(row_sizes)), self.alpha * row_sizes
-        totals, own = np.where(row_sizes > 0, totals, 1.0), np.where(row_sizes > 0, prior, 1.0)
+        totals, prior_totals = np.where(row_sizes > 0, totals, 1.0), np.where(row_sizes > 0, prior, 1.0)
         each = gammaln(posterior) - gammaln(self.alpha) - counts * (psi(posterior) - psi(totals)[row])
-        return float(each.sum() + (gammaln(own) - gammaln(totals)).sum())
+        return float(each.sum() + (gammaln(prior_totals) - gammaln(totals)).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +184,7 @@ class Multinomials:
         Free entries of every row.
     free : ndarray of shape (n_free,), int64, or None
         Indices of the free entries in the flat table; None if all entries are free.
-    given : ndarray of shape (n_entries,), float64, or None
+    fixed : ndarray of shape (n_entries,), float64, or None
         The flat table's fixed values, 0 elsewhere.
     share : ndarray of shape (n_rows,), float64, or None
         What fixed values leave to the free entries of every row.
@@ -202,7 +202,7 @@ class Multinomials:
     row: Ints
     row_sizes: Ints
     free: Ints | None = None
-    given: Floats | None = None
+    fixed: Floats | None = None
     share: Floats | None = None
 
     @classmethod
@@ -217,21 +217,21 @@ class Multinomials:
         The prior is on the free entries only. Rows without counts or pseudo-counts are uniform over them.
         """
         flat = counts.ravel()
-        if self.free is None or self.given is None or self.share is None:
+        if self.free is None or self.fixed is None or self.share is None:
             return prior.normalise(flat, self.row, self.row_sizes).reshape(self.shape)
-        probabilities = self.given.copy()
+        probabilities = self.fixed.copy()
         probabilities[self.free] = prior.normalise(flat[self.free], self.row, self.row_sizes) * self.share[self.row]
         return probabilities.reshape(self.shape)
 
     def log_density(self, probabilities: Floats, prior: Prior, counts: Floats | None = None) -> float:
         """Log-density under the prior, nats, of the free entries, as shares of what fixed values leave to them."""
-        flat, own = probabilities.ravel(), None if counts is None else counts.ravel()
+        flat, counts = probabilities.ravel(), None if counts is None else counts.ravel()
         if self.free is None or self.share is None:
-            return prior.log_density(flat, self.row, self.row_sizes, own)
+            return prior.log_density(flat, self.row, self.row_sizes, counts)
         has_room = self.share > 0
         kept, sizes = has_room[self.row], np.where(has_room, self.row_sizes, 0)
         free, row = self.free[kept], self.row[kept]
-        return prior.log_density(flat[free] / self.share[row], row, sizes, None if own is None else own[free])
+        return prior.log_density(flat[free] / self.share[row], row, sizes, None if counts is None else counts[free])
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Ints
 from spectrem.constraints.compilation.groups import Key
+from spectrem.exceptions import InvalidInputError
 from spectrem.structures._ragged import offsets_of, ranges_of, runs_of
 
 # A shard is closed after an eighth of the work of the corpus, within bounds that its model sets.
@@ -91,6 +92,20 @@ def in_corpus_order(shards: Sequence[Any], values: Iterable[NDArray], sizes: Int
     ordered = np.zeros((int(sizes.sum()), *rows.shape[1:]), rows.dtype)
     ordered[ranges_of(offsets_of(sizes)[instances], sizes[instances])] = rows
     return ordered
+
+
+def check_total(lengths: Ints, n: int, name: str, advice: str) -> None:
+    """Raise `InvalidInputError` if lengths do not add up to the number of values called ``name``."""
+    if lengths.sum() != n:
+        raise InvalidInputError(f"lengths must add up to the number of {name}, got {lengths.sum()} and {n}; {advice}")
+
+
+def check_numbers(numbers: Ints, size: int, name: str, advice: str) -> None:
+    """Raise `InvalidInputError` if a number is not in 0 ... ``size`` - 1."""
+    outside = (numbers < 0) | (numbers >= size)
+    if outside.any():
+        at = int(np.argmax(outside))
+        raise InvalidInputError(f"{name} must be in 0..{size - 1}; got {numbers[at]} at index {at}; {advice}")
 
 
 def count_known(shard: Any) -> int:

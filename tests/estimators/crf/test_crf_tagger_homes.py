@@ -14,7 +14,7 @@ from spectrem.corpus import OnDask, Spilled
 from spectrem.datasets import make_tagged_corpus
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal
-from spectrem.models.loglinear import shards
+from spectrem.models.loglinear import features as shards
 
 CORPUS = make_tagged_corpus(40, seed=1)
 LABELS = [*CORPUS.tags[:15], *([None] * 25)]

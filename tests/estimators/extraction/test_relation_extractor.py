@@ -207,7 +207,7 @@ def test_results_do_not_depend_on_where_sentences_are(learnt, options, tmp_path)
 
 
 def test_one_shard_or_several(monkeypatch):
-    from spectrem.models.loglinear import shards
+    from spectrem.models.loglinear import features as shards
 
     found = []
     for least in (1 << 16, 50):

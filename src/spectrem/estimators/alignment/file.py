@@ -16,7 +16,7 @@ from spectrem.estimators.storage import Codec, check_probabilities, pack_words, 
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.alignments.cooccurrence import mark_expected, rows_increase
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable, Totals
-from spectrem.models.alignment.parameters import as_single
+from spectrem.models.alignment.model import as_single
 from spectrem.structures._ragged import offsets_of
 
 if TYPE_CHECKING:

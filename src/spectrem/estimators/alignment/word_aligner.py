@@ -297,7 +297,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         counts = count_sides(text.bitext)
         for now, before in zip(counts, (self.source_counts_, self.target_counts_), strict=True):
             now[: len(before)] += before
-        self.n_skipped_, self.n_given_ = n_skipped, int((new.found[given.entries] < 0).sum())
+        self.n_skipped_, self.n_given_ = n_skipped, int((new.entries[given.entries] < 0).sum())
         self.gamma_ = list(schedule.gammas())[-1]
         self._take_model(replace(self.model_, table=table, listed=listed_pairs(self, *words)), words, counts, params)
         if self.threshold != "auto":

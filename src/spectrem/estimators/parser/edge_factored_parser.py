@@ -29,15 +29,18 @@ from spectrem.models.loglinear.optimise import fit_known
 from spectrem.models.parsing import (
     FREE,
     MISSING,
+    N_FEATURES,
     SHARED,
     ArcTemplates,
     EdgeFactoredModel,
     ParsingShard,
     ParsingText,
+    RelationModel,
     Table,
     TokenAtoms,
+    relation_model,
+    relation_shards,
 )
-from spectrem.models.relations import N_FEATURES, RelationModel, relation_model, relation_shards
 from spectrem.models.shards import Columns, in_corpus_order
 from spectrem.reports import report_posed
 from spectrem.structures import NonProjectiveTrees, Parts, ProjectiveTrees

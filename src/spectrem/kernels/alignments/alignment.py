@@ -36,7 +36,7 @@ class Scores(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What a pass adds to: expected jumps, departures and ends, of the shapes of their scores."""
+    """Expected jumps, departures and ends, of the shapes of their scores, to which a pass adds."""
 
     jump: np.ndarray
     departure: np.ndarray

@@ -75,7 +75,7 @@ def fill(space, at, count, number):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _arrive(space, sum_, stay, emit, link, position, edge, onward):
-    """What arrives at a position by a link, beside what NULL leaves there, and what leaves from there."""
+    """Store the mass that comes to a position by a link and by NULL, and the mass that leaves it."""
     mass = sum_ * load(space, emit)
     store(space, link, mass)
     mass = mass + stay * load(space, position)
@@ -336,7 +336,7 @@ class Duals(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What a pass adds up for one direction, as in `Direction`; ``links`` by cell value or by cell."""
+    """Expected counts of one direction, as in `Direction`; ``links`` by cell value or by cell."""
 
     links: np.ndarray
     null: np.ndarray
@@ -353,10 +353,10 @@ def _exponential(x, halvings):
     one, y = spread(1.0), x * spread(0.5**halvings)
     series = one + y * spread(1.0 / 6.0) * (one + y * spread(1.0 / 7.0) * (one + y * spread(0.125)))
     series = one + y * spread(1.0 / 3.0) * (one + y * spread(0.25) * (one + y * spread(0.2) * series))
-    found = one + y * (one + y * spread(0.5) * series)
+    value = one + y * (one + y * spread(0.5) * series)
     for _ in range(halvings):
-        found = found * found
-    return found
+        value = value * value
+    return value
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -400,14 +400,14 @@ def _limit_fertility(rate, most, space, steps, states, side):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _fertility(lane, steps, states, space, side, most):
     """Largest excess of a lane's expected fertilities over ``most``, and what their multipliers add to the dual."""
-    excess, price = 0.0, 0.0
+    excess, cost = 0.0, 0.0
     for i in range(states):
         expected = 0.0
         for s in range(steps):
             expected += space[side.posterior + i * side.state + s * side.step + lane]
         excess = max(excess, expected - most)
-        price += space[side.limit + i * LANES + lane] * most
-    return excess, price
+        cost += space[side.limit + i * LANES + lane] * most
+    return excess, cost
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -617,10 +617,10 @@ def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, t
             if duals.agreement:
                 gap[n] = max(gap[n], space[work.beta + lane])
             if duals.most < np.inf:
-                excess, price = _fertility(lane, width, height, space, one, duals.most)
-                other_excess, other_price = _fertility(lane, height, width, space, other, duals.most)
+                excess, cost = _fertility(lane, width, height, space, one, duals.most)
+                other_excess, other_cost = _fertility(lane, height, width, space, other, duals.most)
                 gap[n] = max(gap[n], excess, other_excess)
-                last[n] += price + other_price
+                last[n] += cost + other_cost
             if weight[lane] == 0.0:
                 continue
             begin, end = pairs.cell_offsets[n], pairs.cell_offsets[n] + height * width

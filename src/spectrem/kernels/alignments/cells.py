@@ -103,10 +103,10 @@ def agree(rate, source_offsets, target_offsets, links, other_links, forward, bac
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def limit_fertility(rate, most, step_offsets, state_offsets, marginals, unary, multipliers, gaps, prices):
+def limit_fertility(rate, most, step_offsets, state_offsets, marginals, unary, multipliers, gaps, costs):
     """One projected gradient step on the multipliers of ``sum over steps of link <= most``, of one direction.
 
-    ``gaps`` takes the largest excess of every pair, ``prices`` what the multipliers (one per state) add to its dual.
+    ``gaps`` takes the largest excess of every pair, ``costs`` what the multipliers (one per state) add to its dual.
     """
     first = 0
     for n in range(len(step_offsets) - 1):
@@ -119,7 +119,7 @@ def limit_fertility(rate, most, step_offsets, state_offsets, marginals, unary, m
         for i in range(states):
             excess = expected[i] - most
             gaps[n] = max(gaps[n], excess)
-            prices[n] += most * multipliers[begin + i]
+            costs[n] += most * multipliers[begin + i]
             expected[i] = max(rate * excess, -multipliers[begin + i]) if rate > 0.0 else 0.0
             multipliers[begin + i] += expected[i]
         for s in range(steps):
@@ -162,17 +162,9 @@ def diagonal_pass(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def explained_shares(
-    source_offsets,
-    target_offsets,
-    cell_offsets,
-    cells,
-    log_forward,
-    log_backward,
-    mass,
-    source_nats,
-    target_nats,
+    source_offsets, target_offsets, cell_offsets, cells, log_forward, log_backward, mass, source_nats, target_nats,
     shares,
-):
+):  # fmt: skip
     """Fill the share of the information of every pair that its best links explain, times their mean probability.
 
     NaN where a side is empty. ``cells`` holds the entry of ``log_forward`` and ``log_backward`` (log-probabilities of

@@ -61,35 +61,35 @@ def list_partners(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def list_entries(offsets, sentences, target_tokens, target_offsets, row_offsets, partners, n_target_words, found):
+def list_entries(offsets, sentences, target_tokens, target_offsets, row_offsets, partners, n_target_words, listed):
     """Entries of the table (row_offsets, partners) that some sentence pairs need, in increasing order.
 
-    Fills ``found``, which has room for the cells of the sentence pairs, and returns the number of entries. Postings are
-    those of the source words; unknown source words have none, unknown target words are -1.
+    Fills ``listed``, which has room for the cells of the sentence pairs, and returns the number of entries. Postings
+    are of source words; unknown source words have none, unknown target words are -1.
     """
     met = np.full(n_target_words + 1, -1, np.int32)
-    n_found = 0
+    n_listed = 0
     for word in range(len(row_offsets) - 1):
         if offsets[word] == offsets[word + 1]:
             continue
         # The target words that the word meets here are listed where its entries will stand.
         met[-1] = word
-        last = n_found
+        last = n_listed
         for at in range(offsets[word], offsets[word + 1]):
             n = sentences[at]
             for k in range(target_offsets[n], target_offsets[n + 1]):
                 target = target_tokens[k]
-                found[last] = target
+                listed[last] = target
                 last += met[target] != word
                 met[target] = word
         entry, end = row_offsets[word], row_offsets[word + 1]
-        if end - entry < 16 * (last - n_found):
+        if end - entry < 16 * (last - n_listed):
             for k in range(entry, end):
-                found[n_found] = k
-                n_found += met[partners[k]] == word
+                listed[n_listed] = k
+                n_listed += met[partners[k]] == word
             continue
         # Few of many entries: each is searched in the rest of the row.
-        wanted = found[n_found:last]
+        wanted = listed[n_listed:last]
         wanted.sort()
         for target in wanted:
             above = end
@@ -100,10 +100,10 @@ def list_entries(offsets, sentences, target_tokens, target_offsets, row_offsets,
                 else:
                     above = middle
             if entry < end and partners[entry] == target:
-                found[n_found] = entry
-                n_found += 1
+                listed[n_listed] = entry
+                n_listed += 1
                 entry += 1
-    return n_found
+    return n_listed
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -173,10 +173,10 @@ def place_cells(
             begin = target_offsets[n]
             length = target_offsets[n + 1] - begin
             cell = cell_offsets[n] + places[at] * length
-            own, targets = cells[cell : cell + length], target_tokens[begin : begin + length]
+            row, targets = cells[cell : cell + length], target_tokens[begin : begin + length]
             for j in range(length):
                 place = latest[targets[j]]
-                own[j] = place if place >= first else missing
+                row[j] = place if place >= first else missing
                 incomplete |= place < first
     return incomplete
 
@@ -195,8 +195,8 @@ def list_class_pairs(words, class_offsets, row_offsets, partners, target_class, 
     n_pairs = 0
     for group in range(len(class_offsets) - 1):
         first = n_pairs
-        own = words[class_offsets[group] : class_offsets[group + 1]]
-        for word in own:
+        members = words[class_offsets[group] : class_offsets[group + 1]]
+        for word in members:
             for entry in range(row_offsets[word], row_offsets[word + 1]):
                 other = target_class[partners[entry]]
                 if met[other] != group:
@@ -206,7 +206,7 @@ def list_class_pairs(words, class_offsets, row_offsets, partners, target_class, 
         target[first:n_pairs].sort()
         for pair in range(first, n_pairs):
             at[target[pair]] = pair - first
-        for word in own:
+        for word in members:
             for entry in range(row_offsets[word], row_offsets[word + 1]):
                 place[entry] = at[target_class[partners[entry]]]
         pair_offsets[group + 1] = n_pairs
@@ -214,13 +214,13 @@ def list_class_pairs(words, class_offsets, row_offsets, partners, target_class, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def find_entries(row_offsets, partners, n_target_words, sources, targets, found):
-    """Fill ``found`` with the entry of every pair (sources[k], targets[k]) in the table (row_offsets, partners).
+def find_entries(row_offsets, partners, n_target_words, sources, targets, entries):
+    """Fill ``entries`` with the entry of every pair (sources[k], targets[k]) in the table (row_offsets, partners).
 
     Pairs are sorted by source word and none is given twice; -1 stands for pairs that the table does not have.
     """
     wanted = np.full(n_target_words, -1, np.int64)
-    found[:] = -1
+    entries[:] = -1
     begin = 0
     while begin < len(sources):
         word = sources[begin]
@@ -231,7 +231,7 @@ def find_entries(row_offsets, partners, n_target_words, sources, targets, found)
         for entry in range(row_offsets[word], row_offsets[word + 1]):
             k = wanted[partners[entry]]
             if k >= begin:  # else it was wanted beside another source word
-                found[k] = entry
+                entries[k] = entry
         begin = end
 
 
@@ -248,13 +248,13 @@ def sum_links(
     wanted = np.full(n_classes, -1, np.int64)
     begin = 0
     while begin < len(sources):
-        own = sources[begin]
+        source_class = sources[begin]
         end = begin
-        while end < len(sources) and sources[end] == own:
+        while end < len(sources) and sources[end] == source_class:
             wanted[targets[end]] = end
             end += 1
         total = 0.0
-        for at in range(class_offsets[own], class_offsets[own + 1]):
+        for at in range(class_offsets[source_class], class_offsets[source_class + 1]):
             word = words[at]
             count = source_counts[word]
             for entry in range(row_offsets[word], row_offsets[word + 1]):

@@ -102,20 +102,20 @@ def normalise_left_out(
         first = stem_first[word]
         for k in range(row_offsets[word], row_offsets[word + 1]):
             row, produced = (targets[k], word) if backward else (word, targets[k])
-            at, own, pseudo = first + stem_place[k], counts[k], 0.0
+            at, count, pseudo = first + stem_place[k], counts[k], 0.0
             whole = stem_totals[stem_row[at]]
             others = whole - sums[row]  # links of the other words of the stem
             if others > _ROUNDING * whole:
-                pseudo = stem_strength * min(max(stem_counts[at] - own, 0.0) / others, 1.0) * share[produced]
+                pseudo = stem_strength * min(max(stem_counts[at] - count, 0.0) / others, 1.0) * share[produced]
             if n_alike < len(alike) and k == alike[n_alike]:
                 pseudo += extra[n_alike]
                 n_alike += 1
-            doubtful = own
+            doubtful = count
             if n_certain < len(certain) and k == certain[n_certain]:
-                doubtful = max(own - certain_counts[n_certain], 0.0)
+                doubtful = max(count - certain_counts[n_certain], 0.0)
                 n_certain += 1
             totals[row] += pseudo
-            left = own - discount * min(doubtful, most)
+            left = count - discount * min(doubtful, most)
             probability[k] = left + pseudo + bands[row_band[row], produced_band[produced]] * band_share[produced]
     for row in range(n_rows):
         totals[row] += sums[row]
@@ -147,7 +147,7 @@ def count_meetings(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def normalise_continued(
-    backward, counts, shares, row_offsets, targets, new, given, rest, least, stem_first, stem_place, stem_row,
+    backward, counts, shares, row_offsets, targets, new, earlier, rest, least, stem_first, stem_place, stem_row,
     stem_given, stem_rest, share, stem_strength, probability, totals,
 ):  # fmt: skip
     """Shares of counts plus those given, row by row as probabilities; the rest of a row belongs to pairs not listed.
@@ -167,7 +167,7 @@ def normalise_continued(
         first = stem_first[word]
         for k in range(row_offsets[word], row_offsets[word + 1]):
             row, produced = (targets[k], word) if backward else (word, targets[k])
-            pseudo = given[k]
+            pseudo = earlier[k]
             if new[k]:
                 pseudo += stem_counts[first + stem_place[k]] * share[produced]
             sums[row] += counts[k]

@@ -213,11 +213,11 @@ def give_slots(wanted, slot):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def leave_bounds(own, at, slope, lower, upper, lever, near, free, wanted):
+def leave_bounds(rows, at, slope, lower, upper, lever, near, free, wanted):
     """Find the rows that do not rest at a bound; those become wanted. Whether one of them has not been before."""
     missing = False
-    for a in range(own.shape[0]):
-        r = own[a]
+    for a in range(rows.shape[0]):
+        r = rows[a]
         low = (at[a] - lower[r]) * lever[r] <= near and slope[a] > 0.0
         high = (upper[r] - at[a]) * lever[r] <= near and slope[a] < 0.0
         free[a] = not (low or high)
@@ -233,14 +233,14 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
     Fills the smooth value at the start, the residual at the end and the number of evaluations of every problem.
     """
     # Unpacked once: a field that is passed on has its references counted at every call.
-    row_offsets, own_rows, instance_offsets, own_instances = problems
+    row_offsets, all_rows, instance_offsets, all_instances = problems
     bounds, lower, upper, scale, size, lever = rows
     offsets, gamma = instances.offsets, instances.gamma
     most = 1
     widest = 1
     for p in range(row_offsets.shape[0] - 1):
         most = max(most, row_offsets[p + 1] - row_offsets[p])
-    for i in own_instances:
+    for i in all_instances:
         widest = max(widest, offsets[i + 1] - offsets[i])
     wide = min(most, _MOST_SLOTS)
     scratch = Scratch(np.empty(widest), np.zeros(wide), np.empty(wide, np.int64))
@@ -250,22 +250,22 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
     at_all, trial_all, d_all = np.empty(most), np.empty(most), np.empty(most)
     free_all, wanted_all = np.empty(most, np.bool_), np.empty(most, np.bool_)
     for p in range(row_offsets.shape[0] - 1):
-        own = own_rows[row_offsets[p] : row_offsets[p + 1]]
-        m = own.shape[0]
-        chosen = own_instances[instance_offsets[p] : instance_offsets[p + 1]]
+        members = all_rows[row_offsets[p] : row_offsets[p + 1]]
+        m = members.shape[0]
+        chosen = all_instances[instance_offsets[p] : instance_offsets[p + 1]]
         at, trial, d, free, wanted = at_all[:m], trial_all[:m], d_all[:m], free_all[:m], wanted_all[:m]
         mass, slope, slope_trial, slot = mass_all[:m], slope_all[:m], slope_trial_all[:m], slot_all[:m]
         for a in range(m):
-            at[a] = x[own[a]]
-            wanted[a] = m <= _FEW or lower[own[a]] < at[a] < upper[own[a]]
+            at[a] = x[members[a]]
+            wanted[a] = m <= _FEW or lower[members[a]] < at[a] < upper[members[a]]
         n_slots = give_slots(wanted, slot)
         if n_slots < 0:
             wanted[:] = False
             n_slots = give_slots(wanted, slot)
         value = evaluate(chosen, instances, at, slot, n_slots, scratch, mass, slope, bend)
         for a in range(m):
-            value += bounds[own[a]] * at[a]
-            slope[a] = bounds[own[a]] - slope[a]
+            value += bounds[members[a]] * at[a]
+            slope[a] = bounds[members[a]] - slope[a]
         first_value[p] = value
         count = 1
         polish = 0
@@ -273,7 +273,7 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
             worst = 0.0
             finest = 0.0
             for a in range(m):
-                r = own[a]
+                r = members[a]
                 moved = min(max(at[a] - scale[r] * slope[a], lower[r]), upper[r])
                 # A move below the rounding error of the multiplier counts as that error.
                 distance = max(abs(moved - at[a]), 2.2e-16 * abs(at[a])) / scale[r]
@@ -288,7 +288,7 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
                 if finest <= tol or polish > 6:
                     break
             # A row rests at a bound if it is close to it, in nats of scores, and the slope points outward.
-            if leave_bounds(own, at, slope, lower, upper, lever, min(1e-3, worst), free, wanted):
+            if leave_bounds(members, at, slope, lower, upper, lever, min(1e-3, worst), free, wanted):
                 # The curvature of rows at a bound is first computed when they leave it.
                 n_slots = give_slots(wanted, slot)
                 if n_slots < 0:
@@ -308,13 +308,13 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
             block = np.inf  # the step at which the first free row meets a bound
             for a in range(m):
                 if free[a] and d[a] != 0.0:
-                    bound = upper[own[a]] if d[a] > 0.0 else lower[own[a]]
+                    bound = upper[members[a]] if d[a] > 0.0 else lower[members[a]]
                     away = (bound - at[a]) / d[a]
                     block = min(block, away if away > 0.0 else np.inf)
             while step > min(shortest, 0.5 * block) and count < max_iter:
                 expected = 0.0
                 for a in range(m):
-                    r = own[a]
+                    r = members[a]
                     if free[a]:
                         trial[a] = min(max(at[a] + step * d[a], lower[r]), upper[r])
                     else:
@@ -328,8 +328,8 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
                     count += 1
                     along = 0.0
                     for a in range(m):
-                        value_trial += bounds[own[a]] * trial[a]
-                        slope_trial[a] = bounds[own[a]] - slope_trial[a]
+                        value_trial += bounds[members[a]] * trial[a]
+                        slope_trial[a] = bounds[members[a]] - slope_trial[a]
                         along += slope_trial[a] * (trial[a] - at[a])
                     # Armijo's rule; by convexity the slope at the trial proves decreases that rounding hides in the
                     # values.
@@ -348,7 +348,7 @@ def newton_duals(problems, instances, rows, tol, max_iter, x, first_value, resid
                 for b in range(a + 1):
                     bend[a, b] = bend_trial[a, b]
         for a in range(m):
-            x[own[a]] = at[a]
+            x[members[a]] = at[a]
         evaluations[p] = count
 
 
@@ -357,35 +357,35 @@ def curve_minima(problems, instances, lower, upper, n_shared, x, total):
     """Add up how the minima of all problems curve in the multipliers of rows that they share.
 
     ``x`` are the multipliers of the problems' own rows at the minimum. The shared rows have the first places of every
-    problem, and their price is in the scores already. Rows off their bounds follow a change of that price: they are
+    problem, and their multipliers are in the scores already. Rows off their bounds follow a change of these: they are
     eliminated from the curvature of both (a Schur complement), last row first, in the lower triangle. A row that
     depends on others has a pivot of 0 then, and changes nothing. Whether all problems had slots enough.
     """
-    row_offsets, own_rows, instance_offsets, own_instances = problems
+    row_offsets, all_rows, instance_offsets, all_instances = problems
     offsets = instances.offsets
     most, widest = 0, 1
     for p in range(row_offsets.shape[0] - 1):
         n_free = 0
-        for r in own_rows[row_offsets[p] : row_offsets[p + 1]]:
+        for r in all_rows[row_offsets[p] : row_offsets[p + 1]]:
             n_free += lower[r] < x[r] < upper[r]
         if n_free > _MOST_SLOTS:
             return False
         most = max(most, n_free)
-    for i in own_instances:
+    for i in all_instances:
         widest = max(widest, offsets[i + 1] - offsets[i])
-    wide, longest = n_shared + most, n_shared + own_rows.shape[0]
+    wide, longest = n_shared + most, n_shared + all_rows.shape[0]
     scratch = Scratch(np.empty(widest), np.zeros(wide), np.empty(wide, np.int64))
     at, slot, bend = np.zeros(longest), np.empty(longest, np.int64), np.empty((wide, wide))
     mass, slope, diagonal = np.empty(longest), np.empty(longest), np.empty(wide)
     for p in range(row_offsets.shape[0] - 1):
-        own = own_rows[row_offsets[p] : row_offsets[p + 1]]
-        chosen = own_instances[instance_offsets[p] : instance_offsets[p + 1]]
+        members = all_rows[row_offsets[p] : row_offsets[p + 1]]
+        chosen = all_instances[instance_offsets[p] : instance_offsets[p + 1]]
         n = n_shared
-        m = n_shared + own.shape[0]
+        m = n_shared + members.shape[0]
         for c in range(n_shared):
             slot[c] = c
-        for a in range(own.shape[0]):
-            r = own[a]
+        for a in range(members.shape[0]):
+            r = members[a]
             at[n_shared + a] = x[r]
             slot[n_shared + a] = -1
             if lower[r] < x[r] < upper[r]:

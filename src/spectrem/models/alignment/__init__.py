@@ -9,7 +9,14 @@ from spectrem.models.alignment.continued import (
     splice,
 )
 from spectrem.models.alignment.coupled import CoupledKernel, diagonal_posteriors
-from spectrem.models.alignment.model import AlignmentModel
+from spectrem.models.alignment.model import (
+    AlignmentModel,
+    AlignmentParameters,
+    AlignmentStats,
+    DirectionParameters,
+    KeptPlaces,
+    Totals,
+)
 from spectrem.models.alignment.pairs import (
     Anchors,
     BitextShard,
@@ -22,13 +29,6 @@ from spectrem.models.alignment.pairs import (
     iter_shards,
     shards_to_train,
     tabulate_pairs,
-)
-from spectrem.models.alignment.parameters import (
-    AlignmentParameters,
-    AlignmentStats,
-    DirectionParameters,
-    KeptPlaces,
-    Totals,
 )
 from spectrem.models.alignment.priors import (
     GivenCounts,

@@ -11,9 +11,8 @@ from spectrem._arrays import Bools, Floats, Ints, Reals
 from spectrem.data import Bitext, Vocabulary
 from spectrem.kernels.alignments.cooccurrence import find_entries, postings
 from spectrem.kernels.alignments.multinomials import count_meetings, normalise_continued, splice_tables
-from spectrem.models.alignment.model import AlignmentModel
-from spectrem.models.alignment.pairs import BitextShard, PairTable
-from spectrem.models.alignment.parameters import (
+from spectrem.models.alignment.model import (
+    AlignmentModel,
     AlignmentParameters,
     DirectionParameters,
     KeptPlaces,
@@ -21,6 +20,7 @@ from spectrem.models.alignment.parameters import (
     as_single,
     with_floor,
 )
+from spectrem.models.alignment.pairs import BitextShard, PairTable
 from spectrem.models.alignment.priors import (
     FREQUENCY_STRENGTH,
     ClassTable,
@@ -163,9 +163,9 @@ class NewText:
     @classmethod
     def of(cls, unseen: UnseenPairs, bitext: Bitext) -> NewText:
         """Look up the words of a bitext."""
-        source, target = bitext.source_vocabulary.words, bitext.target_vocabulary.words
-        own, other = unseen.source.describe([*source, _UNSPELLED[0]]), unseen.target.describe([*target, _UNSPELLED[1]])
-        return cls(unseen, bitext, own, other)
+        source = unseen.source.describe([*bitext.source_vocabulary.words, _UNSPELLED[0]])
+        target = unseen.target.describe([*bitext.target_vocabulary.words, _UNSPELLED[1]])
+        return cls(unseen, bitext, source, target)
 
     def complete(self, shard: BitextShard) -> BitextShard:
         """A shard of the bitext with probabilities for its cells whose word pairs have no entry in the table."""
@@ -212,10 +212,10 @@ class ContinuedPrior:
     lexical : LexicalPrior
         Stems of the word pairs of the new text.
     shares : ndarray of shape (n_pairs,)
-        What is left of the expected count of every pair, in [0, 1].
+        Share of the expected count of every pair that discounts leave, in [0, 1].
     new : ndarray of shape (n_pairs,), bool
         Pairs that the model lacks.
-    given : ndarray of shape (n_pairs,)
+    earlier : ndarray of shape (n_pairs,)
         Counts of earlier text, at least 0; of new pairs the pseudo-counts that do not come from stems.
     rest : ndarray of shape (n_chosen_words,)
         Counts of earlier text of all pairs that are not in the table.
@@ -231,7 +231,7 @@ class ContinuedPrior:
     lexical: LexicalPrior
     shares: Floats
     new: Bools
-    given: Floats
+    earlier: Floats
     rest: Floats
     least: Floats
     stems: Floats
@@ -241,12 +241,12 @@ class ContinuedPrior:
         self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None, totals: Floats | None = None
     ) -> Floats:
         """Probabilities of shape (n_pairs,); a row and its rest sum to 1. See `DirichletPrior.normalise`."""
-        own, probability = self.lexical, np.empty(len(counts)) if out is None else out
+        prior, probability = self.lexical, np.empty(len(counts)) if out is None else out
         totals = np.empty(len(row_sizes)) if totals is None else totals
         normalise_continued(
-            own.backward, counts, self.shares, own.table.row_offsets, own.table.targets, self.new, self.given,
-            self.rest, self.least, own.stem_first, own.stem_place, own.stem_row, self.stems, self.stem_rest, own.share,
-            own.stem_strength, probability, totals,
+            prior.backward, counts, self.shares, prior.table.row_offsets, prior.table.targets, self.new, self.earlier,
+            self.rest, self.least, prior.stem_first, prior.stem_place, prior.stem_row, self.stems, self.stem_rest,
+            prior.share, prior.stem_strength, probability, totals,
         )  # fmt: skip
         return probability
 
@@ -257,18 +257,18 @@ class ContinuedPrior:
 
         Discounts and pseudo-counts from stems are left out, so that the recorded objective may fall.
         """
-        n_rows, held = len(row_sizes), self.given > 0
+        n_rows, held = len(row_sizes), self.earlier > 0
         left = 1.0 - np.bincount(row, probabilities, n_rows)
-        rest = np.maximum(self.rest, self.least - np.bincount(row, self.given, n_rows))
+        rest = np.maximum(self.rest, self.least - np.bincount(row, self.earlier, n_rows))
         some = rest > 0
         with np.errstate(divide="ignore"):
-            total = float(self.given[held] @ np.log(probabilities[held], dtype=np.float64))
+            total = float(self.earlier[held] @ np.log(probabilities[held], dtype=np.float64))
         return total + float(rest[some] @ np.log(np.maximum(left[some], np.finfo(np.float64).tiny)))
 
 
 @dataclass(frozen=True, eq=False)
 class Continuation:
-    """What training on new text starts from: all that a trained model knows of its words.
+    """The start of training on new text: all that a trained model knows of its words.
 
     Attributes
     ----------
@@ -278,7 +278,7 @@ class Continuation:
         Its word pairs.
     source, target : ndarray of int
         Number of every word in the model, -1 for new ones.
-    found : ndarray of shape (n_pairs,), int64
+    entries : ndarray of shape (n_pairs,), int64
         The entry of the model's table for each pair, -1 for none.
     strength : float
         What counts of earlier text are multiplied by.
@@ -292,7 +292,7 @@ class Continuation:
     table: PairTable
     source: Ints
     target: Ints
-    found: Ints
+    entries: Ints
     strength: float
     params: AlignmentParameters
     priors: tuple[ContinuedPrior, ContinuedPrior]
@@ -328,8 +328,8 @@ class Continuation:
         """
         source = _Side.of(unseen.source, bitext.source_vocabulary, bitext.source_tokens, strength)
         target = _Side.of(unseen.target, bitext.target_vocabulary, bitext.target_tokens, strength)
-        found = _find(unseen.table, table, source.number, target.number)
-        new, sources, targets = found < 0, table.sources.astype(np.int64), table.targets.astype(np.int64)
+        entries = _find(unseen.table, table, source.number, target.number)
+        new, sources, targets = entries < 0, table.sources.astype(np.int64), table.targets.astype(np.int64)
         lexical = lexical_priors(
             table, bitext.source_vocabulary.words, bitext.target_vocabulary.words,
             source.words.counts, target.words.counts, stem_strength=unseen.stem_strength, cognate_strength=0.0,
@@ -345,27 +345,26 @@ class Continuation:
         ) -> tuple[DirectionParameters, ContinuedPrior]:
             assert old.totals is not None
             prior, (from_stems, others) = lexical[way], pseudo_counts[way]
-            translation = old.translation[found].astype(np.float64)
+            translation = old.translation[entries].astype(np.float64)
             totals = strength * np.append(old.totals.words, 0.0)[chosen.number]
-            given = totals[row] * translation
-            rest = _less(totals, np.bincount(row, np.where(new, 0.0, given), len(totals)))
+            earlier = totals[row] * translation
+            rest = _less(totals, np.bincount(row, np.where(new, 0.0, earlier), len(totals)))
             translation[new] = (from_stems + others) / (chosen.words.counts[row[new]] + unseen.strength)
-            given[new] = others
+            earlier[new] = others
             if listed is not None:
-                own = new[listed.entries]
-                given[listed.entries[own]] += (listed.backward if way else listed.forward)[own]
+                lacking = new[listed.entries]
+                earlier[listed.entries[lacking]] += (listed.backward if way else listed.forward)[lacking]
             stems = links[way] * chosen.stem_tokens[prior.stem_row]
             stem_rest = _less(chosen.stem_tokens, np.bincount(prior.stem_row, stems, len(chosen.stem_tokens)))
             least = np.where(totals > 0, 0.0, unseen.strength)
-            return (
-                _start(old, translation, row, new, produced.number, len(totals)),
-                ContinuedPrior(replace(prior, share=produced.share), shares, new, given, rest, least, stems, stem_rest),
-            )
+            start = _start(old, translation, row, new, produced.number, len(totals))
+            prior = replace(prior, share=produced.share)
+            return start, ContinuedPrior(prior, shares, new, earlier, rest, least, stems, stem_rest)
 
         forward, forward_prior = direction(0, params.forward, source, target, sources)
         backward, backward_prior = direction(1, params.backward, target, source, targets)
         return cls(
-            bitext, table, source.number, target.number, found, strength, AlignmentParameters(forward, backward),
+            bitext, table, source.number, target.number, entries, strength, AlignmentParameters(forward, backward),
             (forward_prior, backward_prior),
             (_keep(params.forward, target.number, strength), _keep(params.backward, source.number, strength)),
         )  # fmt: skip
@@ -395,13 +394,13 @@ class _Side:
     @classmethod
     def of(cls, language: Language, vocabulary: Vocabulary, tokens: NDArray[np.int32], strength: float) -> _Side:
         words = language.describe(vocabulary.words)
-        own = np.bincount(tokens, minlength=len(vocabulary))
-        both = own + strength * words.counts
+        counts = np.bincount(tokens, minlength=len(vocabulary))
+        both = counts + strength * words.counts
         stem, stems = number_stems(vocabulary.words)
         stem_number = np.fromiter((language.stems.get(one, -1) for one in stems), np.int64, len(stems))
         by_stem = np.append(np.bincount(language.stem, language.counts, len(language.stems)), 0.0)
         stem_tokens = strength * by_stem[stem_number]
-        in_stem = np.bincount(stem, own, len(stems)) + stem_tokens
+        in_stem = np.bincount(stem, counts, len(stems)) + stem_tokens
         number = language.vocabulary.lookup(vocabulary.words).astype(np.int64)
         return cls(words, number, ratio(both, in_stem[stem]), stem_number, stem_tokens)
 
@@ -410,15 +409,15 @@ def _find(old: PairTable, table: PairTable, source: Ints, target: Ints) -> Ints:
     """The entry of an older table for every entry of a table, -1 for none; words are renumbered first."""
     sources, targets = source[table.sources], target[table.targets]
     known = np.flatnonzero((sources >= 0) & (targets >= 0))
-    entries = np.empty(len(known), np.int64)
-    find_entries(old.row_offsets, old.targets, old.n_target_words, sources[known], targets[known], entries)
-    found = np.full(table.n_pairs, -1)
-    found[known] = entries
-    return found
+    of_known = np.empty(len(known), np.int64)
+    find_entries(old.row_offsets, old.targets, old.n_target_words, sources[known], targets[known], of_known)
+    entries = np.full(table.n_pairs, -1)
+    entries[known] = of_known
+    return entries
 
 
 def _shares(bitext: Bitext, table: PairTable, weights: Floats) -> Floats:
-    """What discounts leave of the expected count of every word pair."""
+    """The share of the expected count of every word pair that discounts leave."""
     offsets, sentences, _ = postings(bitext.source_tokens, bitext.source_offsets, table.n_source_words)
     meetings = np.empty(table.n_pairs)
     count_meetings(
@@ -451,7 +450,7 @@ def _keep(old: DirectionParameters, produced: Ints, strength: float) -> KeptPlac
 
 
 def _less(whole: Floats, part: NDArray | np.floating) -> Floats:
-    """What is left of counts, at least 0; rounding is not."""
+    """The difference of counts, at least 0; differences that are rounding are 0."""
     left = whole - part
     return np.where(left > _ROUNDING * whole, left, 0.0)
 
@@ -483,49 +482,41 @@ def splice(
     source = merged[0].lookup(new.bitext.source_vocabulary.words)
     target = merged[1].lookup(new.bitext.target_vocabulary.words)
     sizes = np.append(np.diff(old.row_offsets), np.zeros(len(merged[0]) - old.n_source_words, np.int64))
-    sizes[source] += np.bincount(new.table.sources[new.found < 0], minlength=new.table.n_source_words)
+    sizes[source] += np.bincount(new.table.sources[new.entries < 0], minlength=new.table.n_source_words)
     row_offsets = offsets_of(sizes)
     targets = np.empty(row_offsets[-1], np.int32)
     forward, backward = np.zeros(len(targets) + 1), np.zeros(len(targets) + 1)
     sides = old_params.forward, old_params.backward
     learned = params.forward, params.backward
-    words = [
-        _totals(side, own, number, len(vocabulary), new.strength)
-        for side, own, number, vocabulary in zip(sides, learned, (source, target), merged, strict=True)
-    ]
-    scales = [_scale(side, total, new.strength) for side, total in zip(sides, words, strict=True)]
+    words, scale = _totals(sides[0], learned[0], source, len(merged[0]), new.strength)
+    other_words, other_scale = _totals(sides[1], learned[1], target, len(merged[1]), new.strength)
     new_row = np.full(len(merged[0]), -1, np.int32)
     new_row[source] = np.arange(len(source))
-    own_targets = target[new.table.targets]
-    order = np.lexsort((own_targets, new.table.sources))
+    new_targets = target[new.table.targets]
+    order = np.lexsort((new_targets, new.table.sources))
     splice_tables(
-        old.row_offsets, old.targets, sides[0].translation, sides[1].translation, *scales, new.table.row_offsets,
-        own_targets[order], learned[0].translation[order], learned[1].translation[order], new_row, row_offsets,
-        targets, forward, backward,
+        old.row_offsets, old.targets, sides[0].translation, sides[1].translation, scale, other_scale,
+        new.table.row_offsets, new_targets[order], learned[0].translation[order], learned[1].translation[order],
+        new_row, row_offsets, targets, forward, backward,
     )  # fmt: skip
     spliced = AlignmentParameters(
-        _whole(sides[0], learned[0], forward, words[0], target, len(merged[1]), new.strength),
-        _whole(sides[1], learned[1], backward, words[1], source, len(merged[0]), new.strength),
+        _whole(sides[0], learned[0], forward, words, target, len(merged[1]), new.strength),
+        _whole(sides[1], learned[1], backward, other_words, source, len(merged[0]), new.strength),
     )
     return PairTable(row_offsets, targets, len(merged[1])), spliced, merged
 
 
 def _totals(
     old: DirectionParameters, new: DirectionParameters, number: NDArray[np.int32], n_words: int, strength: float
-) -> Floats:
+) -> tuple[Floats, Floats]:
+    """Totals of all conditioning words, and the factors of old probabilities that no new ones replace."""
     assert old.totals is not None
     assert new.totals is not None
-    words = np.zeros(n_words)
-    words[: len(old.totals.words)] = strength * old.totals.words
+    before, words = strength * old.totals.words, np.zeros(n_words)
+    words[: len(before)] = before
     words[number] = new.totals.words
-    return words
-
-
-def _scale(old: DirectionParameters, totals: Floats, strength: float) -> Floats:
-    """What the probabilities of every old conditioning word are multiplied by where new text does not replace them."""
-    assert old.totals is not None
-    before, now = strength * old.totals.words, totals[: len(old.totals.words)]
-    return np.divide(before, now, out=np.ones(len(before)), where=now > 0)
+    now = words[: len(before)]
+    return words, np.divide(before, now, out=np.ones(len(before)), where=now > 0)
 
 
 def _whole(

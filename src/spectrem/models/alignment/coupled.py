@@ -15,16 +15,17 @@ from spectrem._arrays import Floats, Ints
 from spectrem.kernels.alignments import cells
 from spectrem.kernels.alignments.bidirectional import PAD, Direction, Duals, Expected, couple, side_by_side
 from spectrem.kernels.alignments.cells import diagonal_pass
-from spectrem.models.alignment.model import AlignmentModel, log_departures
-from spectrem.models.alignment.pairs import BitextShard, TextShard
-from spectrem.models.alignment.parameters import (
+from spectrem.models.alignment.model import (
+    AlignmentModel,
     AlignmentParameters,
     AlignmentStats,
     DirectionParameters,
     DirectionStats,
     Needs,
+    log_departures,
     renumber,
 )
+from spectrem.models.alignment.pairs import BitextShard, TextShard
 from spectrem.models.estep import EStepResult
 from spectrem.models.priors import DirichletPrior
 from spectrem.structures import Parts
@@ -86,12 +87,12 @@ class CoupledKernel:
         """The E-step of a shard with the words and word pairs that occur in it; all of them for one without needs."""
         if needs is None:
             return self, params
-        table, own = needs.restrict(self.model.table, params)
+        table, restricted = needs.restrict(self.model.table, params)
         bare = replace(
             self.model, table=table, forward_prior=DirichletPrior(), backward_prior=DirichletPrior(),
             last_priors=None, kept=None, listed=None,
         )  # fmt: skip
-        return replace(self, model=bare, words=(needs.source_words, needs.target_words)), own
+        return replace(self, model=bare, words=(needs.source_words, needs.target_words)), restricted
 
     def place(self, stats: AlignmentStats, needs: Needs | None) -> AlignmentStats:
         """Expected counts in the numbers of the whole table."""
@@ -104,15 +105,15 @@ class CoupledKernel:
         constrained."""
         if self.words is not None:
             shard = renumber(shard, *self.words)
-        found = self._expect(params, gamma, shard.index(self.model.table))
+        result = self._expect(params, gamma, shard.index(self.model.table))
         if shard.quantum > 0:
-            found.stats.round(shard.quantum)
+            result.stats.round(shard.quantum)
             quantum = shard.quantum * 2.0 ** (_NATS_PER_WORD + max(math.frexp(gamma)[1], 0))
-            found.objective = float(np.rint(found.objective / quantum) * quantum)
-            found.free_objective = float(np.rint(found.free_objective / quantum) * quantum)
+            result.objective = float(np.rint(result.objective / quantum) * quantum)
+            result.free_objective = float(np.rint(result.free_objective / quantum) * quantum)
         if self.words is not None:
-            found.stats.hold_all()  # so that entries need not be sent back
-        return found
+            result.stats.hold_all()  # so that entries need not be sent back
+        return result
 
     def _expect(self, params: AlignmentParameters, gamma: float, shard: BitextShard) -> EStepResult[AlignmentStats]:
         assert shard.unseen is None, "expected counts are those of training text"
@@ -124,10 +125,10 @@ class CoupledKernel:
         weights = shard.pairs.weights.copy()
         weights[rest] = 0.0
         free_objective, objective = gamma * float(weights @ numbers[0]), gamma * float(weights @ numbers[1])
-        found = EStepResult(stats, objective, free_objective, float(numbers[2].max(initial=0.0)))
-        for kernel, own in self._alone(shard, rest):
-            found += kernel._solve(params, shard.select(own), gamma)
-        return found
+        result = EStepResult(stats, objective, free_objective, float(numbers[2].max(initial=0.0)))
+        for kernel, chosen in self._alone(shard, rest):
+            result += kernel._solve(params, shard.select(chosen), gamma)
+        return result
 
     def posteriors(self, params: AlignmentParameters, shard: BitextShard, gamma: float) -> tuple[Floats, Floats]:
         """Projected posteriors of every cell of the shard, forward and backward, each of shape (n_cells,)."""
@@ -135,18 +136,19 @@ class CoupledKernel:
         unweighted = replace(shard, pairs=shard.pairs._replace(weights=np.ones(len(shard.pairs.weights))))
         expected, _, rest = self._couple(params, unweighted, gamma, n_cells, by_cell=True)
         forward, backward = expected[0].links.T
-        for kernel, own in self._alone(shard, rest):
-            part = shard.select(own)
-            at = np.concatenate([np.arange(*shard.pairs.cell_offsets[n : n + 2]) for n in own])
-            _, marginals = kernel._take_steps(params, part, gamma, np.zeros(len(own)))
+        for kernel, chosen in self._alone(shard, rest):
+            part = shard.select(chosen)
+            at = np.concatenate([np.arange(*shard.pairs.cell_offsets[n : n + 2]) for n in chosen])
+            _, marginals = kernel._take_steps(params, part, gamma, np.zeros(len(chosen)))
             forward[at], backward[at] = self.model.cell_masses(part, marginals)
         return forward, backward
 
     def _alone(self, shard: BitextShard, pairs: Ints) -> list[tuple[CoupledKernel, Ints]]:
         """The pairs that are solved one by one, and by which kernel: no constraint concerns those that are given."""
-        given = np.zeros(len(pairs), np.bool_) if shard.anchors is None else shard.anchors.complete[pairs]
+        complete = np.zeros(len(pairs), np.bool_) if shard.anchors is None else shard.anchors.complete[pairs]
         free = replace(self, agreement=False, max_fertility=np.inf)
-        return [(kernel, own) for kernel, own in ((self, pairs[~given]), (free, pairs[given])) if len(own)]
+        groups = (self, pairs[~complete]), (free, pairs[complete])
+        return [group for group in groups if len(group[1])]
 
     def log_likelihoods(self, params: AlignmentParameters, shard: BitextShard) -> Floats:
         """Log-probability of the words of either side of every pair given the other, added up, in nats.
@@ -184,7 +186,7 @@ class CoupledKernel:
             values, marginals = structure.smoothed_max(scores, gamma, weights=weights if last else np.zeros(n_pairs))
             free = values if free is None else free
             links, other_links = (part.unary for part in structure.split(marginals))
-            gaps, prices, rate = np.zeros(n_pairs), np.zeros(n_pairs), 0.0 if last else self.step_size
+            gaps, costs, rate = np.zeros(n_pairs), np.zeros(n_pairs), 0.0 if last else self.step_size
             if agreeing:
                 cells.agree(rate, sources, targets, links, other_links, forward, backward, gaps)
             if bounded:
@@ -192,9 +194,9 @@ class CoupledKernel:
                     ((targets, sources), links, forward, limits[0]),
                     ((sources, targets), other_links, backward, limits[1]),
                 ):
-                    cells.limit_fertility(rate, self.max_fertility, *ends, mass, unary, limit, gaps, prices)
+                    cells.limit_fertility(rate, self.max_fertility, *ends, mass, unary, limit, gaps, costs)
         assert free is not None
-        return np.array([free, values + prices, gaps]), marginals
+        return np.array([free, values + costs, gaps]), marginals
 
     def _couple(
         self, params: AlignmentParameters, shard: BitextShard, gamma: float, n_links: int, by_cell: bool

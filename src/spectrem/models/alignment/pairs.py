@@ -47,7 +47,7 @@ class Anchors:
         return Anchors(self.links.take(chosen), self.complete[chosen])
 
     def excluded(self, pairs: Pairs) -> Excluded:
-        """What the anchors of a shard rule out."""
+        """The cells and NULL links that the anchors of a shard rule out."""
         sentence = self.links.sentence
         widths = np.diff(pairs.target_offsets)
         source = pairs.source_offsets[sentence] + self.links.source
@@ -69,11 +69,11 @@ class Anchors:
 
         Cells of impossible links refer to an entry of their own, after all others.
         """
-        found = self.excluded(pairs)
-        cells = np.where(found.cells, np.int32(len(forward.links)), pairs.cells)
+        excluded = self.excluded(pairs)
+        cells = np.where(excluded.cells, np.int32(len(forward.links)), pairs.cells)
         links = np.concatenate([forward.links, np.zeros((1, 2))])
-        forward = forward._replace(links=links, null=np.where(found.target_linked, 0.0, forward.null))
-        backward = backward._replace(links=links, null=np.where(found.source_linked, 0.0, backward.null))
+        forward = forward._replace(links=links, null=np.where(excluded.target_linked, 0.0, forward.null))
+        backward = backward._replace(links=links, null=np.where(excluded.source_linked, 0.0, backward.null))
         return pairs._replace(cells=cells), forward, backward
 
     def allowed(self, pairs: Pairs) -> Bools:
@@ -81,8 +81,8 @@ class Anchors:
 
         They are laid out as in `spectrem.structures.Alignment`.
         """
-        found = self.excluded(pairs)
-        return parts_of(pairs, ~found.cells, ~found.target_linked, ~found.source_linked)
+        excluded = self.excluded(pairs)
+        return parts_of(pairs, ~excluded.cells, ~excluded.target_linked, ~excluded.source_linked)
 
     def impose_on_masses(self, forward: Floats, backward: Floats) -> None:
         """Set the posteriors of the links of one pair, both of shape (source words, target words), as it says."""
@@ -108,7 +108,7 @@ class Anchors:
 
 
 class Excluded(NamedTuple):
-    """What anchors rule out in a shard.
+    """The links that anchors rule out in a shard.
 
     Attributes
     ----------
@@ -149,10 +149,10 @@ def parts_of(pairs: Pairs, cells: Bools, target_null: Bools, source_null: Bools)
     ):
         steps, widths = np.diff(offsets), np.diff(others) + 1
         begins, step = offsets_of(steps * widths), rows_of(steps)
-        own = np.empty(int(begins[-1]), np.bool_)
-        own[begins[n] + chooser * widths[n] + choice] = cells
-        own[begins[step] + (positions_of(steps) + 1) * widths[step] - 1] = null
-        parts.append(own)
+        marks = np.empty(int(begins[-1]), np.bool_)
+        marks[begins[n] + chooser * widths[n] + choice] = cells
+        marks[begins[step] + (positions_of(steps) + 1) * widths[step] - 1] = null
+        parts.append(marks)
     return np.concatenate(parts)
 
 
@@ -340,16 +340,8 @@ class TextShard:
         if incomplete:
             entries = np.append(entries, np.int32(table.n_pairs))
         pairs = Pairs(sources, targets, cell_offsets, cells, self.weights)
-        return BitextShard(
-            self.begin,
-            self.end,
-            self.source_tokens,
-            self.target_tokens,
-            pairs,
-            entries,
-            self.anchors,
-            quantum=self.quantum,
-        )
+        words = self.source_tokens, self.target_tokens
+        return BitextShard(self.begin, self.end, *words, pairs, entries, self.anchors, quantum=self.quantum)
 
     def _postings(self, table: PairTable) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
         tokens = self.source_tokens
@@ -363,12 +355,12 @@ class TextShard:
 
     def _find(self, table: PairTable, postings: tuple[Ints, NDArray[np.int32], NDArray[np.int32]]) -> NDArray[np.int32]:
         """The entries that occur, in increasing order."""
-        found = np.empty(int(self.source_lengths @ self.target_lengths) + 1, np.int32)
-        n_found = cooccurrence.list_entries(
+        entries = np.empty(int(self.source_lengths @ self.target_lengths) + 1, np.int32)
+        n_entries = cooccurrence.list_entries(
             *postings[:2], self.target_tokens, self.target_offsets - self.target_offsets[0], table.row_offsets,
-            table.targets, table.n_target_words, found,
+            table.targets, table.n_target_words, entries,
         )  # fmt: skip
-        return found[:n_found].copy()
+        return entries[:n_entries].copy()
 
 
 def pack(numbers: NDArray[np.int32]) -> NDArray[np.uint8]:
@@ -479,10 +471,10 @@ def cut_text(bitext: Bitext, weights: Floats | None = None, anchors: Anchors | N
         source, target = bitext.source_offsets[begin : end + 1], bitext.target_offsets[begin : end + 1]
         source_tokens = bitext.source_tokens[source[0] : source[-1]]
         target_tokens = bitext.target_tokens[target[0] : target[-1]]
-        own = None if anchors is None else anchors.take(np.arange(begin, end))
-        own = own if own is None or own.held.any() else None
+        known = None if anchors is None else anchors.take(np.arange(begin, end))
+        known = known if known is None or known.held.any() else None
         yield TextShard(
-            begin, end, source_tokens, target_tokens, source, target, weights[begin:end], quantum, anchors=own
+            begin, end, source_tokens, target_tokens, source, target, weights[begin:end], quantum, anchors=known
         )
         begin = end
         if begin >= bitext.n_pairs:

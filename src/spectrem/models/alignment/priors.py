@@ -137,7 +137,7 @@ def lexical_priors(
         Of source and of target words, such as lemmas: what they share in place of a stem.
     """
     (source_stem, source_stems), (target_stem, target_stems) = (
-        number_stems(words, own) for words, own in zip((source_words, target_words), classes, strict=True)
+        number_stems(words, class_of) for words, class_of in zip((source_words, target_words), classes, strict=True)
     )
     n_stems = max(len(source_stems), len(target_stems))
     short: type[np.unsignedinteger] = np.uint16 if n_stems <= _MOST_SHORT else np.uint32
@@ -183,8 +183,8 @@ def stem(word: str) -> str:
 def number_stems(words: Sequence[str], classes: Mapping[str, str] | None = None) -> tuple[Ints, dict[str, int]]:
     """The number of every word's stem, or of its class where it has one, and the numbers of all of them."""
     numbers: dict[str, int] = {}
-    given = classes or {}
-    stems = (numbers.setdefault(given[word] if word in given else stem(word), len(numbers)) for word in words)
+    class_of = classes or {}
+    stems = (numbers.setdefault(class_of[word] if word in class_of else stem(word), len(numbers)) for word in words)
     return np.fromiter(stems, np.int64, len(words)), numbers
 
 
@@ -332,10 +332,10 @@ class ClassTable:
             self.forward, self.backward, self.source_counts, self.target_counts, width, sources, targets,
             links[0], links[1], totals,
         )  # fmt: skip
-        found = np.zeros((2, len(source)))
-        found[0, known] = ratio(links[0], totals)[place]
-        found[1, known] = ratio(links[1], self.target_totals[targets])[place]
-        return found[0], found[1]
+        probabilities = np.zeros((2, len(source)))
+        probabilities[0, known] = ratio(links[0], totals)[place]
+        probabilities[1, known] = ratio(links[1], self.target_totals[targets])[place]
+        return probabilities[0], probabilities[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,12 +389,12 @@ class GivenCounts:
         known = (source >= 0) & (source < table.n_source_words) & (target >= 0) & (target < table.n_target_words)
         width = max(table.n_target_words, 1)
         keys, place = np.unique(source[known] * width + target[known], return_inverse=True)
-        found = np.empty(len(keys), np.int64)
-        find_entries(table.row_offsets, table.targets, table.n_target_words, *np.divmod(keys, width), found)
+        entries = np.empty(len(keys), np.int64)
+        find_entries(table.row_offsets, table.targets, table.n_target_words, *np.divmod(keys, width), entries)
         sums = [np.bincount(place, counts[known], len(keys)).astype(np.float64) for counts in (forward, backward)]
-        there = np.flatnonzero(found >= 0)
-        there = there[np.argsort(found[there])]
-        return cls(found[there], sums[0][there], sums[1][there])
+        present = np.flatnonzero(entries >= 0)
+        present = present[np.argsort(entries[present])]
+        return cls(entries[present], sums[0][present], sums[1][present])
 
     def added_to(self, priors: tuple[Prior, Prior]) -> tuple[Prior, Prior]:
         """The priors of both directions with these counts; the same priors where there are none."""
@@ -443,8 +443,8 @@ class PriorWithCounts:
     ) -> float:
         """The log-density of the other prior plus ``sum of counts * log(probabilities)``, nats, but for a constant."""
         with np.errstate(divide="ignore"):
-            own = float(self.counts @ np.log(probabilities[self.entries], dtype=np.float64))
-        return own + self.prior.log_density(probabilities, row, row_sizes, counts)
+            density = float(self.counts @ np.log(probabilities[self.entries], dtype=np.float64))
+        return density + self.prior.log_density(probabilities, row, row_sizes, counts)
 
 
 FREQUENCY_STRENGTH = 10.0
@@ -505,13 +505,13 @@ class LeftOutPrior:
         self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None, totals: Floats | None = None
     ) -> Floats:
         """Probabilities of shape (n_pairs,); the totals of rows count what is left out too, see `DirichletPrior`."""
-        own, probability = self.lexical, np.empty(len(counts)) if out is None else out
+        prior, probability = self.lexical, np.empty(len(counts)) if out is None else out
         totals = np.empty(len(row_sizes)) if totals is None else totals
         normalise_left_out(
-            own.backward, counts, own.table.row_offsets, own.table.targets, len(row_sizes), own.stem_first,
-            own.stem_place, own.stem_row, own.share, own.stem_strength, own.alike, own.cognate_strength * own.likeness,
-            self.certain, self.certain_counts, self.row_band, self.produced_band, self.band_share, FREQUENCY_STRENGTH,
-            self.discount, self.most, probability, totals,
+            prior.backward, counts, prior.table.row_offsets, prior.table.targets, len(row_sizes), prior.stem_first,
+            prior.stem_place, prior.stem_row, prior.share, prior.stem_strength, prior.alike,
+            prior.cognate_strength * prior.likeness, self.certain, self.certain_counts, self.row_band,
+            self.produced_band, self.band_share, FREQUENCY_STRENGTH, self.discount, self.most, probability, totals,
         )  # fmt: skip
         return probability
 

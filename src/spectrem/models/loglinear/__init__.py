@@ -1,10 +1,18 @@
 """Log-linear models over sparse features: maximum-entropy classifiers and conditional random fields."""
 
-from spectrem.models.loglinear.features import Features, Merged, Support, merge_features
+from spectrem.models.loglinear.features import (
+    Features,
+    Labels,
+    LogLinearShard,
+    Member,
+    Merged,
+    Support,
+    build_shards,
+    merge_features,
+)
 from spectrem.models.loglinear.joint import AgreedModel, JointModel, JointShard, build_joint_shards
 from spectrem.models.loglinear.model import LogLinearModel, PairModel, Weights
 from spectrem.models.loglinear.optimise import Optimiser, WeightPrior
-from spectrem.models.loglinear.shards import Labels, LogLinearShard, Member, build_shards
 
 __all__ = [
     "AgreedModel", "Features", "JointModel", "JointShard", "Labels", "LogLinearModel", "LogLinearShard", "Member",

@@ -1,23 +1,24 @@
-"""Sparse features of choices, the pairs of features and labels that have a weight, and features merged into one."""
+"""Sparse features of choices, the pairs of features and labels that have a weight, and shards of labelled choices."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._arrays import Floats, Ints
-from spectrem._validate import as_count, as_integers
+from spectrem._arrays import Bools, Floats, Ints
+from spectrem._validate import as_count, as_integers, as_lengths, as_weights
+from spectrem.constraints.compilation.groups import Key
 from spectrem.data.features.tokens import LARGEST_VALUE
 from spectrem.exceptions import InvalidInputError
-from spectrem.kernels.loglinear import features as kernel
-from spectrem.kernels.loglinear import tables
-from spectrem.kernels.loglinear.features import sort_rows
-from spectrem.structures._ragged import offsets_of, ranges_of, rows_of
+from spectrem.kernels import loglinear as kernel
+from spectrem.models.shards import check_total, cut
+from spectrem.structures._ragged import offsets_of, positions_of, ranges_of, rows_of
 
 _MOST_FEATURES = 2**31 - 1
 
@@ -121,7 +122,7 @@ class Features:
         """The same with ``numbers[f]`` for feature f, a permutation; the features of a choice increase."""
         indices = numbers.astype(np.int32)[self.indices]
         values = None if self.values is None else self.values.copy()
-        sort_rows(self.indptr, indices, np.zeros(0) if values is None else values)
+        kernel.sort_rows(self.indptr, indices, np.zeros(0) if values is None else values)
         return Features(self.indptr, indices, values, self.n_features)
 
     @cached_property
@@ -209,9 +210,9 @@ class Support:
             raise InvalidInputError(
                 f"features and labels must have one length, got {len(rows)} and {len(columns)}; list pairs"
             )
-        for name, found, size in (("features", rows, n), ("labels", columns, k)):
-            if len(found) and not 0 <= found.min() <= found.max() < size:
-                bad = found[(found < 0) | (found >= size)][0]
+        for name, numbers, size in (("features", rows, n), ("labels", columns, k)):
+            if len(numbers) and not 0 <= numbers.min() <= numbers.max() < size:
+                bad = numbers[(numbers < 0) | (numbers >= size)][0]
                 raise InvalidInputError(f"{name} must be in 0..{size - 1}, got {bad}; raise n_{name} or drop the pair")
         cells = np.unique(rows * k + columns)
         return cls._of_cells(cells, n, k)
@@ -228,12 +229,12 @@ class Support:
         n_labels : int
         """
         # Label after label, so that no list of all pairs, which may be long, is ever made.
-        n, found = features.n_features, []
+        n, cells = features.n_features, []
         for label in range(n_labels):
             seen = np.zeros(n, np.bool_)
             kernel.mark(features.indptr, features.indices, offsets, labels, label, seen)
-            found.append(np.flatnonzero(seen) * n_labels + label)
-        return cls._of_cells(np.sort(np.concatenate(found)), n, n_labels)
+            cells.append(np.flatnonzero(seen) * n_labels + label)
+        return cls._of_cells(np.sort(np.concatenate(cells)), n, n_labels)
 
     @classmethod
     def _of_cells(cls, cells: Ints, n_features: int, n_labels: int) -> Support:
@@ -266,7 +267,7 @@ class Support:
         if self.indptr is None or self.labels is None:
             table = weights.reshape(-1, self.n_labels)
             if features.table is None:
-                tables.add_scores(*_entries(features), table, scores)
+                kernel.add_table_scores(*_entries(features), table, scores)
             else:
                 scores += features.table @ table
             return
@@ -282,7 +283,7 @@ class Support:
         if self.indptr is None or self.labels is None:
             table = counts.reshape(-1, self.n_labels)
             if features.table is None:
-                tables.add_counts(*_entries(features), shares, table)
+                kernel.add_table_counts(*_entries(features), shares, table)
             else:
                 table += features.table.T @ shares
             return
@@ -310,8 +311,8 @@ class Support:
         if self.indptr is None or self.labels is None:
             return Support(len(features), self.n_labels)
         sizes = np.diff(self.indptr)[features]
-        own = self.labels[ranges_of(self.indptr[:-1][features], sizes)]
-        return Support(len(features), self.n_labels, offsets_of(sizes), own)
+        labels = self.labels[ranges_of(self.indptr[:-1][features], sizes)]
+        return Support(len(features), self.n_labels, offsets_of(sizes), labels)
 
     @cached_property
     def _wide_places(self) -> Ints:
@@ -363,9 +364,9 @@ class Merged:
 
     def expand(self, weights: Floats) -> Floats:
         """Weights of all features from those of the groups, shapes (n_features, k) and (n_groups, k)."""
-        found = self.share[:, None] * weights[np.maximum(self.group, 0)]
-        found[self.group < 0] = 0.0
-        return found
+        expanded = self.share[:, None] * weights[np.maximum(self.group, 0)]
+        expanded[self.group < 0] = 0.0
+        return expanded
 
 
 def merge_features(features: Features) -> Merged:
@@ -403,18 +404,19 @@ def _representatives(rows: Ints, pattern: Floats, starts: Ints, sizes: Ints, use
     """For every feature the first one with the same pattern, shape (n_features,)."""
     code = _codes(rows, pattern, starts[used])
     _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
-    found = np.arange(len(sizes))
-    found[used] = used[first[inverse]]
+    representative = np.arange(len(sizes))
+    representative[used] = used[first[inverse]]
     # Codes may agree by chance: what differs from its representative stands for itself.
-    other = used[found[used] != used]
-    same = sizes[other] == sizes[found[other]]
-    found[other[~same]] = other[~same]
+    other = used[representative[used] != used]
+    same = sizes[other] == sizes[representative[other]]
+    representative[other[~same]] = other[~same]
     other = other[same]
-    own, its = ranges_of(starts[other], sizes[other]), ranges_of(starts[found[other]], sizes[other])
-    differs = (rows[own] != rows[its]) | (pattern[own] != pattern[its])
+    entries = ranges_of(starts[other], sizes[other])
+    other_entries = ranges_of(starts[representative[other]], sizes[other])
+    differs = (rows[entries] != rows[other_entries]) | (pattern[entries] != pattern[other_entries])
     wrong = np.unique(np.repeat(other, sizes[other])[differs])
-    found[wrong] = wrong
-    return found
+    representative[wrong] = wrong
+    return representative
 
 
 def _codes(rows: Ints, pattern: Floats, starts: Ints) -> NDArray[np.uint64]:
@@ -425,3 +427,246 @@ def _codes(rows: Ints, pattern: Floats, starts: Ints) -> NDArray[np.uint64]:
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(32)
     return np.add.reduceat(mixed, starts)
+
+
+# Work of a shard at least, in products of an evaluation: some per weight, since every shard has a gradient of its own
+# to be made and added up.
+_LEAST_WORK, _PER_WEIGHT = 1 << 18, 4
+
+
+class Labels(NamedTuple):
+    """The labels that choices may have, or have in shares.
+
+    Attributes
+    ----------
+    offsets : ndarray of shape (n_choices + 1,), int64
+    labels : ndarray of shape (n_entries,), int64
+        Choice c has the labels ``labels[offsets[c]:offsets[c + 1]]``, increasing, at least one.
+    shares : ndarray of shape (n_entries,), float64, or None
+        The probability of each: the choices are then known, and nothing about them is inferred. None: the labels are
+        those allowed.
+    """
+
+    offsets: Ints
+    labels: Ints
+    shares: Floats | None = None
+
+    def take(self, choices: Ints) -> Labels:
+        """The labels of the choices of these numbers, in their order."""
+        sizes = np.diff(self.offsets)[choices]
+        entries = ranges_of(self.offsets[:-1][choices], sizes)
+        shares = None if self.shares is None else self.shares[entries]
+        return Labels(offsets_of(sizes), self.labels[entries], shares)
+
+    def neighbours(self, lengths: Ints) -> tuple[Ints, Ints]:
+        """Every pair of a label of a token and one of the token after it in its sentence, as places in ``labels``.
+
+        Examples
+        --------
+        >>> left, right = Labels(np.array([0, 2, 3, 5]), np.array([0, 1, 1, 0, 1])).neighbours(np.array([2, 1]))
+        >>> left.tolist(), right.tolist()
+        ([0, 1], [2, 2])
+        """
+        sizes, starts = np.diff(self.offsets), self.offsets[:-1]
+        later = np.flatnonzero(positions_of(lengths) > 0)
+        here = ranges_of(starts[later], sizes[later])
+        before = np.repeat(later - 1, sizes[later])
+        return ranges_of(starts[before], sizes[before]), np.repeat(here, sizes[before])
+
+
+@dataclass(frozen=True, eq=False)
+class LogLinearShard:
+    """Some instances of a corpus: rows of one choice each, or sentences of tokens.
+
+    Attributes
+    ----------
+    features : Features
+        Of every choice, instance after instance.
+    lengths : ndarray of shape (n_instances,), int64, or None
+        Tokens of every sentence; None where every instance is one choice.
+    labels : Labels or None
+        None where every choice may have any label.
+    weights : ndarray of shape (n_instances,), float64
+    instances : ndarray of shape (n_instances,), int64
+        Numbers of the instances in the corpus.
+    columns : mapping of name -> ndarray of shape (n_choices,)
+        What constraints may name beside the columns that there are anyway.
+    given : ndarray of shape (n_instances,), bool, or None
+        Instances that are labelled, each choice with one label, among others that are not; None if there are none.
+    counts : ndarray of shape (n_instances,), float64, or None
+        How often instances count in constraints; None: by their weights.
+    """
+
+    features: Features
+    lengths: Ints | None
+    labels: Labels | None
+    weights: Floats
+    instances: Ints
+    columns: Mapping[str, Key]
+    given: Bools | None = None
+    counts: Floats | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether the labels, or distributions over them, are given."""
+        return self.labels is not None and self.labels.shares is not None
+
+    @property
+    def choices_per_instance(self) -> Ints:
+        """Number of choices of every instance."""
+        return np.ones(len(self.weights), np.int64) if self.lengths is None else self.lengths
+
+
+def build_shards(
+    features: Features,
+    lengths: ArrayLike | None = None,
+    labels: Labels | None = None,
+    known: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    columns: Mapping[str, Key] | None = None,
+    given: ArrayLike | None = None,
+    counts: ArrayLike | None = None,
+    *,
+    present: ArrayLike | None = None,
+    n_weights: int = 0,
+    n_labels: int = 1,
+    least: int | None = None,
+) -> list[LogLinearShard]:
+    """Cut a corpus into shards: first instances whose labels are to be inferred, then those that are known.
+
+    Within each of the two kinds instances keep their order. Instances without choices are in no shard.
+
+    Parameters
+    ----------
+    features : Features
+    lengths : array-like of shape (n_instances,), int, optional
+        Tokens of every sentence; by default every instance is one choice.
+    labels : Labels, optional
+        By default every choice may have any label. Those of known instances need ``shares``.
+    known : array-like of shape (n_instances,), bool, optional
+        Instances whose labels, or distributions over labels, are given: of these the shares of ``labels`` are kept,
+        of the others dropped. By default none.
+    weights : array-like of shape (n_instances,), optional
+        At least 0; by default 1.
+    columns : mapping of name -> ndarray of shape (n_choices,), optional
+    given : array-like of shape (n_instances,), bool, optional
+        Instances that are labelled, each choice with one label, but stay among those that are not since constraints
+        tie them to others; they are not ``known``. By default none.
+    counts : array-like of shape (n_instances,), optional
+        How often instances count in constraints, at least 0; by default by their weights.
+    present : array-like of shape (n_instances,), bool, optional
+        The others are in no shard. By default all are that have a choice.
+    n_weights, n_labels : int
+        Of the model: the more weights, the fewer shards pay.
+    least : int, optional
+        Work of a shard at least: entries times labels.
+
+    Returns
+    -------
+    list of LogLinearShard
+        At least one, the same for every number of threads.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths do not add up to the number of choices, or a column has another length.
+
+    Examples
+    --------
+    >>> features = Features.of(np.eye(3))
+    >>> labels = Labels(np.array([0, 1, 3, 5]), np.array([0, 0, 1, 0, 1]), np.array([1, 0.5, 0.5, 0.5, 0.5]))
+    >>> shards = build_shards(features, labels=labels, known=[True, False, False])
+    >>> [(shard.known, shard.instances.tolist()) for shard in shards]
+    [(False, [1, 2]), (True, [0])]
+    """
+    sizes = None if lengths is None else as_lengths(lengths, "lengths")
+    member = Member(features, sizes, labels, columns={} if columns is None else columns)
+    n = member.n_instances
+    weight = as_weights(weights, n)
+    labelled = None if given is None else np.asarray(given, np.bool_)
+    member.check()
+    work = member.work(n_labels) * (True if present is None else np.asarray(present, np.bool_))
+    pieces = cut_by_known(work, known, n_weights, least)
+    shards = [member.take(chosen, kind, n_labels, weight[chosen], some_of(labelled, chosen)) for chosen, kind in pieces]
+    if counts is None:
+        return shards
+    count = as_weights(counts, n)
+    return [replace(shard, counts=count[shard.instances]) for shard in shards]
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """The instances of a corpus as one log-linear model sees them, from which shards are cut.
+
+    Attributes
+    ----------
+    features : Features
+        Of every choice, instance after instance.
+    lengths : ndarray of shape (n_instances,), int64, or None
+        Tokens of every sentence; None where every instance is one choice.
+    labels : Labels or None
+        None where every choice may have any label.
+    columns : mapping of name -> ndarray of shape (n_choices,)
+    owners : ndarray of shape (n_instances,), int64, or None
+        In a joint model: to which of its instances each of these belongs; None where both are the same.
+    """
+
+    features: Features
+    lengths: Ints | None = None
+    labels: Labels | None = None
+    columns: Mapping[str, Key] = field(default_factory=dict)
+    owners: Ints | None = None
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """Number of choices of every instance."""
+        return np.ones(self.features.n_choices, np.int64) if self.lengths is None else self.lengths
+
+    @property
+    def n_instances(self) -> int:
+        """Number of instances."""
+        return len(self.sizes)
+
+    @cached_property
+    def _starts(self) -> Ints:
+        return offsets_of(self.sizes)
+
+    def check(self) -> None:
+        """Raise `InvalidInputError` if lengths do not add up to the choices, or a column has another length."""
+        n_choices = self.features.n_choices
+        check_total(self.sizes, n_choices, "tokens", "give one row of features per token")
+        for name, column in self.columns.items():
+            if len(column) != n_choices:
+                raise InvalidInputError(
+                    f"columns[{name!r}] must have {n_choices} values, one per choice; got {len(column)}; repeat those "
+                    "of instances"
+                )
+
+    def work(self, n_labels: int) -> Ints:
+        """Products that an evaluation of every instance takes, shape (n_instances,)."""
+        return np.diff(self.features.indptr[self._starts]) * n_labels + self.sizes
+
+    def take(
+        self, instances: Ints, known: bool, n_labels: int, weights: Floats, given: Bools | None = None
+    ) -> LogLinearShard:
+        """The shard of the instances of these numbers."""
+        choices = ranges_of(self._starts[instances], self.sizes[instances])
+        labels = None if self.labels is None else self.labels.take(choices)
+        if labels is not None and not known:
+            free = bool((np.diff(labels.offsets) == n_labels).all())
+            labels = None if free else Labels(labels.offsets, labels.labels)
+        lengths = None if self.lengths is None else self.lengths[instances]
+        columns = {name: values[choices] for name, values in self.columns.items()}
+        return LogLinearShard(self.features.take(choices), lengths, labels, weights, instances, columns, given)
+
+
+def cut_by_known(work: Ints, known: ArrayLike | None, n_weights: int, least: int | None) -> list[tuple[Ints, bool]]:
+    """Instances of every shard, and whether they are known: first those that are not; see `build_shards`."""
+    is_known = np.zeros(len(work), np.bool_) if known is None else np.asarray(known, np.bool_)
+    size = max(_PER_WEIGHT * n_weights, _LEAST_WORK if least is None else least)
+    return [(instances, bool(group)) for instances, group in cut(work, [~is_known, is_known], size)]
+
+
+def some_of(mask: Bools | None, instances: Ints) -> Bools | None:
+    """A mask at the instances of a shard; None if it is nowhere true."""
+    return None if mask is None or not mask[instances].any() else mask[instances]

@@ -16,8 +16,8 @@ from spectrem.constraints.compilation.groups import Key
 from spectrem.constraints.compilation.table import PartTable
 from spectrem.corpus import Corpus, Local
 from spectrem.exceptions import InvalidInputError
+from spectrem.models.loglinear.features import LogLinearShard, Member, cut_by_known, some_of
 from spectrem.models.loglinear.optimise import fit_known
-from spectrem.models.loglinear.shards import LogLinearShard, Member, cut_by_known, some_of
 from spectrem.structures import Parts, Product, Structure
 from spectrem.structures._ragged import offsets_of, ranges_of
 
@@ -94,7 +94,7 @@ def build_joint_shards(
             "member has owners"
         )
     n = next(iter(sizes.values()))
-    own: dict[str, tuple[Ints, Ints]] = {}  # of every instance: where its own begin in the order, how many there are
+    places: dict[str, tuple[Ints, Ints]] = {}  # of every instance: where its own begin in the order, how many there are
     order: dict[str, Ints] = {}
     work = np.zeros(n, np.int64)
     for key, member in members.items():
@@ -107,27 +107,29 @@ def build_joint_shards(
             )
         n_own = np.bincount(owner, minlength=n)
         order[key] = np.argsort(owner, kind="stable")
-        own[key] = offsets_of(n_own)[:-1], n_own
+        places[key] = offsets_of(n_own)[:-1], n_own
         np.add.at(work, owner, member.work(n_labels[key]))
     for name, column in (columns or {}).items():
         if len(column) != n:
             raise InvalidInputError(f"columns[{name!r}] must have {n} values, one per instance; got {len(column)}")
     weight = as_weights(weights, n)
     count = None if counts is None else as_weights(counts, n)
-    among = None if given is None else np.asarray(given, np.bool_)
+    labelled = None if given is None else np.asarray(given, np.bool_)
 
     def take(chosen: Ints, kind: bool) -> JointShard:
         shards, owners = {}, {}
         for key, member in members.items():
-            first, n_own = own[key]
-            mine = order[key][ranges_of(first[chosen], n_own[chosen])]
+            first, n_own = places[key]
+            of_member = order[key][ranges_of(first[chosen], n_own[chosen])]
             owner = np.repeat(np.arange(len(chosen)), n_own[chosen])
-            shards[key] = member.take(mine, kind, n_labels[key], weight[chosen][owner])
+            shards[key] = member.take(of_member, kind, n_labels[key], weight[chosen][owner])
             if member.owners is not None:
                 owners[key] = owner
         extra = {name: column[chosen] for name, column in (columns or {}).items()}
         in_constraints = None if count is None else count[chosen]
-        return JointShard(shards, owners, weight[chosen], chosen, kind, extra, some_of(among, chosen), in_constraints)
+        return JointShard(
+            shards, owners, weight[chosen], chosen, kind, extra, some_of(labelled, chosen), in_constraints
+        )
 
     work *= True if present is None else np.asarray(present, np.bool_)
     return [take(chosen, kind) for chosen, kind in cut_by_known(work, known, n_weights, least)]
@@ -202,19 +204,19 @@ class JointModel:
 
     def scores(self, theta: Floats, shard: JointShard) -> Parts:
         """Scores of the parts of all members, nats."""
-        own = self.split(theta)
-        shares = [member.scores(own[key], shard.members[key]) for key, member in self.members.items()]
+        thetas = self.split(theta)
+        shares = [member.scores(thetas[key], shard.members[key]) for key, member in self.members.items()]
         return Parts(np.concatenate([share.unary for share in shares]), sum((share.factors for share in shares), ()))
 
     def log_normaliser(self, theta: Floats, shard: JointShard) -> float:
         """The sum of those of the members, nats."""
-        own = self.split(theta)
-        return sum(member.log_normaliser(own[key], shard.members[key]) for key, member in self.members.items())
+        thetas = self.split(theta)
+        return sum(member.log_normaliser(thetas[key], shard.members[key]) for key, member in self.members.items())
 
     def gather(self, theta: Floats, shard: JointShard, marginals: Parts) -> Floats:
         """Expected values of all features, member after member."""
-        own, shares = self.split(theta), self.shares(shard, marginals)
-        counts = [member.gather(own[key], shard.members[key], shares[key]) for key, member in self.members.items()]
+        thetas, shares = self.split(theta), self.shares(shard, marginals)
+        counts = [member.gather(thetas[key], shard.members[key], shares[key]) for key, member in self.members.items()]
         return np.concatenate(counts)
 
     def shares(self, shard: JointShard, marginals: Parts) -> dict[str, Parts]:
@@ -222,9 +224,9 @@ class JointModel:
         return dict(zip(self.members, self.structure(shard).split(marginals), strict=True))
 
     def distributions(self, shard: JointShard, marginals: Parts) -> dict[str, Floats]:
-        """Of every member, the marginals of all labels of all choices, shape (n_choices, n_labels)."""
+        """The marginals of all labels of all choices, shape (n_choices, n_labels), by member."""
         shares = self.shares(shard, marginals)
-        return {key: own.distributions(shard.members[key], shares[key]) for key, own in self.members.items()}
+        return {key: member.distributions(shard.members[key], shares[key]) for key, member in self.members.items()}
 
     def columns(self, shard: JointShard) -> Mapping[str, Key]:
         """Columns of the members, as `Product` joins them, ``labelled``, and those of the shard.
@@ -236,27 +238,27 @@ class JointModel:
             structure = structures[key] = member.structure(shard.members[key])
             table = PartTable(structure, member.columns(shard.members[key]))
             names = dict.fromkeys([*table.own, *table.extra_columns])
-            own = {name: np.asarray(table.column(name)) for name in names if name != "labelled"}
-            columns[key] = {self._called(key, structure, name): column for name, column in own.items()}
+            values = {name: np.asarray(table.column(name)) for name in names if name != "labelled"}
+            columns[key] = {self._called(key, structure, name): column for name, column in values.items()}
         joined = self._product(shard, structures, columns)
         labelled = np.full(len(shard.weights), shard.known) if shard.given is None else shard.given
-        found: dict[str, NDArray] = {
+        by_instance: dict[str, NDArray] = {
             **joined.columns,
             self.instance_name: shard.instances[joined.instance],
             "labelled": labelled[joined.instance],
         }
-        return {**found, **{name: column[joined.instance] for name, column in shard.columns.items()}}
+        return {**by_instance, **{name: column[joined.instance] for name, column in shard.columns.items()}}
 
     def log_prior(self, theta: Floats) -> float:
         """Log-density of the weights, nats, up to a constant."""
-        own = self.split(theta)
-        return sum(member.log_prior(own[key]) for key, member in self.members.items())
+        thetas = self.split(theta)
+        return sum(member.log_prior(thetas[key]) for key, member in self.members.items())
 
     def m_step(self, theta: Floats, stats: Floats, corpus: Corpus) -> Floats:
         """Weights that maximise ``theta . stats`` less the log-normalisers plus the log-prior, member by member."""
-        own, counts = self.split(theta), self.split(stats)
+        thetas, counts = self.split(theta), self.split(stats)
         return np.concatenate(
-            [member.m_step(own[key], counts[key], MemberCorpus(corpus, key)) for key, member in self.members.items()]
+            [member.m_step(thetas[key], counts[key], MemberCorpus(corpus, key)) for key, member in self.members.items()]
         )
 
     def fit(self, shards: Corpus | Sequence[JointShard]) -> Floats:
@@ -385,15 +387,15 @@ class AgreedModel:
 
     def structure(self, shard: JointShard) -> Structure:
         """The labels, or chains of labels, that all views share."""
-        name, own = self._first(shard)
-        return self.members[name].structure(own)
+        name, view = self._first(shard)
+        return self.members[name].structure(view)
 
     def scores(self, theta: Floats, shard: JointShard) -> Parts:
         """The mean of the scores of the views, nats; a view without the instances of the shard counts as 0."""
         weights, total = self.split(theta), None
         for name in self._present(shard):
-            own = self.members[name].scores(weights[name], shard.members[name])
-            total = own if total is None else total.map(np.add, own)
+            scores = self.members[name].scores(weights[name], shard.members[name])
+            total = scores if total is None else total.map(np.add, scores)
         assert total is not None
         return total.map(lambda sum_of_views: sum_of_views / len(self.members))
 
@@ -403,10 +405,10 @@ class AgreedModel:
 
     def gather(self, theta: Floats, shard: JointShard, marginals: Parts) -> Floats:
         """Expected values of the features of every view, shape (n_weights,)."""
-        own, present = self.split(theta), self._present(shard)
+        thetas, present = self.split(theta), self._present(shard)
         return np.concatenate(
             [
-                model.gather(own[name], shard.members[name], marginals)
+                model.gather(thetas[name], shard.members[name], marginals)
                 if name in present
                 else np.zeros(model.n_weights)
                 for name, model in self.members.items()
@@ -423,14 +425,14 @@ class AgreedModel:
 
     def columns(self, shard: JointShard) -> Mapping[str, Key]:
         """Columns for constraints: those of the first view, ``labelled``, and those of the shard."""
-        name, own = self._first(shard)
+        name, view = self._first(shard)
         labelled = np.full(len(shard.weights), shard.known) if shard.given is None else shard.given
-        return {**self.members[name].columns(own), "labelled": labelled, **shard.columns}
+        return {**self.members[name].columns(view), "labelled": labelled, **shard.columns}
 
     def distributions(self, shard: JointShard, marginals: Parts) -> Floats:
         """The marginals of all labels of all choices, shape (n_choices, n_labels); 0 for those not allowed."""
-        name, own = self._first(shard)
-        return self.members[name].distributions(own, marginals)
+        name, view = self._first(shard)
+        return self.members[name].distributions(view, marginals)
 
     def _present(self, shard: JointShard) -> list[str]:
         """The views that have the instances of the shard; the others have none there."""

@@ -16,9 +16,8 @@ from spectrem._validate import as_bool
 from spectrem.constraints.compilation.groups import Coded, Key
 from spectrem.corpus import Corpus, Local
 from spectrem.models.estep import Statistics
-from spectrem.models.loglinear.features import Support
+from spectrem.models.loglinear.features import LogLinearShard, Support
 from spectrem.models.loglinear.optimise import Coordinates, Optimiser, Scales, Spread, WeightPrior, fit_known, m_step
-from spectrem.models.loglinear.shards import LogLinearShard
 from spectrem.structures import Categorical, Chain, EdgeChain, Known, Parts, Structure
 from spectrem.structures._ragged import offsets_of, rows_of, runs_of
 
@@ -169,12 +168,12 @@ class LogLinearModel:
         every part (``label``; chains: ``tag``) by name; ``labelled``, whether labels are given; and those of the shard.
         """
         if shard.labels is None:
-            own = np.tile(np.arange(self.n_labels), shard.features.n_choices)
+            label = np.tile(np.arange(self.n_labels), shard.features.n_choices)
         else:
-            own = shard.labels.labels
+            label = shard.labels.labels
         return {
             "sentence" if self.chain else "row": shard.instances,
-            "tag" if self.chain else "label": own if self.names is None else np.asarray(self.names)[own],
+            "tag" if self.chain else "label": label if self.names is None else np.asarray(self.names)[label],
             "labelled": np.full(len(shard.weights), shard.known) if shard.given is None else shard.given,
             **shard.columns,
         }
@@ -210,8 +209,8 @@ class LogLinearModel:
         assert shard.lengths is not None
         table, total, moves = self._by_choice(scores), 0.0, np.zeros((self.n_labels, self.n_labels))
         starts = offsets_of(shard.lengths)
-        for own in runs_of(np.arange(len(shard.lengths)), shard.lengths * self.n_labels, _AT_ONCE):
-            here = slice(own[0], own[-1] + 1)
+        for run in runs_of(np.arange(len(shard.lengths)), shard.lengths * self.n_labels, _AT_ONCE):
+            here = slice(run[0], run[-1] + 1)
             tokens, weights = slice(starts[here.start], starts[here.stop]), shard.weights[here]
             few = Parts(table[tokens].ravel(), scores.factors)
             values, marginals = Chain(shard.lengths[here], self.n_labels).smoothed_max(few, 1.0, weights=weights)
@@ -252,11 +251,11 @@ class LogLinearModel:
 
     def _all_scores(self, theta: Floats, shard: LogLinearShard) -> Parts:
         """Scores of all labels of all choices, nats."""
-        own = self.split(theta)
+        weights = self.split(theta)
         scores = np.zeros((shard.features.n_choices, self.support.n_labels))
         if self.intercept:
-            scores += own.intercept
-        self.support.add_scores(shard.features, own.features, scores)
+            scores += weights.intercept
+        self.support.add_scores(shard.features, weights.features, scores)
         if self.reference:
             others, scores = scores, np.zeros((len(scores), self.n_labels))
             scores[:, 1:] = others
@@ -264,7 +263,7 @@ class LogLinearModel:
             return Parts(scores.ravel())
         k = self.n_labels
         flat = np.zeros(k * k)
-        flat[slice(None) if self.transitions is None else self.transitions] = own.transitions
+        flat[slice(None) if self.transitions is None else self.transitions] = weights.transitions
         moves = flat.reshape(k, k)
         if self.possible is not None:
             assert shard.lengths is not None
@@ -275,27 +274,27 @@ class LogLinearModel:
         return Parts(scores.ravel(), (moves,))
 
     def _by_choice(self, parts: Parts) -> Floats:
-        """What there is of every label of every choice, as a table of shape (n_choices, n_labels)."""
+        """Numbers of all labels of all choices as a table of shape (n_choices, n_labels)."""
         return parts.unary.reshape(-1, self.n_labels)
 
     def _counts(self, shard: LogLinearShard, table: Floats, factors: tuple[Floats, ...]) -> Floats:
         """Expected values of all features from shares of labels, shape (n_choices, n_labels), and transitions."""
         counts = np.zeros(self.n_weights)
-        own = self.split(counts)
+        by_kind = self.split(counts)
         weighted = np.ascontiguousarray(table[:, int(self.reference) :])
         if not (shard.weights == 1.0).all():
             weights = shard.weights if shard.lengths is None else np.repeat(shard.weights, shard.lengths)
             weighted = weighted * weights[:, None]
-        self.support.add_counts(shard.features, weighted, own.features)
+        self.support.add_counts(shard.features, weighted, by_kind.features)
         if self.chain:
             moves = factors[0].ravel()
-            own.transitions[:] = moves if self.transitions is None else moves[self.transitions]
+            by_kind.transitions[:] = moves if self.transitions is None else moves[self.transitions]
         if self.intercept:
-            own.intercept[:] = weighted.sum(axis=0)
+            by_kind.intercept[:] = weighted.sum(axis=0)
         return counts
 
     def _known_transitions(self, shard: LogLinearShard) -> tuple[sp.csr_array]:
-        """Of every sentence, the expected number of its pairs of labels, neighbours independent of each other."""
+        """Expected numbers of pairs of neighbouring labels, by sentence, where neighbours are independent."""
         labels, lengths, k = shard.labels, shard.lengths, self.n_labels
         assert labels is not None
         assert labels.shares is not None
@@ -422,8 +421,8 @@ class PairModel:
     def columns(self, shard: LogLinearShard) -> Mapping[str, Any]:
         """Those of the model, and by name the tag of every part and the tag before it, ``previous``."""
         columns: dict[str, Any] = dict(self.model.columns(shard))
-        own = self._pairs(shard).columns
-        tag, before = own["tag"].astype(np.int64), own["previous"]
+        of_parts = self._pairs(shard).columns
+        tag, before = of_parts["tag"].astype(np.int64), of_parts["previous"]
         if self.model.names is None:
             return {**columns, "tag": tag, "previous": before}
         names, number = np.unique(np.asarray(self.model.names), return_inverse=True)
@@ -441,7 +440,7 @@ class PairModel:
         return table.reshape(-1, k, k)
 
     def __getattr__(self, name: str) -> Any:
-        """What is the same for both: weights of sentences, prior, optimiser, names."""
+        """Attributes that both have: prior, optimiser, names, the spread of features."""
         if name.startswith("__") or name == "model":
             raise AttributeError(name)
         return getattr(self.model, name)
@@ -474,10 +473,10 @@ class PairModel:
 
     def _edge_places(self, chain: EdgeChain) -> tuple[Ints, Ints]:
         """The parts that have a token before them, and the place of each in a table of tokens and transitions."""
-        own, k = chain.columns, self.model.n_labels
+        of_parts, k = chain.columns, self.model.n_labels
         part = np.flatnonzero(chain.part_before >= 0)
-        cell = own["previous"][part].astype(np.int64) * k + own["tag"][part].astype(np.int64)
-        return part, own["occurrence"][part].astype(np.int64) * k * k + cell
+        cell = of_parts["previous"][part].astype(np.int64) * k + of_parts["tag"][part].astype(np.int64)
+        return part, of_parts["occurrence"][part].astype(np.int64) * k * k + cell
 
 
 def _of_states(chain: EdgeChain, marginals: Parts) -> Parts:

@@ -1,7 +1,6 @@
 """Hidden Markov models of order 1 and 2 over tagged, partly tagged or untagged sentences."""
 
 from spectrem.models.shards import in_corpus_order
-from spectrem.models.tagging.initial import posterior_uniform, random_counts, supervised, unambiguous, uniform
 from spectrem.models.tagging.lexicon import Lexicon, TagShard, build_shards
 from spectrem.models.tagging.model import (
     HMMModel,
@@ -10,7 +9,12 @@ from spectrem.models.tagging.model import (
     Restriction,
     Restrictions,
     TagKernel,
+    posterior_uniform,
+    random_counts,
     sample_sentences,
+    supervised,
+    unambiguous,
+    uniform,
 )
 
 __all__ = [

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_count, as_integers, as_lengths, as_offsets, as_weights
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.shards import Columns, cut
+from spectrem.models.shards import Columns, check_numbers, check_total, cut
 from spectrem.structures._ragged import offsets_of, ranges_of
 from spectrem.structures.chains._tokens import check_states
 
@@ -64,8 +64,7 @@ class Lexicon:
             If ``n_words`` < 0 or ``n_states`` < 1.
         """
         n_words, n_states = as_count(n_words, "n_words", minimum=0), as_count(n_states, "n_states", minimum=1)
-        offsets = np.arange(n_words + 1, dtype=np.int64) * n_states
-        return _unrestricted(n_states, offsets, np.tile(np.arange(n_states), n_words))
+        return cls.from_allowed(np.arange(n_words + 1) * n_states, np.tile(np.arange(n_states), n_words), n_states)
 
     @classmethod
     def from_allowed(cls, offsets: ArrayLike, states: ArrayLike, n_states: int) -> Lexicon:
@@ -86,7 +85,7 @@ class Lexicon:
                 f"every word needs a state that can emit it; word {int(np.argmax(empty))} has none; give it every "
                 "state to leave it free"
             )
-        return _unrestricted(n_states, offsets, states)
+        return cls(n_states, offsets, states, offsets, states, np.arange(len(states)))
 
     @property
     def n_words(self) -> int:
@@ -153,29 +152,29 @@ class Lexicon:
                 f"words and allowed must be of one length, got {len(words)} and {len(allowed)}; give every word its "
                 "states"
             )
-        found: dict[tuple[int, tuple[int, ...]], int] = {}
+        entry_of: dict[tuple[int, tuple[int, ...]], int] = {}
         for entry in range(self.n_words, self.n_entries):
-            own = self.entry_states[self.entry_offsets[entry] : self.entry_offsets[entry + 1]]
-            found[int(self.entry_words[entry]), tuple(own.tolist())] = entry
+            word_states = self.entry_states[self.entry_offsets[entry] : self.entry_offsets[entry + 1]]
+            entry_of[int(self.entry_words[entry]), tuple(word_states.tolist())] = entry
         states: list[tuple[int, ...]] = []
         cells: list[Ints] = []
         entries = np.empty(len(words), np.int64)
         for k, key in enumerate(zip(words.tolist(), map(tuple, allowed), strict=True)):
-            if key not in found:
-                own_cells = self._cells_of(*key)
-                whole = key[0] >= 0 and len(own_cells) == self.cell_offsets[key[0] + 1] - self.cell_offsets[key[0]]
-                found[key] = key[0] if whole else self.n_entries + len(states)
+            if key not in entry_of:
+                word_cells = self._cells_of(*key)
+                whole = key[0] >= 0 and len(word_cells) == self.cell_offsets[key[0] + 1] - self.cell_offsets[key[0]]
+                entry_of[key] = key[0] if whole else self.n_entries + len(states)
                 if not whole:
                     states.append(key[1])
-                    cells.append(own_cells)
-            entries[k] = found[key]
+                    cells.append(word_cells)
+            entries[k] = entry_of[key]
         if not states:
             return self, entries
-        sizes = np.cumsum([len(own) for own in states])
+        sizes = np.cumsum([len(word_states) for word_states in states])
         return replace(
             self,
             entry_offsets=np.concatenate([self.entry_offsets, self.entry_offsets[-1] + sizes]),
-            entry_states=np.concatenate([self.entry_states, *(np.array(own, np.int64) for own in states)]),
+            entry_states=np.append(self.entry_states, [state for word_states in states for state in word_states]),
             entry_cells=np.concatenate([self.entry_cells, *cells]),
         ), entries
 
@@ -195,20 +194,16 @@ class Lexicon:
         if word < 0:
             return np.full(len(states), self.n_cells)
         start = self.cell_offsets[word]
-        own = self.cell_states[start : self.cell_offsets[word + 1]]
-        at = np.searchsorted(own, states)
-        missing = np.append(own, -1)[at] != states
+        possible = self.cell_states[start : self.cell_offsets[word + 1]]
+        at = np.searchsorted(possible, states)
+        missing = np.append(possible, -1)[at] != states
         if missing.any():
             raise InvalidInputError(
                 f"allowed must hold states that can emit their word; state {states[int(np.argmax(missing))]} cannot "
-                f"emit word {word}, which has {own.tolist()}; add the state to the word's in the lexicon or drop it "
-                "here"
+                f"emit word {word}, which has {possible.tolist()}; add the state to the word's in the lexicon or drop "
+                "it here"
             )
         return start + at
-
-
-def _unrestricted(n_states: int, offsets: Ints, states: Ints) -> Lexicon:
-    return Lexicon(n_states, offsets, states, offsets, states, np.arange(len(states)))
 
 
 # Pairs of a token and a state in a shard.
@@ -292,18 +287,9 @@ def build_shards(
     [(False, [1], [0, 1]), (True, [0, 2], [0, 0])]
     """
     lengths, entries = as_lengths(lengths, "lengths"), as_integers(entries, "entries")
-    if lengths.sum() != len(entries):
-        raise InvalidInputError(
-            f"lengths must add up to the number of entries, got {lengths.sum()} and {len(entries)}; give one entry per "
-            "token"
-        )
-    outside = (entries < 0) | (entries >= lexicon.n_entries)
-    if outside.any():
-        at = int(np.argmax(outside))
-        raise InvalidInputError(
-            f"entries must be in 0..{lexicon.n_entries - 1}; got {entries[at]} at index {at}; use those that "
-            "Lexicon.with_entries returned with this lexicon"
-        )
+    check_total(lengths, len(entries), "entries", "give one entry per token")
+    advice = "use those that Lexicon.with_entries returned with this lexicon"
+    check_numbers(entries, lexicon.n_entries, "entries", advice)
     weights = as_weights(weights, len(lengths))
     offsets, widths = offsets_of(lengths), np.diff(lexicon.entry_offsets)[entries]
     part_offsets, open_offsets = offsets_of(widths)[offsets], offsets_of(widths > 1)[offsets]

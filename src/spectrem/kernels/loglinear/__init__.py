@@ -1,1 +1,0 @@
-"""Scores and expected counts of sparse features."""

@@ -53,6 +53,7 @@ class Estimator:
     history_: list[Record]
     n_iter_: int
     objective_: float
+    gamma_: float
     status_: FitStatus
     converged_: bool
     report_: FitReport

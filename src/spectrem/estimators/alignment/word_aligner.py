@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus, Local
 from spectrem.data import Bitext, Links, Vocabulary
+from spectrem.estimators import engine
 from spectrem.estimators.alignment import file
 from spectrem.estimators.alignment.decoding import (
     SAMPLE,
@@ -53,10 +54,8 @@ from spectrem.estimators.alignment.text import (
 )
 from spectrem.estimators.conventions import Estimator, as_fitted, check_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
-from spectrem.estimators.homes import beside, make_corpus
-from spectrem.estimators.shared_parameters import check_one_gamma, constraint_names
+from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.estimators.storage import Saved
-from spectrem.estimators.training import run_stage
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Constant, FitResult, Record, Schedule, Step, Stepwise, Stopping, pose
 from spectrem.metrics import alignment_scores
@@ -189,7 +188,6 @@ class WordAligner(Saved, AlignerParameters, Estimator):
             If sentence pairs are too long for the model and not trained on; see `long_pairs`.
         """
         check_parameters(self)
-        check_one_gamma(self)
         schedule = self.schedule or Constant(self.gamma)
         text, n_skipped = read_training(self, source, target, known, anchors, sample_weight)
         bitext, weights, links = text
@@ -200,8 +198,8 @@ class WordAligner(Saved, AlignerParameters, Estimator):
             table, words[0].words, words[1].words, *counts, stem_strength=self.stem_strength,
             cognate_strength=self.cognate_strength, classes=classes,
         )  # fmt: skip
-        corpus = make_corpus(self, shards_to_train(bitext, table, weights, links))
-        table, spelling = beside(corpus, (table, spelling))
+        corpus = engine.make_corpus(self, shards_to_train(bitext, table, weights, links))
+        table, spelling = _put_aside(corpus, (table, spelling))
         priors = given.added_to(spelling)
         last = left_out_priors(spelling, bitext, weights, links, given, self.discount) if self.discount > 0 else None
         make = partial(
@@ -272,7 +270,6 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         """
         check_fitted(self)
         check_parameters(self)
-        check_one_gamma(self)
         self._check_unchanged()
         text, n_skipped = read_training(self, source, target, known, anchors, sample_weight)
         bitext, weights, links = text
@@ -282,8 +279,8 @@ class WordAligner(Saved, AlignerParameters, Estimator):
             unseen_pairs(as_fitted(self)), stem_strength=self.stem_strength, cognate_strength=self.cognate_strength
         )
         new = Continuation.of(unseen, self.params_, bitext, table, weights, self.update_strength, given)
-        corpus = make_corpus(self, shards_to_train(bitext, table, weights, links))
-        table, priors = beside(corpus, (table, new.priors))
+        corpus = engine.make_corpus(self, shards_to_train(bitext, table, weights, links))
+        table, priors = _put_aside(corpus, (table, new.priors))
         model = replace(
             self.model_, table=table, forward_prior=priors[0], backward_prior=priors[1], kept=new.kept,
             listed=listed_pairs(self, bitext.source_vocabulary, bitext.target_vocabulary),
@@ -492,7 +489,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         It is taken out, so that nobody keeps the former parameters beside those of every iteration.
         """
         estep = choose_estep(self, model, min(schedule.gammas()))
-        return run_stage(self, model, corpus, start.pop(), estep, stage, schedule=schedule, stopping=stopping)
+        return engine.run_stage(self, model, corpus, start.pop(), estep, stage, schedule=schedule, stopping=stopping)
 
     def _take_model(
         self,
@@ -561,6 +558,12 @@ class WordAligner(Saved, AlignerParameters, Estimator):
             unit="sentence pairs",
             summaries=summaries,
         )
+
+
+def _put_aside(corpus: Corpus, value: Any) -> Any:
+    """What training reads between sums, where the corpus keeps such things, as `spectrem.corpus.Spilled` does."""
+    put_aside = getattr(corpus, "aside", None)
+    return value if put_aside is None else put_aside(value)
 
 
 def _summarise(sample: TrainingText, table: PairTable, step: Step, n_threads: int) -> Sequence[ConstraintSummary]:

@@ -20,9 +20,9 @@ from spectrem.data.features import FeatureIndex
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
 from spectrem.estimators.crf.input import TokenLabels, TokenText, read_labels, read_more, read_training
-from spectrem.estimators.crf.parameters import CRFParameters, check_settings
+from spectrem.estimators.crf.parameters import CRFParameters
 from spectrem.estimators.crf.scheme import check_labels, possible_moves
-from spectrem.estimators.declare import documented
+from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.storage import Codec, Saved, check_shapes, pack_names, read_pairs, unpack_names, write_pairs
 from spectrem.estimators.tagging.text import Tag, check_tags
@@ -90,7 +90,6 @@ _CODEC = Codec(
     write=_write,
     read=_read,
     apart=("tags",),
-    check=check_settings,
 )
 
 
@@ -195,7 +194,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
             If a sentence cannot meet a constraint and ``infeasible`` is "raise", for example since its labels
             contradict it.
         """
-        check_settings(self)
+        check_parameters(self)
         # what is read takes as much memory as the shards made of it, and is dropped before training
         task, coding, n_sentences = _pose(self, X, y, sample_weight, lengths, columns)
         trained = engine.train(self, task)

@@ -18,8 +18,8 @@ from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, c
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.grammar.parameters import TABLES, GrammarSettings
 from spectrem.estimators.grammar.text import TagText, read_columns, read_tags
-from spectrem.estimators.model_tables import table_priors
 from spectrem.estimators.sentence_columns import check_tree_values, tag_names
+from spectrem.estimators.shared_parameters import table_priors
 from spectrem.estimators.storage import Codec, Saved, check_rows, check_shapes
 from spectrem.estimators.tagging.text import Tag, check_tags, sort_tags
 from spectrem.exceptions import InvalidInputError

@@ -25,8 +25,8 @@ from spectrem.estimators.conventions import (
     row_weights,
     take_course,
 )
-from spectrem.estimators.declare import documented
-from spectrem.estimators.model_tables import table_priors
+from spectrem.estimators.declare import check_parameters, documented
+from spectrem.estimators.shared_parameters import table_priors
 from spectrem.estimators.storage import (
     Codec,
     Saved,
@@ -37,7 +37,7 @@ from spectrem.estimators.storage import (
     unpack_names,
 )
 from spectrem.estimators.tagging.coding import Coding, learn_coding
-from spectrem.estimators.tagging.parameters import TABLES, TaggerParameters, check_settings, check_size
+from spectrem.estimators.tagging.parameters import TABLES, TaggerParameters, check_size
 from spectrem.estimators.tagging.tables import FIXABLE, Start, by_cell, make_reference, restrictions
 from spectrem.estimators.tagging.text import (
     LabelledText,
@@ -126,7 +126,6 @@ _CODEC = Codec(
     read=_read,
     # The dictionary is saved as arrays, and the tags and the vocabulary of a fitted tagger as they were learned.
     apart=("dictionary", "vocabulary", "tags"),
-    check=check_settings,
 )
 
 
@@ -240,7 +239,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         InfeasibleConstraintError
             If a sentence cannot meet a constraint and ``infeasible`` is "raise".
         """
-        check_settings(self)
+        check_parameters(self)
         check_same_index(sentences=sentences, y=y, sample_weight=sample_weight)
         text = read_text(sentences, y)
         weights = row_weights(sample_weight, len(text.lengths), "sentence")
@@ -452,7 +451,7 @@ def _from_tables(
         raise InvalidInputError(f"tables must fit each other: {error}") from None
     # training, if asked for, goes on from here
     tagger.set_params(order=params.order, tags=list(names), vocabulary=words, init=params)
-    check_settings(tagger)
+    check_parameters(tagger)
     tagger._take(coding, params)
     tagger.gamma_ = engine.asked_gamma(tagger)
     take_course(tagger, [], FitStatus.FIXED_ITERATIONS)

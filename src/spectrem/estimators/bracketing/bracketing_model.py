@@ -17,9 +17,17 @@ from spectrem.estimators import engine
 from spectrem.estimators.bracketing.parameters import BracketingParameters, span_smoothing
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
 from spectrem.estimators.declare import check_parameters, documented
-from spectrem.estimators.sentence_columns import tag_names
-from spectrem.estimators.storage import Codec, Saved, check_shapes, pack_names, unpack_names
-from spectrem.estimators.tagging.text import LabelledText, Sentences, Word, read_text, sort_tags
+from spectrem.estimators.sentences import LabelledText, Sentences, Word, read_text, sort_tags, tag_names
+from spectrem.estimators.storage import (
+    TEXT,
+    Codec,
+    Member,
+    Saved,
+    are_offsets,
+    pack_names,
+    probabilities,
+    unpack_names,
+)
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.bracketing import (
     BracketShard,
@@ -78,14 +86,14 @@ def _read(estimator: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]
     tags = unpack_names(arrays["tags"], "tags")
     vocabulary = _checked(SpanVocabulary(len(tags), *(arrays[name] for name in _VOCABULARY)))
     shapes = {"yields": (2, vocabulary.n_yields), "contexts": (2, vocabulary.n_contexts)}
-    check_shapes(arrays, shapes, probabilities=shapes)
+    _CODEC.check_arrays(arrays, shapes)
     estimator._take(SpanCoding(tags, vocabulary), SpanParameters(arrays["yields"], arrays["contexts"]))
 
 
 def _checked(vocabulary: SpanVocabulary) -> SpanVocabulary:
     """The vocabulary; ValueError unless its numbers belong together."""
     n_tags, offsets, contexts = vocabulary.n_tags, vocabulary.yield_offsets, vocabulary.context_keys
-    if not len(offsets) or offsets[0] != 0 or (np.diff(offsets) < 0).any():
+    if not are_offsets(offsets, len(offsets) - 1, offsets[-1]):
         raise ValueError("yield_offsets must begin at 0 and not fall")
     inside = contexts.min(initial=0) >= 0 and contexts.max(initial=0) < (n_tags + 1) ** 2
     # every yield extends one of one tag less
@@ -101,10 +109,9 @@ _CODEC = Codec(
     kind="BracketingModel",
     layout=1,
     members={
-        "tags": ("u1", 1),
-        **dict.fromkeys(_VOCABULARY, ("i8", 1)),
-        "yields": ("f8", 2),
-        "contexts": ("f8", 2),
+        "tags": TEXT,
+        **dict.fromkeys(_VOCABULARY, Member("i8", 1)),
+        **dict.fromkeys(("yields", "contexts"), Member("f8", 2, probabilities)),
     },
     write=_write,
     read=_read,

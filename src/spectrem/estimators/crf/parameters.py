@@ -18,7 +18,7 @@ from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
     from spectrem.constraints.constraint import AnyConstraint
-    from spectrem.estimators.tagging.text import Tag
+    from spectrem.estimators.sentences import Tag
 
 MODEL = "Model"
 """A heading of ``--help``."""

@@ -12,7 +12,7 @@ from spectrem.estimators.extraction.guide import Guide, Names, n_pair_features
 from spectrem.estimators.extraction.input import Indexes
 from spectrem.estimators.extraction.parameters import check_settings
 from spectrem.estimators.extraction.training import make_model
-from spectrem.estimators.storage import Codec, check_shapes, pack_names, unpack_names
+from spectrem.estimators.storage import TEXT, Codec, Member, finite, pack_names, unpack_names
 
 
 def _write(extractor: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -42,7 +42,7 @@ def _read(extractor: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]
     model = make_model(extractor, names, len(indexes.mention), n_pair)
     first = make_model(extractor, names, len(indexes.mention), n_typed).members
     sizes = {"theta": model.n_weights, "guide": first["mention"].n_weights, "guide_pairs": first["pair"].n_weights}
-    check_shapes(arrays, {key: (size,) for key, size in sizes.items() if key in arrays})
+    CODEC.check_arrays(arrays, {key: (size,) for key, size in sizes.items() if key in arrays})
     extractor.indexes_, extractor.guide_, extractor.names_ = indexes, guide, names
     extractor.types_, extractor.relations_ = names
     extractor.model_, extractor.theta_ = model, arrays["theta"]
@@ -52,9 +52,9 @@ CODEC = Codec(
     kind="RelationExtractor",
     layout=1,
     members={
-        **dict.fromkeys(("mention", "pair"), ("u1", 1)),
-        **dict.fromkeys(("theta", "guide", "guide_pairs"), ("f8", 1)),
-        "contexts": ("i8", 1),
+        **dict.fromkeys(("mention", "pair"), TEXT),
+        **dict.fromkeys(("theta", "guide", "guide_pairs"), Member("f8", 1, finite)),
+        "contexts": Member("i8", 1),
     },
     write=_write,
     read=_read,

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from spectrem.constraints.constraint import AnyConstraint
     from spectrem.data import Vocabulary
+    from spectrem.estimators.sentences import Tag, Word
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
-    from spectrem.estimators.tagging.text import Tag, Word
     from spectrem.models.priors import Prior
     from spectrem.models.tagging import HMMParameters
 

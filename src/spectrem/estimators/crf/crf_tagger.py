@@ -20,25 +20,14 @@ from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus
 from spectrem.data.features import FeatureIndex, TokenFeatures, token_features
 from spectrem.data.features.tokens import check_sentence
-from spectrem.estimators import engine
+from spectrem.estimators import engine, storage
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
 from spectrem.estimators.crf.parameters import CRFParameters
 from spectrem.estimators.crf.scheme import check_labels, possible_moves
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.sentences import Tag, TokenLabels, check_tags, read_labels, token_columns
-from spectrem.estimators.storage import (
-    TEXT,
-    Codec,
-    Member,
-    Saved,
-    finite,
-    increase,
-    pack_names,
-    read_pairs,
-    unpack_names,
-    write_pairs,
-)
+from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models.loglinear import (
     AgreedModel,
@@ -64,28 +53,28 @@ def _write(tagger: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     model = tagger.model_
     arrays: dict[str, NDArray[Any]] = {"theta": tagger.theta_}
     if tagger.features_ is not None:
-        arrays["features"] = pack_names(tagger.features_.names)
+        arrays["features"] = storage.pack_names(tagger.features_.names)
     if model.transitions is not None:
         arrays["transitions"] = model.transitions
     if model.support.indptr is not None:
-        arrays |= write_pairs(model.support, _PAIRS)
+        arrays |= storage.write_pairs(model.support, _PAIRS)
     if isinstance(model, PairModel) and model.edges is not None:
-        arrays |= write_pairs(model.edges, _EDGES)
+        arrays |= storage.write_pairs(model.edges, _EDGES)
     return {"tags": list(tagger.tags_), "n_features": tagger.n_features_in_, "n_steps": tagger.n_steps_}, arrays
 
 
 def _read(tagger: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     tags, n_features, index = check_tags(values["tags"]), int(values["n_features"]), None
     if "features" in arrays:
-        names = unpack_names(arrays["features"], "features")
+        names = storage.unpack_names(arrays["features"], "features")
         if not all(isinstance(name, str) for name in names) or len(names) != n_features:
             raise ValueError("features do not fit their number")
         index = FeatureIndex(names)
     n = len(tags)
-    support = read_pairs(arrays, _PAIRS, n_features, n) or Support(n_features, n)
-    edges = read_pairs(arrays, _EDGES, n_features, n * n)
+    support = storage.read_pairs(arrays, _PAIRS, n_features, n) or Support(n_features, n)
+    edges = storage.read_pairs(arrays, _EDGES, n_features, n * n)
     cells = arrays.get("transitions")
-    if cells is not None and not increase(cells, n * n):
+    if cells is not None and not storage.increase(cells, n * n):
         raise ValueError("transitions do not fit the tags")
     model = model_of(tagger, tags, support, cells, edges)
     _CODEC.check_arrays(arrays, {"theta": (model.n_weights,)})

@@ -70,7 +70,7 @@ def _read(model: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -
 _CODEC = Codec(
     kind="DependencyModel",
     layout=1,
-    members={"root": Member("f8", 1, rows), "choose": Member("f8", 4, rows), "stop": Member("f8", 4, rows)},
+    members=dict.fromkeys(TABLES, Member("f8", 4, rows)),
     write=_write,
     read=_read,
     numbers=("gamma", "log_likelihood"),

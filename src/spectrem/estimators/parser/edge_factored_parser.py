@@ -15,24 +15,13 @@ from spectrem._validate import as_array, as_generator
 from spectrem.data import UNKNOWN_HEAD, ParsedSentence, projectivise
 from spectrem.data.treebank import describe_problem, is_projective
 from spectrem.data.treebank.sentence import check_texts
-from spectrem.estimators import engine
+from spectrem.estimators import engine, storage
 from spectrem.estimators.conventions import Estimator, PerSentence, check_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.parser.parameters import ParserParameters
 from spectrem.estimators.sentences import check_tree_values, read_sentence_columns
-from spectrem.estimators.storage import (
-    TEXT,
-    Codec,
-    Member,
-    Saved,
-    finite,
-    increase,
-    pack_words,
-    read_pairs,
-    unpack_words,
-    write_pairs,
-)
+from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite
 from spectrem.exceptions import InvalidInputError, advice, quoted
 from spectrem.learning import Record, SmallSteps, Step, run_online
 from spectrem.metrics import not_punctuation
@@ -73,11 +62,11 @@ def _write(parser: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     forms = tuple(sorted(parser.atoms_.frequent))
     places = np.flatnonzero(parser.theta_)
     values = {"n_forms": len(forms), "coarse": parser.atoms_.coarse, "fine": parser.atoms_.fine}
-    arrays: dict[str, NDArray[Any]] = {"forms": pack_words(forms), "places": places.astype(np.int32)}
+    arrays: dict[str, NDArray[Any]] = {"forms": storage.pack_words(forms), "places": places.astype(np.int32)}
     arrays["theta"] = parser.theta_[places].astype(np.float32)
     if parser.relations_ is not None:
         values["relations"] = list(parser.relations_.names)
-        arrays |= write_pairs(parser.relations_.model.support, ("relation_features", "relations"))
+        arrays |= storage.write_pairs(parser.relations_.model.support, ("relation_features", "relations"))
         arrays["relation_theta"] = parser.relations_.theta
     return values, arrays
 
@@ -86,10 +75,10 @@ def _read(parser: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) 
     coarse, fine = values["coarse"], values["fine"]
     if not (isinstance(coarse, bool) and isinstance(fine, bool)):
         raise ValueError("the tags are not said by truth values")
-    atoms = TokenAtoms(frozenset(unpack_words(arrays["forms"], int(values["n_forms"]))), coarse, fine)
+    atoms = TokenAtoms(frozenset(storage.unpack_words(arrays["forms"], int(values["n_forms"]))), coarse, fine)
     model, places = _make_model(parser, atoms), arrays["places"]
     _CODEC.check_arrays(arrays, {"theta": (len(places),)})
-    if not increase(places, model.n_weights):
+    if not storage.increase(places, model.n_weights):
         raise ValueError("places do not fit the table")
     parser.theta_ = np.zeros(model.n_weights, np.float32)
     parser.theta_[places] = arrays["theta"]
@@ -103,7 +92,7 @@ def _read_relations(parser: Any, values: dict[str, Any], arrays: dict[str, NDArr
         return None
     if not all(isinstance(name, str) for name in names) or not names:
         raise ValueError("relations are not texts")
-    support = read_pairs(arrays, ("relation_features", "relations"), N_FEATURES, len(names))
+    support = storage.read_pairs(arrays, ("relation_features", "relations"), N_FEATURES, len(names))
     if support is None:
         raise ValueError("weights of relations do not fit their pairs")
     _CODEC.check_arrays(arrays, {"relation_theta": (support.n_weights,)})

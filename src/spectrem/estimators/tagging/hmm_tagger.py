@@ -15,7 +15,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_generator, check_same_index
 from spectrem.constraints import check_values
 from spectrem.data import TaggedCorpus, Vocabulary
-from spectrem.estimators import engine
+from spectrem.estimators import engine, storage
 from spectrem.estimators.conventions import (
     Estimator,
     PerSentence,
@@ -37,18 +37,7 @@ from spectrem.estimators.sentences import (
     read_text,
 )
 from spectrem.estimators.shared_parameters import table_priors
-from spectrem.estimators.storage import (
-    TEXT,
-    Codec,
-    Member,
-    Saved,
-    are_offsets,
-    check_names,
-    pack_names,
-    probabilities,
-    rows,
-    unpack_names,
-)
+from spectrem.estimators.storage import TEXT, Codec, Member, Saved, probabilities, rows
 from spectrem.estimators.tagging.coding import Coding, learn_coding
 from spectrem.estimators.tagging.parameters import TABLES, TaggerParameters, check_size
 from spectrem.estimators.tagging.tables import FIXABLE, Start, by_cell, make_reference, restrictions
@@ -70,8 +59,8 @@ def _write(tagger: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     coding: Coding = tagger.coding_
     listed = list(coding.dictionary.values())
     arrays = {
-        "words": pack_names(coding.vocabulary.words),
-        "dictionary_words": pack_names(tuple(coding.dictionary)),
+        "words": storage.pack_names(coding.vocabulary.words),
+        "dictionary_words": storage.pack_names(tuple(coding.dictionary)),
         "dictionary_offsets": np.cumsum([0] + [len(states) for states in listed]),
         "dictionary_states": np.array([state for states in listed for state in states], np.int64),
     }
@@ -82,14 +71,14 @@ def _write(tagger: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 def _read(tagger: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     tags = check_tags(values["tags"])
-    words = unpack_names(arrays["dictionary_words"], "words")
+    words = storage.unpack_names(arrays["dictionary_words"], "words")
     offsets, states = arrays["dictionary_offsets"], arrays["dictionary_states"].tolist()
-    if not are_offsets(offsets, len(words), len(states)):
+    if not storage.are_offsets(offsets, len(words), len(states)):
         raise ValueError("dictionary_states do not fit their offsets")
     listed = (states[start:stop] for start, stop in pairwise(offsets.tolist()))
     dictionary = {word: tuple(allowed) for word, allowed in zip(words, listed, strict=True)}
-    vocabulary = Vocabulary(unpack_names(arrays["words"], "words"))
-    [unknown] = check_names((values["unknown"],), "the unknown word")
+    vocabulary = Vocabulary(storage.unpack_names(arrays["words"], "words"))
+    [unknown] = storage.check_names((values["unknown"],), "the unknown word")
     coding = Coding(tags, vocabulary, dictionary, tuple(values["free"]), unknown)
     tables = HMMParameters(arrays["initial"], arrays["transition"], arrays.get("second"), arrays["emission"])
     params = _checked(coding, tables)

@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_score
 from spectrem import BracketingModel, E, part
 from spectrem.corpus import Local, Spilled
 from spectrem.datasets import make_bracketed_corpus
-from spectrem.estimators.tagging.text import read_text
+from spectrem.estimators.sentences import read_text
 from spectrem.exceptions import InvalidInputError, NotFittedError
 from spectrem.learning import Anneal, FitStatus
 from spectrem.models.bracketing import (

@@ -13,13 +13,12 @@ from spectrem._arrays import Floats, Ints
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_values
 from spectrem.corpus import Corpus
-from spectrem.estimators import engine
+from spectrem.estimators import engine, storage
 from spectrem.estimators.bracketing.parameters import BracketingParameters, span_smoothing
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
 from spectrem.estimators.declare import check_parameters, documented
-from spectrem.estimators.sentence_columns import tag_names
-from spectrem.estimators.storage import Codec, Saved, check_shapes, pack_names, unpack_names
-from spectrem.estimators.tagging.text import LabelledText, Sentences, Word, read_text, sort_tags
+from spectrem.estimators.sentences import LabelledText, Sentences, Word, read_text, sort_tags, tag_names
+from spectrem.estimators.storage import TEXT, Codec, Member, Saved, probabilities
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.bracketing import (
     BracketShard,
@@ -69,23 +68,23 @@ class SpanCoding:
 def _write(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     coding, params = estimator.coding_, estimator.params_
     keys = {name: getattr(coding.vocabulary, name) for name in _VOCABULARY}
-    return {}, {"tags": pack_names(coding.tags), **keys, "yields": params.yields, "contexts": params.contexts}
+    return {}, {"tags": storage.pack_names(coding.tags), **keys, "yields": params.yields, "contexts": params.contexts}
 
 
 def _read(estimator: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     if isinstance(estimator.smoothing, list):
         estimator.set_params(smoothing=tuple(estimator.smoothing))
-    tags = unpack_names(arrays["tags"], "tags")
+    tags = storage.unpack_names(arrays["tags"], "tags")
     vocabulary = _checked(SpanVocabulary(len(tags), *(arrays[name] for name in _VOCABULARY)))
     shapes = {"yields": (2, vocabulary.n_yields), "contexts": (2, vocabulary.n_contexts)}
-    check_shapes(arrays, shapes, probabilities=shapes)
+    _CODEC.check_arrays(arrays, shapes)
     estimator._take(SpanCoding(tags, vocabulary), SpanParameters(arrays["yields"], arrays["contexts"]))
 
 
 def _checked(vocabulary: SpanVocabulary) -> SpanVocabulary:
     """The vocabulary; ValueError unless its numbers belong together."""
     n_tags, offsets, contexts = vocabulary.n_tags, vocabulary.yield_offsets, vocabulary.context_keys
-    if not len(offsets) or offsets[0] != 0 or (np.diff(offsets) < 0).any():
+    if not storage.are_offsets(offsets, len(offsets) - 1, offsets[-1]):
         raise ValueError("yield_offsets must begin at 0 and not fall")
     inside = contexts.min(initial=0) >= 0 and contexts.max(initial=0) < (n_tags + 1) ** 2
     # every yield extends one of one tag less
@@ -101,10 +100,9 @@ _CODEC = Codec(
     kind="BracketingModel",
     layout=1,
     members={
-        "tags": ("u1", 1),
-        **dict.fromkeys(_VOCABULARY, ("i8", 1)),
-        "yields": ("f8", 2),
-        "contexts": ("f8", 2),
+        "tags": TEXT,
+        **dict.fromkeys(_VOCABULARY, Member("i8", 1)),
+        **dict.fromkeys(("yields", "contexts"), Member("f8", 2, probabilities)),
     },
     write=_write,
     read=_read,

@@ -8,25 +8,27 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem._validate import as_count
+from spectrem._validate import as_count, as_lengths
 from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.compilation.compile import flatten
 from spectrem.constraints.compilation.draft import used_columns
+from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus
-from spectrem.data.features import FeatureIndex
-from spectrem.estimators import engine
+from spectrem.data.features import FeatureIndex, TokenFeatures, token_features
+from spectrem.data.features.tokens import check_sentence
+from spectrem.estimators import engine, storage
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
-from spectrem.estimators.crf.input import TokenLabels, TokenText, read_labels, read_more, read_training
-from spectrem.estimators.crf.parameters import CRFParameters, check_settings
+from spectrem.estimators.crf.parameters import CRFParameters
 from spectrem.estimators.crf.scheme import check_labels, possible_moves
-from spectrem.estimators.declare import documented
+from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
-from spectrem.estimators.storage import Codec, Saved, check_shapes, pack_names, read_pairs, unpack_names, write_pairs
-from spectrem.estimators.tagging.text import Tag, check_tags
-from spectrem.exceptions import InvalidInputError
+from spectrem.estimators.sentences import Tag, TokenLabels, check_tags, read_labels, token_columns
+from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite
+from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models.loglinear import (
     AgreedModel,
     Features,
@@ -43,6 +45,7 @@ from spectrem.structures import Parts
 from spectrem.structures._ragged import offsets_of, positions_of
 from spectrem.structures.chains.n_best import n_best
 
+_TAKEN = ("sentence", "token", "occurrence", "tag", "label", "previous", "labelled")  # columns that there are anyway
 _PAIRS, _EDGES = ("pair_features", "pair_tags"), ("edge_features", "edges")
 
 
@@ -50,31 +53,31 @@ def _write(tagger: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     model = tagger.model_
     arrays: dict[str, NDArray[Any]] = {"theta": tagger.theta_}
     if tagger.features_ is not None:
-        arrays["features"] = pack_names(tagger.features_.names)
+        arrays["features"] = storage.pack_names(tagger.features_.names)
     if model.transitions is not None:
         arrays["transitions"] = model.transitions
     if model.support.indptr is not None:
-        arrays |= write_pairs(model.support, _PAIRS)
+        arrays |= storage.write_pairs(model.support, _PAIRS)
     if isinstance(model, PairModel) and model.edges is not None:
-        arrays |= write_pairs(model.edges, _EDGES)
+        arrays |= storage.write_pairs(model.edges, _EDGES)
     return {"tags": list(tagger.tags_), "n_features": tagger.n_features_in_, "n_steps": tagger.n_steps_}, arrays
 
 
 def _read(tagger: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     tags, n_features, index = check_tags(values["tags"]), int(values["n_features"]), None
     if "features" in arrays:
-        names = unpack_names(arrays["features"], "features")
+        names = storage.unpack_names(arrays["features"], "features")
         if not all(isinstance(name, str) for name in names) or len(names) != n_features:
             raise ValueError("features do not fit their number")
         index = FeatureIndex(names)
     n = len(tags)
-    support = read_pairs(arrays, _PAIRS, n_features, n) or Support(n_features, n)
-    edges = read_pairs(arrays, _EDGES, n_features, n * n)
+    support = storage.read_pairs(arrays, _PAIRS, n_features, n) or Support(n_features, n)
+    edges = storage.read_pairs(arrays, _EDGES, n_features, n * n)
     cells = arrays.get("transitions")
-    if cells is not None and len(cells) and ((np.diff(cells) <= 0).any() or cells[0] < 0 or cells[-1] >= n * n):
+    if cells is not None and not storage.increase(cells, n * n):
         raise ValueError("transitions do not fit the tags")
     model = model_of(tagger, tags, support, cells, edges)
-    check_shapes(arrays, {"theta": (model.n_weights,)})
+    _CODEC.check_arrays(arrays, {"theta": (model.n_weights,)})
     tagger.set_params(tags=list(tags))
     tagger.features_, tagger.n_features_in_, tagger.n_steps_ = index, n_features, int(values["n_steps"])
     tagger.tags_, tagger.model_, tagger.theta_ = tags, model, arrays["theta"]
@@ -84,13 +87,12 @@ _CODEC = Codec(
     kind="CRFTagger",
     layout=1,
     members={
-        **{"features": ("u1", 1), "theta": ("f8", 1), "transitions": ("i8", 1)},
-        **dict.fromkeys((*_PAIRS, *_EDGES), ("i4", 1)),
+        **{"features": TEXT, "theta": Member("f8", 1, finite), "transitions": Member("i8", 1)},
+        **dict.fromkeys((*_PAIRS, *_EDGES), Member("i4", 1)),
     },
     write=_write,
     read=_read,
     apart=("tags",),
-    check=check_settings,
 )
 
 
@@ -195,7 +197,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
             If a sentence cannot meet a constraint and ``infeasible`` is "raise", for example since its labels
             contradict it.
         """
-        check_settings(self)
+        check_parameters(self)
         # what is read takes as much memory as the shards made of it, and is dropped before training
         task, coding, n_sentences = _pose(self, X, y, sample_weight, lengths, columns)
         trained = engine.train(self, task)
@@ -602,3 +604,166 @@ def _observed_transitions(labels: TokenLabels, numbered: Labels, n: int) -> Ints
         before = numbered.labels[bounds[token - 1] : bounds[token]]
         seen[np.ix_(before, numbered.labels[bounds[token] : bounds[token + 1]])] = True
     return np.flatnonzero(seen.ravel())
+
+
+# ---- sentences ------------------------------------------------------------------------------------------------------
+
+
+class TokenText(NamedTuple):
+    """Sentences as tokens with features.
+
+    Attributes
+    ----------
+    features : Features
+    lengths : ndarray of shape (n_sentences,), int64
+    columns : dict of name -> ndarray of shape (n_tokens,)
+        For constraints.
+    """
+
+    features: Features
+    lengths: Ints
+    columns: dict[str, Key]
+
+
+def read_training(
+    tagger: Any, sentences: Any, lengths: ArrayLike | None, columns: Mapping[str, Any] | None
+) -> tuple[TokenText, FeatureIndex | None]:
+    """Read sentences to train on, and number their features; columns of a matrix have their numbers already.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are not what ``tagger.features`` and ``lengths`` say.
+    """
+    matrix = _as_matrix(tagger, sentences, lengths)
+    if matrix is not None:
+        features, sizes = matrix
+        return TokenText(features, sizes, token_columns(columns, sizes, _TAKEN)), None
+    source = _Source(tagger, sentences)
+    index, tokens = FeatureIndex.learn(source, tagger.min_count)
+    return _with_columns(source, tokens, len(index), columns), index
+
+
+def read_more(
+    tagger: Any,
+    index: FeatureIndex | None,
+    n_features: int,
+    sentences: Any,
+    lengths: ArrayLike | None,
+    columns: Mapping[str, Any] | None,
+) -> TokenText:
+    """Read further sentences, with the features that training numbered.
+
+    Raises
+    ------
+    InvalidInputError
+        As `read_training`, and if a matrix has other columns than that of training.
+    """
+    matrix = _as_matrix(tagger, sentences, lengths)
+    if (matrix is None) != (index is not None):
+        wanted = "a matrix of numbers" if index is None else "sentences of tokens with features"
+        raise InvalidInputError(f"X must be {wanted}, as in fit, got {quoted(sentences)}; give the same kind")
+    if matrix is not None:
+        features, sizes = matrix
+        if features.n_features != n_features and features.n_choices:
+            raise InvalidInputError(
+                f"X must have {n_features} features, as in fit, got {features.n_features}; give the same columns"
+            )
+        return TokenText(features, sizes, token_columns(columns, sizes, _TAKEN))
+    assert index is not None
+    source = _Source(tagger, sentences)
+    return _with_columns(source, index.encode(source), n_features, columns)
+
+
+class _Source:
+    """Sentences of tokens with features, gone through once, of which the words are remembered for constraints."""
+
+    def __init__(self, tagger: Any, sentences: Any) -> None:
+        if isinstance(sentences, str | bytes | Mapping) or not hasattr(sentences, "__iter__"):
+            raise InvalidInputError(
+                f"X must be a sequence of sentences, got {quoted(sentences)}; put a single sentence in a list"
+            )
+        self._templates, self._sentences = tagger.features, sentences
+        self.words: list[str] | None = [] if tagger.constraints and tagger.features != "tokens" else None
+
+    def __iter__(self) -> Iterator[Sequence[Any]]:
+        if self._templates == "tokens":
+            return iter(self._sentences)
+        return token_features(self._remembering(), self._templates)
+
+    def _remembering(self) -> Iterator[Sequence[Any]]:
+        for number, sentence in enumerate(self._sentences):
+            tokens = sentence.split() if isinstance(sentence, str) and self._templates == "words" else sentence
+            check_sentence(tokens, number)
+            yield tokens
+            if self.words is not None:
+                self.words += tokens if self._templates == "words" else [token[0] for token in tokens]
+
+
+def _with_columns(
+    source: _Source, tokens: TokenFeatures, n_features: int, columns: Mapping[str, Any] | None
+) -> TokenText:
+    features = Features(tokens.indptr, tokens.indices, tokens.values, n_features)
+    own = {} if source.words is None else {"word": np.array(source.words, np.str_)}
+    return TokenText(features, tokens.lengths, {**own, **token_columns(columns, tokens.lengths, _TAKEN)})
+
+
+def _as_matrix(tagger: Any, sentences: Any, lengths: ArrayLike | None) -> tuple[Features, Ints] | None:
+    """Features and lengths of sentences given as matrices, one of all tokens or one each; None if they are not."""
+    if lengths is not None:
+        sizes = as_lengths(lengths, "lengths")
+        _refuse_templates(tagger)
+        features = _checked(sentences)
+        if sizes.sum() != features.n_choices:
+            raise InvalidInputError(
+                f"lengths must add up to the rows of X, got {sizes.sum()} and {features.n_choices}; X stacks the "
+                "tokens of all sentences"
+            )
+        return features, sizes
+    if _is_matrix(sentences) and sentences.ndim == 2:
+        raise InvalidInputError(
+            f"lengths must say where sentences end in a single matrix, got none for X of shape {sentences.shape}; give "
+            "the tokens of every sentence, or a list of one matrix per sentence"
+        )
+    if not isinstance(sentences, Sequence | np.ndarray) or not len(sentences) or not _is_matrix(sentences[0]):
+        return None
+    _refuse_templates(tagger)
+    widths = []
+    for number, sentence in enumerate(sentences):
+        if not _is_matrix(sentence) or sentence.ndim != 2:
+            shape = f"shape {sentence.shape}" if _is_matrix(sentence) else quoted(sentence)
+            raise InvalidInputError(
+                f"X must hold one matrix of shape (n_tokens, n_features) per sentence, got {shape} for sentence "
+                f"{number}; give all the same kind"
+            )
+        widths.append(sentence.shape[1])
+    if len(set(widths)) > 1:
+        other = next(n for n, width in enumerate(widths) if width != widths[0])
+        raise InvalidInputError(
+            f"X must have as many features in every sentence, got {widths[0]} in sentence 0 and {widths[other]} in "
+            f"sentence {other}; give all matrices the same columns"
+        )
+    stacked = sp.vstack(list(sentences)) if any(map(sp.issparse, sentences)) else np.concatenate(list(sentences))
+    return _checked(stacked), np.array([sentence.shape[0] for sentence in sentences], np.int64)
+
+
+def _checked(matrix: Any) -> Features:
+    try:
+        return Features.of(matrix if sp.issparse(matrix) else np.asarray(matrix, np.float64))
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(f"X must be a matrix of numbers where lengths are given: {error}") from None
+
+
+def _is_matrix(value: Any) -> bool:
+    if sp.issparse(value):
+        return True
+    return isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype.kind in "buif"
+
+
+def _refuse_templates(tagger: Any) -> None:
+    if tagger.features != "tokens":
+        raise InvalidInputError(
+            f"features must be 'tokens' for matrices of numbers, got {tagger.features!r}; templates take words"
+        )

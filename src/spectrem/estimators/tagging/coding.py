@@ -11,11 +11,9 @@ import numpy as np
 
 from spectrem._arrays import Ints
 from spectrem.data import Vocabulary
-from spectrem.estimators.tagging.text import LabelledText, Tag, Word, check_tag, check_tags, sort_tags
+from spectrem.estimators.sentences import LabelledText, Tag, Word, check_tag, check_tags, shown_tags, sort_tags
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.tagging import Lexicon, Names
-
-_SHOWN = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,35 +82,20 @@ class Coding:
         more = {word: len(known) + k for k, word in enumerate(dict.fromkeys(w for w in text.words if w not in known))}
         number = {**known, **more} if more else known
         entries = np.fromiter(map(number.__getitem__, text.words), np.int64, len(text.words))
-        label = np.full(len(entries), -1, np.int64) if text.label is None else text.label
+        label, numbers = text.labels.kind, text.labels.numbers(self.tags)
         stand_in = known.get(self.unknown, -1)
         special = np.flatnonzero((entries >= len(known)) | (label >= 0) | ((entries == stand_in) & (stand_in >= 0)))
         if not len(special):
             return self.lexicon, entries
-        keys = entries[special] * (len(text.labels) + 1) + label[special] + 1
+        keys = entries[special] * (len(numbers) + 1) + label[special] + 1
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         first = special[first]
-        states = [self._label_states(text, k) for k in range(len(text.labels))]
-        allowed = [self._allowed(text, int(t), None if label[t] < 0 else states[label[t]]) for t in first]
+        given = [tuple(sorted(states.tolist())) for states in numbers]
+        allowed = [self._allowed(text, int(t), None if label[t] < 0 else given[label[t]]) for t in first]
         words = np.where(entries[first] < len(known), entries[first], stand_in)
         lexicon, found = self.lexicon.with_entries(words, allowed)
         entries[special] = found[inverse]
         return lexicon, entries
-
-    @cached_property
-    def _number(self) -> dict[Tag, int]:
-        return {tag: state for state, tag in enumerate(self.tags)}
-
-    def _label_states(self, text: LabelledText, k: int) -> tuple[int, ...]:
-        unknown = [tag for tag in text.labels[k] if tag not in self._number]
-        if unknown:
-            assert text.label is not None
-            place = text.place(int(np.argmax(text.label == k)))
-            raise InvalidInputError(
-                f"y must hold tags of the tag set ({_shown(self.tags)}), got {unknown[0]!r} in {place}; add it to tags "
-                "or correct the label"
-            )
-        return tuple(sorted(self._number[tag] for tag in text.labels[k]))
 
     def _allowed(self, text: LabelledText, token: int, labels: tuple[int, ...] | None) -> tuple[int, ...]:
         own = self.states(text.words[token])
@@ -121,11 +104,11 @@ class Coding:
         both = tuple(state for state in labels if state in own)
         if not both:
             error = InvalidInputError(
-                f"labels must agree with the dictionary, got {_shown([self.tags[s] for s in labels])} for "
-                f"{text.words[token]!r} in {text.place(token)}, which may be {_shown([self.tags[s] for s in own])}; "
-                "add the tag to the word's entry or correct the label"
+                f"labels must agree with the dictionary, got {shown_tags([self.tags[s] for s in labels])} for "
+                f"{text.words[token]!r} in {text.labels.place(token)}, which may be "
+                f"{shown_tags([self.tags[s] for s in own])}; add the tag to the word's entry or correct the label"
             )
-            error.keys = text.keys(token)
+            error.keys = text.labels.keys(token)
             raise error
         return both
 
@@ -140,14 +123,16 @@ def learn_coding(tagger: Any, text: LabelledText) -> Coding:
         empty, no list or names an unknown tag.
     """
     listed = {word: _entry(word, entry) for word, entry in (tagger.dictionary or {}).items()}
-    names = _tags(tagger.tags, tagger.n_states, [*listed.values(), *text.labels], bool(listed))
+    names = _tags(
+        tagger.tags, tagger.n_states, [*listed.values(), *(tags for tags, _ in text.labels.kinds)], bool(listed)
+    )
     number = {tag: state for state, tag in enumerate(names)}
     for word, entry in listed.items():
         for tag in entry:
             if tag not in number:
                 raise InvalidInputError(
-                    f"dictionary must name tags of the tag set ({_shown(names)}), got {tag!r} for {word!r}; add it to "
-                    "tags or correct the entry"
+                    f"dictionary must name tags of the tag set ({shown_tags(names)}), got {tag!r} for {word!r}; add it "
+                    "to tags or correct the entry"
                 )
     states = {word: tuple(sorted(number[tag] for tag in entry)) for word, entry in listed.items()}
     free = states.get(tagger.unknown, tuple(range(len(names))))
@@ -206,8 +191,3 @@ def _entry(word: object, entry: Any) -> tuple[Tag, ...]:
             "the word out: it may then be any"
         )
     return tags
-
-
-def _shown(tags: Sequence[Tag]) -> str:
-    text = ", ".join(map(str, tags[:_SHOWN]))
-    return text if len(tags) <= _SHOWN else f"{text} and {len(tags) - _SHOWN} more"

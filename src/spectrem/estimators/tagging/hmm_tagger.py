@@ -15,7 +15,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_generator, check_same_index
 from spectrem.constraints import check_values
 from spectrem.data import TaggedCorpus, Vocabulary
-from spectrem.estimators import engine
+from spectrem.estimators import engine, storage
 from spectrem.estimators.conventions import (
     Estimator,
     PerSentence,
@@ -25,30 +25,22 @@ from spectrem.estimators.conventions import (
     row_weights,
     take_course,
 )
-from spectrem.estimators.declare import documented
-from spectrem.estimators.model_tables import table_priors
-from spectrem.estimators.storage import (
-    Codec,
-    Saved,
-    check_names,
-    check_rows,
-    check_shapes,
-    pack_names,
-    unpack_names,
-)
-from spectrem.estimators.tagging.coding import Coding, learn_coding
-from spectrem.estimators.tagging.parameters import TABLES, TaggerParameters, check_settings, check_size
-from spectrem.estimators.tagging.tables import FIXABLE, Start, by_cell, make_reference, restrictions
-from spectrem.estimators.tagging.text import (
+from spectrem.estimators.declare import check_parameters, documented
+from spectrem.estimators.sentences import (
     LabelledText,
-    Labels,
     Sentences,
     Tag,
+    TokenLabelsLike,
     Word,
     check_tag,
     check_tags,
     read_text,
 )
+from spectrem.estimators.shared_parameters import table_priors
+from spectrem.estimators.storage import TEXT, Codec, Member, Saved, probabilities, rows
+from spectrem.estimators.tagging.coding import Coding, learn_coding
+from spectrem.estimators.tagging.parameters import TABLES, TaggerParameters, check_size
+from spectrem.estimators.tagging.tables import FIXABLE, Start, by_cell, make_reference, restrictions
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, FitStatus
 from spectrem.models.tagging import (
@@ -67,8 +59,8 @@ def _write(tagger: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     coding: Coding = tagger.coding_
     listed = list(coding.dictionary.values())
     arrays = {
-        "words": pack_names(coding.vocabulary.words),
-        "dictionary_words": pack_names(tuple(coding.dictionary)),
+        "words": storage.pack_names(coding.vocabulary.words),
+        "dictionary_words": storage.pack_names(tuple(coding.dictionary)),
         "dictionary_offsets": np.cumsum([0] + [len(states) for states in listed]),
         "dictionary_states": np.array([state for states in listed for state in states], np.int64),
     }
@@ -79,14 +71,14 @@ def _write(tagger: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 def _read(tagger: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     tags = check_tags(values["tags"])
-    words = unpack_names(arrays["dictionary_words"], "words")
-    bounds, states = arrays["dictionary_offsets"].tolist(), arrays["dictionary_states"].tolist()
-    if bounds[0] != 0 or bounds[-1] != len(states) or bounds != sorted(bounds):
+    words = storage.unpack_names(arrays["dictionary_words"], "words")
+    offsets, states = arrays["dictionary_offsets"], arrays["dictionary_states"].tolist()
+    if not storage.are_offsets(offsets, len(words), len(states)):
         raise ValueError("dictionary_states do not fit their offsets")
-    listed = (states[start:stop] for start, stop in pairwise(bounds))
+    listed = (states[start:stop] for start, stop in pairwise(offsets.tolist()))
     dictionary = {word: tuple(allowed) for word, allowed in zip(words, listed, strict=True)}
-    vocabulary = Vocabulary(unpack_names(arrays["words"], "words"))
-    [unknown] = check_names((values["unknown"],), "the unknown word")
+    vocabulary = Vocabulary(storage.unpack_names(arrays["words"], "words"))
+    [unknown] = storage.check_names((values["unknown"],), "the unknown word")
     coding = Coding(tags, vocabulary, dictionary, tuple(values["free"]), unknown)
     tables = HMMParameters(arrays["initial"], arrays["transition"], arrays.get("second"), arrays["emission"])
     params = _checked(coding, tables)
@@ -108,9 +100,7 @@ def _checked(coding: Coding, params: HMMParameters) -> HMMParameters:
     second = params.second is not None
     shapes = {"initial": (n,), "transition": (n,) * (3 if second else 2), "emission": (n_cells,)}
     shapes |= {"second": (n, n)} if second else {}
-    check_shapes(vars(params), shapes, probabilities=shapes)
-    for name in shapes.keys() - {"emission"}:
-        check_rows(name, getattr(params, name))
+    _CODEC.check_arrays(vars(params), shapes)
     return params
 
 
@@ -118,15 +108,15 @@ _CODEC = Codec(
     kind="HMMTagger",
     layout=1,
     members={
-        **{"words": ("u1", 1), "dictionary_words": ("u1", 1), "dictionary_offsets": ("i8", 1)},
-        **{"dictionary_states": ("i8", 1), "initial": ("f8", 1), "transition": ("f8", 3), "second": ("f8", 2)},
-        "emission": ("f8", 1),
+        **{"words": TEXT, "dictionary_words": TEXT},
+        **dict.fromkeys(("dictionary_offsets", "dictionary_states"), Member("i8", 1)),
+        **{"initial": Member("f8", 1, rows), "transition": Member("f8", 3, rows), "second": Member("f8", 2, rows)},
+        "emission": Member("f8", 1, probabilities),
     },
     write=_write,
     read=_read,
     # The dictionary is saved as arrays, and the tags and the vocabulary of a fitted tagger as they were learned.
     apart=("dictionary", "vocabulary", "tags"),
-    check=check_settings,
 )
 
 
@@ -216,7 +206,9 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         """
         return _from_tables(cls(**options), (initial, transition, second, emission), tags, vocabulary)
 
-    def fit(self, sentences: Sentences, y: Labels | None = None, sample_weight: ArrayLike | None = None) -> HMMTagger:
+    def fit(
+        self, sentences: Sentences, y: TokenLabelsLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> HMMTagger:
         """Train on sentences.
 
         Parameters
@@ -240,7 +232,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         InfeasibleConstraintError
             If a sentence cannot meet a constraint and ``infeasible`` is "raise".
         """
-        check_settings(self)
+        check_parameters(self)
         check_same_index(sentences=sentences, y=y, sample_weight=sample_weight)
         text = read_text(sentences, y)
         weights = row_weights(sample_weight, len(text.lengths), "sentence")
@@ -254,11 +246,11 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         initial, transition, emission = table_priors(TABLES, self.prior, self.smoothing)
         rules = restrictions(coding, self.order, self.fixed, self.transition_mask)
         model = HMMModel(lexicon, self.order, initial, transition, emission, rules, coding.names)
-        shards = build_shards(lexicon, text.lengths, entries, weights, known=text.labelled())
+        shards = build_shards(lexicon, text.lengths, entries, weights, known=text.labels.known())
         corpus, rng = engine.make_corpus(self, shards), as_generator(self.random_state)
         start = partial(Start(self, coding, model, corpus).parameters, rng)
         estep = _estep(self, model, make_reference(self.reference, coding, model, text.lengths))
-        all_known = bool((text.labelled() | (text.lengths == 0)).all())
+        all_known = bool((text.labels.known() | (text.lengths == 0)).all())
         trained = engine.train(self, engine.Task(model, corpus, start, estep, all_known=all_known))
         self._take(coding, trained.params)
         table = TagKernel(model).table(trained.params, 1.0)
@@ -295,7 +287,9 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         tables = engine.posteriors(self, model, self.params_, engine.make_corpus(self, shards))
         return list(PerSentence.cut(in_corpus_order(shards, tables, lengths), lengths))
 
-    def score(self, sentences: Sentences, y: Labels | None = None, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self, sentences: Sentences, y: TokenLabelsLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Mean log-likelihood per token in nats, of the words or, with labels, of words and labels; always finite.
 
         Where a sentence is impossible, events of probability 0 count as 1e-9; a word that training did not see, and
@@ -305,7 +299,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         values = self._log_likelihoods(text, finite=True)
         return engine.mean_log_likelihood("sentences", values, text.lengths, sample_weight)
 
-    def score_samples(self, sentences: Sentences, y: Labels | None = None) -> Floats:
+    def score_samples(self, sentences: Sentences, y: TokenLabelsLike | None = None) -> Floats:
         """Log-likelihood of every sentence (with labels, of words and labels), shape (n_sentences,), nats.
 
         -inf if it is impossible; words that training did not see, and no ``unknown`` word stands for, are left out.
@@ -354,7 +348,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
             _check_tags(self, fitted.coding_)
         lexicon, entries = fitted.coding_.encode(text)
         model = HMMModel(lexicon, self.params_.order, names=self.coding_.names)
-        return model, build_shards(lexicon, text.lengths, entries, known=text.labelled()), text.lengths
+        return model, build_shards(lexicon, text.lengths, entries, known=text.labels.known()), text.lengths
 
     def _log_likelihoods(self, text: LabelledText, finite: bool = False) -> Floats:
         model, shards, lengths = self._encoded(text)
@@ -452,7 +446,7 @@ def _from_tables(
         raise InvalidInputError(f"tables must fit each other: {error}") from None
     # training, if asked for, goes on from here
     tagger.set_params(order=params.order, tags=list(names), vocabulary=words, init=params)
-    check_settings(tagger)
+    check_parameters(tagger)
     tagger._take(coding, params)
     tagger.gamma_ = engine.asked_gamma(tagger)
     take_course(tagger, [], FitStatus.FIXED_ITERATIONS)

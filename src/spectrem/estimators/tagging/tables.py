@@ -11,10 +11,10 @@ import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.corpus import Corpus
-from spectrem.estimators.model_tables import table_smoothing
+from spectrem.estimators.sentences import Tag, Word
+from spectrem.estimators.shared_parameters import table_smoothing
 from spectrem.estimators.tagging.coding import Coding
 from spectrem.estimators.tagging.parameters import TABLES
-from spectrem.estimators.tagging.text import Tag, Word
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.shards import count_known
 from spectrem.models.tagging import (

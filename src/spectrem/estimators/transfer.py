@@ -16,6 +16,16 @@ from spectrem.data import Links, ParsedSentence
 from spectrem.data.transfer import aligned_words, conserved_arcs
 from spectrem.exceptions import InvalidInputError, quoted, setting
 
+__all__ = [
+    "Transfer",
+    "Trial",
+    "choose_share",
+    "conservation",
+    "conserved_share",
+    "few_children",
+    "transfer_parser",
+]
+
 CONSERVED, ALIGNED = "conserved", "aligned"
 """Names of the columns: of arcs, and of words (``head_aligned`` and ``dependent_aligned`` of arcs)."""
 

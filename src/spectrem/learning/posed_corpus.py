@@ -101,12 +101,14 @@ def _pose(model: Any, corpus: Corpus, estep: EStep) -> PosedCorpus:
     if not len(rows.bounds):
         return PosedCorpus(shards)
     norms = np.sqrt(shards.sum(squared_norms, len(rows.bounds)))
+    constraints = list(zip(flatten(estep.constraints), facts.placed, strict=True))
+    nested = any(placed is None for _, placed in constraints)
     inside = tuple(
         str(getattr(constraint, "name", constraint))
-        for constraint, placed in zip(flatten(estep.constraints), facts.placed, strict=True)
-        if placed is None
+        for constraint, placed in constraints
+        if placed is None or (placed.kept & (placed.home >= 0)).any()
     )
-    return PosedCorpus(shards, replace(rows, norms=norms, inside=inside), nested=bool(inside))
+    return PosedCorpus(shards, replace(rows, norms=norms, inside=inside), nested=nested)
 
 
 def posterior_alone(shard: Any, step: Step) -> Posterior:

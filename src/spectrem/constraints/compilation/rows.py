@@ -264,7 +264,7 @@ class CorpusRows:
         Euclidean norm of each row of U over the corpus, which levels rows of different size; None takes
         ``sqrt(max(1, |b|))``.
     inside : tuple of str
-        Names of constraints inside instances that hold beside these.
+        Names of constraints inside instances, or inside groups of one shard, that hold beside these.
     """
 
     bounds: NDArray[np.float64]

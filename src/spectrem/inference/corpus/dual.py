@@ -134,7 +134,9 @@ class CorpusDual:
             demanded = f" ({demand_of(head, worst, self.bounds[worst], reached, direction[worst] > 0)})"
         because = ""
         if self.inside:
-            because = f", perhaps because of constraints inside instances ({', '.join(map(repr, self.inside))})"
+            because = (
+                f", perhaps because of constraints inside instances or groups ({', '.join(map(repr, self.inside))})"
+            )
         return InfeasibleConstraintError(
             f"{head.name!r}: no feasible q over the corpus{demanded}{others}; "
             f"the price of row {worst}{where} grows without end{because}; relax the bound or give the constraint slack "

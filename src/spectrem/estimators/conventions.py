@@ -56,6 +56,7 @@ class Estimator:
     gamma_: float
     status_: FitStatus
     converged_: bool
+    gamma_: float
     report_: FitReport
 
     @classmethod

@@ -53,7 +53,6 @@ class Estimator:
     history_: list[Record]
     n_iter_: int
     objective_: float
-    gamma_: float
     status_: FitStatus
     converged_: bool
     gamma_: float

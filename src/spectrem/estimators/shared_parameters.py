@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spectrem.learning import Expectations, Posteriors, Record, Schedule
     from spectrem.models.priors import Prior
 
-TRAINING, COMPUTING = "Training", "Computing"
+MODEL, TRAINING, COMPUTING = "Model", "Training", "Computing"
 """Headings of ``--help``."""
 
 NOT_SAVED = ("corpus", "checkpoint", "on_iteration")
@@ -132,22 +132,6 @@ def check_criterion_alone(estimator: Any) -> None:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class CriterionParameters:
-    """The parameter of estimators of log-linear models, whose weights can climb without EM.
-
-    Parameters
-    ----------
-    criterion : spectrem.learning.Posteriors or Expectations, optional
-        What the weights climb by gradient in place of EM. ``Posteriors()``: the objective of EM, of classifiers in less
-        time. ``Expectations(strength)``: constraints are on what the model itself expects, which pays for breaking
-        them, as in generalised expectation criteria and label regularisation. ``max_iter`` and ``tol`` are not read
-        then, but ``m_steps`` and ``m_tol``, and gamma is that of the criterion.
-    """
-
-    criterion: Expectations | Posteriors | None = given(None, _check_criterion, beside=check_criterion_alone)
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
 class LearningParameters:
     """The parameters of every estimator that learns by EM, but ``constraints``, which each declares itself.
 
@@ -223,6 +207,27 @@ class ComputingParameters:
         help="Keep the state of training in this folder after every iteration: if it is interrupted, the same command "
         "goes on from there, to the same result.",
     )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CorpusParameters(LearningParameters, ComputingParameters):
+    """The parameters of every estimator that learns by EM from a corpus, wherever that is kept."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CriterionParameters(CorpusParameters):
+    """The parameters of estimators of log-linear models, whose weights can climb without EM.
+
+    Parameters
+    ----------
+    criterion : spectrem.learning.Posteriors or Expectations, optional
+        What the weights climb by gradient in place of EM. ``Posteriors()``: the objective of EM, of classifiers in less
+        time. ``Expectations(strength)``: constraints are on what the model itself expects, which pays for breaking
+        them, as in generalised expectation criteria and label regularisation. ``max_iter`` and ``tol`` are not read
+        then, but ``m_steps`` and ``m_tol``, and gamma is that of the criterion.
+    """
+
+    criterion: Expectations | Posteriors | None = given(None, _check_criterion, beside=check_criterion_alone)
 
 
 # ---- pseudo-counts and priors of the tables of a generative model, one for all tables or by their names -------------

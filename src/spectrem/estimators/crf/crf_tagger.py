@@ -11,14 +11,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._arrays import Bools, Floats, Ints
+from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_count, as_lengths
 from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.compilation.compile import flatten
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus
-from spectrem.data.features import FeatureIndex, TokenFeatures, token_features
+from spectrem.data.features import FeatureIndex, token_features
 from spectrem.data.features.tokens import check_sentence
 from spectrem.estimators import engine, storage
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
@@ -198,11 +198,10 @@ class CRFTagger(Saved, CRFParameters, Estimator):
             contradict it.
         """
         check_parameters(self)
-        # what is read takes as much memory as the shards made of it, and is dropped before training
-        task, coding, n_sentences = _pose(self, X, y, sample_weight, lengths, columns)
+        task, read, n_sentences = _pose(self, X, y, sample_weight, lengths, columns)
         trained = engine.train(self, task)
-        self.features_, self.tags_, self.model_ = coding
-        self.n_features_in_, self.theta_ = self.model_.support.n_features, trained.params
+        self.features_, self.tags_, self.model_ = read.features, read.tags, read.model
+        self.n_features_in_, self.theta_ = read.model.support.n_features, trained.params
         self.n_steps_ = trained.n_steps
         engine.record(self, trained, n_sentences, {"weights": len(self.theta_), "tags": len(self.tags_)})
         return self
@@ -318,7 +317,8 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         dict of tag -> list of (name, weight)
             Weights decreasing; those of neighbouring tags are in ``transition_``.
         """
-        names = as_fitted(self)._feature_names()
+        index = as_fitted(self).features_
+        names = [f"x{number}" for number in range(self.n_features_in_)] if index is None else index.names
         support, weights = self.model_.support, self.model_.split(self.theta_).features
         found: dict[Tag, list[tuple[str, float]]] = {}
         feature, label = support.listed()
@@ -339,13 +339,8 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         table[slice(None) if cells is None else cells] = self.model_.split(self.theta_).transitions
         return table.reshape(n, n)
 
-    def _feature_names(self) -> Sequence[str]:
-        if self.features_ is not None:
-            return self.features_.names
-        return [f"x{number}" for number in range(self.n_features_in_)]
-
     def _read(self, X: Any, lengths: ArrayLike | None, columns: Mapping[str, Any] | None) -> TokenText:
-        return read_more(self, self.features_, self.n_features_in_, X, lengths, columns)
+        return read_tokens(self, X, lengths, columns, fitted=True)[0]
 
     def _shards(self, text: TokenText, labels: Labels | None = None, known: Any = None) -> list[LogLinearShard]:
         return build_shards(text.features, text.lengths, labels, known, columns=text.columns, n_labels=len(self.tags_))
@@ -387,18 +382,13 @@ def _best_sequences(shard: LogLinearShard, model: Any, theta: Floats, n: int) ->
     return values - normalisers[:, None], states
 
 
-class _Coding(NamedTuple):
-    """Names of features, tags, and the model of both."""
-
-    features: FeatureIndex | None
-    tags: tuple[Tag, ...]
-    model: LogLinearModel | PairModel
-
-
 def _pose(
     tagger: Any, sentences: Any, y: Any, sample_weight: Any, lengths: Any, columns: Mapping[str, Any] | None
-) -> tuple[engine.Task, _Coding, int]:
-    """Read and check what `CRFTagger.fit` takes, and cut the shards; also the number of sentences."""
+) -> tuple[engine.Task, ReadText, int]:
+    """Read and check what `CRFTagger.fit` takes, and cut the shards.
+
+    Also what was read, without the text, which takes as much memory as the shards, and the number of sentences.
+    """
     read = read_sentences(tagger, sentences, y, lengths, columns)
     n, known, model = len(read.text.lengths), read.known, read.model
     counts = row_weights(sample_weight, n, "sentence")
@@ -426,7 +416,7 @@ def _pose(
         learns=learns,
         stage="em",
     )
-    return task, _Coding(read.features, read.tags, model), n
+    return task, read._replace(text=None, labels=None, known=None), n
 
 
 class ReadText(NamedTuple):
@@ -446,11 +436,11 @@ class ReadText(NamedTuple):
     model : LogLinearModel or PairModel
     """
 
-    text: TokenText
+    text: Any
     features: FeatureIndex | None
     tags: tuple[Tag, ...]
-    labels: Labels
-    known: Bools
+    labels: Any
+    known: Any
     any_label: bool
     model: Any
 
@@ -463,37 +453,30 @@ def read_sentences(tagger: Any, sentences: Any, y: Any, lengths: Any, columns: M
     InvalidInputError
         If settings, sentences and labels do not fit each other.
     """
-    text, index = read_training(tagger, sentences, lengths, columns)
+    text, index = read_tokens(tagger, sentences, lengths, columns, fitted=False)
     n = len(text.lengths)
     if not text.lengths.sum():
         raise InvalidInputError(f"X must hold a token to train on, got {n} sentences without any")
     labels = read_labels([None] * n if y is None else y, text.lengths, tagger.tags, stacked=lengths is not None)
-    tags = learn_tags(tagger.tags, labels)
+    tags = labels.tags if tagger.tags is None else check_tags(tagger.tags)
+    if not tags:
+        raise InvalidInputError("tags must be given where y holds no labels, got none; list them in tags")
     known, numbered = labels.known(), labels.numbered(tags)
     possible = possible_moves(tagger.scheme, tags)
     if possible is not None:
         check_labels(possible, tagger.scheme, tags, text.lengths, numbered, known)
-    support, transitions = choose_pairs(tagger, len(tags), text, labels, numbered)
-    if index is not None:
-        # in an order in which they are added up quickly
+    support, transitions = Support(text.features.n_features, len(tags)), None
+    listed = _listed(labels, numbered)
+    if tagger.pairs == "observed":
+        support = Support.observed(text.features, listed.offsets, listed.labels, len(tags))
+        transitions = _observed_transitions(labels, numbered, len(tags))
+    if index is not None:  # features in an order in which they are added up quickly
         order = support.order()
         support, index = support.take(order), index.take(order)
-        text = text._replace(features=_reordered(text.features, order))
-    chosen_features = _edge_features(tagger, index)
-    edges = None if chosen_features is None else _edge_pairs(tagger, len(tags), text, labels, numbered, chosen_features)
+        text = text._replace(features=text.features.renumbered(np.argsort(order)))
+    edges = _edge_pairs(tagger, len(tags), text, listed, index) if tagger.edge_features else None
     model = model_of(tagger, tags, support, transitions, edges)
     return ReadText(text, index, tags, numbered, known, bool((labels.kind >= 0).any()), model)
-
-
-def choose_pairs(
-    tagger: Any, n: int, text: TokenText, labels: TokenLabels, numbered: Labels
-) -> tuple[Support, Ints | None]:
-    """The pairs of features and tags, and of two tags, that ``tagger.pairs`` says have a weight."""
-    if tagger.pairs == "all":
-        return Support(text.features.n_features, n), None
-    listed = _listed(labels, numbered)
-    support = Support.observed(text.features, listed.offsets, listed.labels, n)
-    return support, _observed_transitions(labels, numbered, n)
 
 
 def _listed(labels: TokenLabels, numbered: Labels) -> Labels:
@@ -502,10 +485,8 @@ def _listed(labels: TokenLabels, numbered: Labels) -> Labels:
     return Labels(offsets_of(sizes * given), numbered.labels[np.repeat(given, sizes)])
 
 
-def _edge_features(tagger: Any, index: FeatureIndex | None) -> Bools | None:
-    """The features that transitions depend on; None without ``edge_features``."""
-    if not tagger.edge_features:
-        return None
+def _edge_pairs(tagger: Any, n: int, text: TokenText, listed: Labels, index: FeatureIndex | None) -> Support:
+    """The pairs of features that ``edge_features`` name and of transitions, ``before * n + tag``, with a weight."""
     if index is None:
         raise InvalidInputError(
             "edge_features must be () where tokens are rows of a matrix, whose columns have no names"
@@ -517,20 +498,13 @@ def _edge_features(tagger: Any, index: FeatureIndex | None) -> Bools | None:
             f"edge_features must begin the name of some feature, got {', '.join(starts)}; names are such as "
             f"{', '.join(index.names[:3])}"
         )
-    return chosen
-
-
-def _edge_pairs(tagger: Any, n: int, text: TokenText, labels: TokenLabels, numbered: Labels, chosen: Bools) -> Support:
-    """The pairs of chosen features and transitions, ``before * n + tag``, that have a weight."""
-    n_features = text.features.n_features
     if tagger.pairs == "all":
         own = np.flatnonzero(chosen)
-        return Support.pairs(np.repeat(own, n * n), np.tile(np.arange(n * n), len(own)), n_features, n * n)
-    listed = _listed(labels, numbered)
-    left, right = listed.neighbours(labels.lengths)
+        return Support.pairs(np.repeat(own, n * n), np.tile(np.arange(n * n), len(own)), len(chosen), n * n)
+    left, right = listed.neighbours(text.lengths)
     cells = listed.labels[left] * n + listed.labels[right]
     sizes = np.diff(listed.offsets)
-    per_token = np.where(positions_of(labels.lengths) > 0, sizes * np.roll(sizes, 1), 0)
+    per_token = np.where(positions_of(text.lengths) > 0, sizes * np.roll(sizes, 1), 0)
     return Support.observed(text.features.where(chosen), offsets_of(per_token), cells, n * n)
 
 
@@ -571,27 +545,6 @@ def check_constraints(constraints: Any, tags: Sequence[Tag]) -> None:
         check_values(constraints, name, names)
 
 
-def learn_tags(given: Sequence[Tag] | None, labels: TokenLabels) -> tuple[Tag, ...]:
-    """The tags of all states.
-
-    Raises
-    ------
-    InvalidInputError
-        If tags repeat, or nothing says which there are.
-    """
-    if given is not None:
-        return check_tags(given)
-    if not labels.tags:
-        raise InvalidInputError("tags must be given where y holds no labels, got none; list them in tags")
-    return labels.tags
-
-
-def _reordered(features: Features, order: Ints) -> Features:
-    numbers = np.empty_like(order)
-    numbers[order] = np.arange(len(order))
-    return features.renumbered(numbers)
-
-
 def _observed_transitions(labels: TokenLabels, numbered: Labels, n: int) -> Ints:
     """Pairs of tags that two neighbouring tokens may have by their labels, as ``before * n + tag``, increasing."""
     later = np.flatnonzero(positions_of(labels.lengths) > 0)
@@ -625,54 +578,37 @@ class TokenText(NamedTuple):
     columns: dict[str, Key]
 
 
-def read_training(
-    tagger: Any, sentences: Any, lengths: ArrayLike | None, columns: Mapping[str, Any] | None
+def read_tokens(
+    tagger: Any, sentences: Any, lengths: ArrayLike | None, columns: Mapping[str, Any] | None, *, fitted: bool
 ) -> tuple[TokenText, FeatureIndex | None]:
-    """Read sentences to train on, and number their features; columns of a matrix have their numbers already.
+    """Read sentences, with the features that training numbered or, before it, number them; those of matrices are.
 
     Raises
     ------
     InvalidInputError
-        If they are not what ``tagger.features`` and ``lengths`` say.
+        If they are not what ``tagger.features`` and ``lengths`` say, or a matrix has other columns than that of
+        training.
     """
-    matrix = _as_matrix(tagger, sentences, lengths)
-    if matrix is not None:
-        features, sizes = matrix
-        return TokenText(features, sizes, token_columns(columns, sizes, _TAKEN)), None
-    source = _Source(tagger, sentences)
-    index, tokens = FeatureIndex.learn(source, tagger.min_count)
-    return _with_columns(source, tokens, len(index), columns), index
-
-
-def read_more(
-    tagger: Any,
-    index: FeatureIndex | None,
-    n_features: int,
-    sentences: Any,
-    lengths: ArrayLike | None,
-    columns: Mapping[str, Any] | None,
-) -> TokenText:
-    """Read further sentences, with the features that training numbered.
-
-    Raises
-    ------
-    InvalidInputError
-        As `read_training`, and if a matrix has other columns than that of training.
-    """
-    matrix = _as_matrix(tagger, sentences, lengths)
-    if (matrix is None) != (index is not None):
+    matrix, index = _as_matrix(tagger, sentences, lengths), tagger.features_ if fitted else None
+    if fitted and (matrix is None) != (index is not None):
         wanted = "a matrix of numbers" if index is None else "sentences of tokens with features"
         raise InvalidInputError(f"X must be {wanted}, as in fit, got {quoted(sentences)}; give the same kind")
     if matrix is not None:
         features, sizes = matrix
-        if features.n_features != n_features and features.n_choices:
+        if fitted and features.n_features != tagger.n_features_in_ and features.n_choices:
             raise InvalidInputError(
-                f"X must have {n_features} features, as in fit, got {features.n_features}; give the same columns"
+                f"X must have {tagger.n_features_in_} features, as in fit, got {features.n_features}; give the same "
+                "columns"
             )
-        return TokenText(features, sizes, token_columns(columns, sizes, _TAKEN))
-    assert index is not None
+        return TokenText(features, sizes, token_columns(columns, sizes, _TAKEN)), None
     source = _Source(tagger, sentences)
-    return _with_columns(source, index.encode(source), n_features, columns)
+    if index is None:
+        index, tokens = FeatureIndex.learn(source, tagger.min_count)
+    else:
+        tokens = index.encode(source)
+    words = {} if source.words is None else {"word": np.array(source.words, np.str_)}
+    named = {**words, **token_columns(columns, tokens.lengths, _TAKEN)}
+    return TokenText(Features(tokens.indptr, tokens.indices, tokens.values, len(index)), tokens.lengths, named), index
 
 
 class _Source:
@@ -698,14 +634,6 @@ class _Source:
             yield tokens
             if self.words is not None:
                 self.words += tokens if self._templates == "words" else [token[0] for token in tokens]
-
-
-def _with_columns(
-    source: _Source, tokens: TokenFeatures, n_features: int, columns: Mapping[str, Any] | None
-) -> TokenText:
-    features = Features(tokens.indptr, tokens.indices, tokens.values, n_features)
-    own = {} if source.words is None else {"word": np.array(source.words, np.str_)}
-    return TokenText(features, tokens.lengths, {**own, **token_columns(columns, tokens.lengths, _TAKEN)})
 
 
 def _as_matrix(tagger: Any, sentences: Any, lengths: ArrayLike | None) -> tuple[Features, Ints] | None:

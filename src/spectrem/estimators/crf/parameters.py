@@ -7,21 +7,12 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from spectrem.estimators.declare import choice, count, given, number, switch
-from spectrem.estimators.shared_parameters import (
-    TRAINING,
-    ComputingParameters,
-    CriterionParameters,
-    LearningParameters,
-    check_constraints,
-)
+from spectrem.estimators.shared_parameters import MODEL, TRAINING, CriterionParameters, check_constraints
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
     from spectrem.constraints.constraint import AnyConstraint
     from spectrem.estimators.sentences import Tag
-
-MODEL = "Model"
-"""A heading of ``--help``."""
 
 
 def _names_of(text: str) -> tuple[str, ...]:
@@ -35,7 +26,7 @@ def _check_names(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class CRFParameters(CriterionParameters, LearningParameters, ComputingParameters):
+class CRFParameters(CriterionParameters):
     """Of `spectrem.CRFTagger`.
 
     Parameters

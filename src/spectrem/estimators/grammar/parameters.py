@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from spectrem.estimators.declare import choice, count, given, switch
 from spectrem.estimators.shared_parameters import (
+    MODEL,
     TRAINING,
-    ComputingParameters,
-    LearningParameters,
+    CorpusParameters,
     StartingParameters,
     check_constraints,
     prior_of,
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from spectrem.estimators.grammar.dependency_model import DependencyModel
     from spectrem.models.grammar import GrammarParameters
     from spectrem.models.priors import Prior
-
-MODEL = "Model"
-"""A heading of ``--help``."""
 
 TABLES = ("root", "choose", "stop")
 """Tables that have pseudo-counts and priors of their own."""
@@ -53,7 +50,7 @@ def _check_start(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class GrammarSettings(LearningParameters, StartingParameters, ComputingParameters):
+class GrammarSettings(CorpusParameters, StartingParameters):
     """The parameters of `spectrem.DependencyModel`.
 
     Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_generator, check_same_index
-from spectrem.constraints import check_values
+from spectrem.constraints import check_columns, check_values
 from spectrem.data import TaggedCorpus, Vocabulary
 from spectrem.estimators import engine, storage
 from spectrem.estimators.conventions import (
@@ -34,13 +34,21 @@ from spectrem.estimators.sentences import (
     Word,
     check_tag,
     check_tags,
+    read_sentence_columns,
     read_text,
 )
 from spectrem.estimators.shared_parameters import table_priors
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, probabilities, rows
-from spectrem.estimators.tagging.coding import Coding, learn_coding
 from spectrem.estimators.tagging.parameters import TABLES, TaggerParameters, check_size
-from spectrem.estimators.tagging.tables import FIXABLE, Start, by_cell, make_reference, restrictions
+from spectrem.estimators.tagging.tables import (
+    FIXABLE,
+    Coding,
+    Start,
+    by_cell,
+    learn_coding,
+    make_reference,
+    restrictions,
+)
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, FitStatus
 from spectrem.models.tagging import (
@@ -53,6 +61,8 @@ from spectrem.models.tagging import (
     sample_sentences,
 )
 from spectrem.structures import Parts, TiedChain, TiedChain2
+
+_TAKEN = ("sentence", "token", "occurrence", "word", "tag", "label")  # columns that there are anyway
 
 
 def _write(tagger: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -204,21 +214,63 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         >>> tagger.predict([[0, 0, 0, 1, 1, 1]])
         [[0, 0, 0, 1, 1, 1]]
         """
-        return _from_tables(cls(**options), (initial, transition, second, emission), tags, vocabulary)
+        tagger = cls(**options)
+        initial, transition, emission = (np.array(table, np.float64) for table in (initial, transition, emission))
+        second = None if second is None else np.array(second, np.float64)
+        n_states, n_words = emission.shape if emission.ndim == 2 else (len(initial), -1)
+        names = tuple(range(n_states)) if tags is None else tuple(check_tag(tag, "tags") for tag in tags)
+        words = tuple(range(max(n_words, 0))) if vocabulary is None else tuple(vocabulary)
+        if len(names) != n_states or len(words) != n_words:
+            raise InvalidInputError(
+                f"emission must have shape {(len(names), len(words))}, as tags and vocabulary say, got "
+                f"{emission.shape}; name all of them or none"
+            )
+        free = tuple(range(n_states))
+        coding = Coding(names, Vocabulary(words), {}, free, tagger.unknown)  # type: ignore[arg-type]
+        for name, table in (
+            ("initial", initial),
+            ("transition", transition),
+            ("second", second),
+            ("emission", emission),
+        ):
+            if table is not None and not np.allclose(table.sum(axis=-1), 1.0, atol=1e-6):
+                raise InvalidInputError(
+                    f"{name} must have rows that sum to 1, got sums from {table.sum(axis=-1).min():g} to "
+                    f"{table.sum(axis=-1).max():g}; give probabilities [from, to], not logarithms or counts"
+                )
+        try:
+            params = _checked(coding, HMMParameters(initial, transition, second, by_cell(coding, emission)))
+        except ValueError as error:
+            raise InvalidInputError(f"tables must fit each other: {error}") from None
+        # training, if asked for, goes on from here
+        tagger.set_params(order=params.order, tags=list(names), vocabulary=words, init=params)
+        check_parameters(tagger)
+        tagger._take(coding, params)
+        tagger.gamma_ = engine.asked_gamma(tagger)
+        take_course(tagger, [], FitStatus.FIXED_ITERATIONS)
+        return tagger
 
     def fit(
-        self, sentences: Sentences, y: TokenLabelsLike | None = None, sample_weight: ArrayLike | None = None
+        self,
+        X: Sentences,
+        y: TokenLabelsLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        columns: Mapping[str, Any] | None = None,
     ) -> HMMTagger:
         """Train on sentences.
 
         Parameters
         ----------
-        sentences : sequence of sequences of words, or of str
+        X : sequence of sequences of words, or of str
             Strings are split at spaces.
         y : sequence of (sequence of labels or None), optional
             Per token a tag, a collection of tags that it may have, or None; None for sentences without labels.
         sample_weight : array-like of shape (n_sentences,), optional
             At least 0.
+        columns : mapping of name -> sequence, optional
+            What constraints name beside the columns that there are anyway: per sentence a value, or a sequence of a
+            value per word.
 
         Returns
         -------
@@ -233,8 +285,9 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
             If a sentence cannot meet a constraint and ``infeasible`` is "raise".
         """
         check_parameters(self)
-        check_same_index(sentences=sentences, y=y, sample_weight=sample_weight)
-        text = read_text(sentences, y)
+        check_same_index(sentences=X, y=y, sample_weight=sample_weight)
+        text = read_text(X, y)
+        named = read_sentence_columns(columns, text.lengths, _TAKEN, arcs=False)
         weights = row_weights(sample_weight, len(text.lengths), "sentence")
         check_words_to_learn("sentences", text.lengths, weights)
         coding = learn_coding(self, text)
@@ -242,11 +295,12 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         _check_tags(self, coding)
         if coding.names.words is not None:
             check_values(self.constraints, "word", [*coding.names.words, coding.names.unknown], every=False)
+        check_columns(self.constraints, {**named.of_sentences, **named.of_words})
         lexicon, entries = coding.encode(text)
         initial, transition, emission = table_priors(TABLES, self.prior, self.smoothing)
         rules = restrictions(coding, self.order, self.fixed, self.transition_mask)
         model = HMMModel(lexicon, self.order, initial, transition, emission, rules, coding.names)
-        shards = build_shards(lexicon, text.lengths, entries, weights, known=text.labels.known())
+        shards = build_shards(lexicon, text.lengths, entries, weights, known=text.labels.known(), columns=named)
         corpus, rng = engine.make_corpus(self, shards), as_generator(self.random_state)
         start = partial(Start(self, coding, model, corpus).parameters, rng)
         estep = _estep(self, model, make_reference(self.reference, coding, model, text.lengths))
@@ -258,24 +312,29 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         engine.record(self, trained, len(text.lengths), {"order": self.order, "tags": len(coding.tags)})
         return self
 
-    def predict(self, sentences: Sentences) -> list[list[Tag]]:
+    def predict(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[list[Tag]]:
         """Tags of every token.
 
         Sentences that are impossible under the model get the tags that take the fewest impossible events.
+
+        Parameters
+        ----------
+        X, columns
+            As in `fit`; ``columns`` for ``project_at_predict``.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         """
-        model, shards, lengths = self._encoded(read_text(sentences))
+        model, shards, lengths = self._encoded(read_text(X), columns)
         corpus = engine.make_corpus(self, shards)
         states = engine.best_structures(self, model, self.params_, corpus, _most_probable, "sequences")
         names = np.array(self.tags_, object)
         tags = names[in_corpus_order(shards, states, lengths)].tolist()
         return PerSentence.cut(tags, lengths)
 
-    def predict_proba(self, sentences: Sentences) -> list[Floats]:
+    def predict_proba(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
         """Posterior probabilities of tags, in the order of ``tags_``.
 
         Returns
@@ -283,28 +342,26 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         list of ndarray of shape (n_tokens, n_states)
             One array per sentence.
         """
-        model, shards, lengths = self._encoded(read_text(sentences))
+        model, shards, lengths = self._encoded(read_text(X), columns)
         tables = engine.posteriors(self, model, self.params_, engine.make_corpus(self, shards))
         return list(PerSentence.cut(in_corpus_order(shards, tables, lengths), lengths))
 
-    def score(
-        self, sentences: Sentences, y: TokenLabelsLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> float:
+    def score(self, X: Sentences, y: TokenLabelsLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log-likelihood per token in nats, of the words or, with labels, of words and labels; always finite.
 
         Where a sentence is impossible, events of probability 0 count as 1e-9; a word that training did not see, and
         no ``unknown`` word stands for, has the probability 1 / (words of the vocabulary + 1) with every tag.
         """
-        text = read_text(sentences, y)
+        text = read_text(X, y)
         values = self._log_likelihoods(text, finite=True)
         return engine.mean_log_likelihood("sentences", values, text.lengths, sample_weight)
 
-    def score_samples(self, sentences: Sentences, y: TokenLabelsLike | None = None) -> Floats:
+    def score_samples(self, X: Sentences, y: TokenLabelsLike | None = None) -> Floats:
         """Log-likelihood of every sentence (with labels, of words and labels), shape (n_sentences,), nats.
 
         -inf if it is impossible; words that training did not see, and no ``unknown`` word stands for, are left out.
         """
-        return self._log_likelihoods(read_text(sentences, y))
+        return self._log_likelihoods(read_text(X, y))
 
     def sample(
         self,
@@ -342,13 +399,19 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         """Probabilities of words, shape (n_states, n_words)."""
         return as_fitted(self).lexicon_.table(self.params_.emission)
 
-    def _encoded(self, text: LabelledText) -> tuple[HMMModel, list[TagShard], Ints]:
-        fitted = as_fitted(self)
+    def _encoded(
+        self, text: LabelledText, columns: Mapping[str, Any] | None = None
+    ) -> tuple[HMMModel, list[TagShard], Ints]:
+        fitted, named = as_fitted(self), read_sentence_columns(columns, text.lengths, _TAKEN, arcs=False)
         if engine.projects(self):
             _check_tags(self, fitted.coding_)
         lexicon, entries = fitted.coding_.encode(text)
         model = HMMModel(lexicon, self.params_.order, names=self.coding_.names)
-        return model, build_shards(lexicon, text.lengths, entries, known=text.labels.known()), text.lengths
+        return (
+            model,
+            build_shards(lexicon, text.lengths, entries, known=text.labels.known(), columns=named),
+            text.lengths,
+        )
 
     def _log_likelihoods(self, text: LabelledText, finite: bool = False) -> Floats:
         model, shards, lengths = self._encoded(text)
@@ -413,41 +476,3 @@ def _finite_log_likelihoods(
     sentence = np.repeat(np.arange(len(shard.lengths)), shard.lengths)
     never = model.lexicon.entry_words[shard.entries] < 0
     return values - np.log(model.lexicon.n_words + 1.0) * np.bincount(sentence, never, len(values))
-
-
-def _from_tables(
-    tagger: Any,
-    tables: tuple[ArrayLike, ArrayLike, ArrayLike | None, ArrayLike],
-    tags: Sequence[Tag] | None,
-    vocabulary: Sequence[Word] | None,
-) -> Any:
-    """Fill a new tagger with known tables."""
-    initial, transition, emission = (np.array(table, np.float64) for table in (*tables[:2], tables[3]))
-    second = None if tables[2] is None else np.array(tables[2], np.float64)
-    n_states, n_words = emission.shape if emission.ndim == 2 else (len(initial), -1)
-    names = tuple(range(n_states)) if tags is None else tuple(check_tag(tag, "tags") for tag in tags)
-    words = tuple(range(max(n_words, 0))) if vocabulary is None else tuple(vocabulary)
-    if len(names) != n_states or len(words) != n_words:
-        raise InvalidInputError(
-            f"emission must have shape {(len(names), len(words))}, as tags and vocabulary say, got {emission.shape}; "
-            "name all of them or none"
-        )
-    free = tuple(range(n_states))
-    coding = Coding(names, Vocabulary(words), {}, free, tagger.unknown)  # type: ignore[arg-type]
-    for name, table in (("initial", initial), ("transition", transition), ("second", second), ("emission", emission)):
-        if table is not None and not np.allclose(table.sum(axis=-1), 1.0, atol=1e-6):
-            raise InvalidInputError(
-                f"{name} must have rows that sum to 1, got sums from {table.sum(axis=-1).min():g} to "
-                f"{table.sum(axis=-1).max():g}; give probabilities [from, to], not logarithms or counts"
-            )
-    try:
-        params = _checked(coding, HMMParameters(initial, transition, second, by_cell(coding, emission)))
-    except ValueError as error:
-        raise InvalidInputError(f"tables must fit each other: {error}") from None
-    # training, if asked for, goes on from here
-    tagger.set_params(order=params.order, tags=list(names), vocabulary=words, init=params)
-    check_parameters(tagger)
-    tagger._take(coding, params)
-    tagger.gamma_ = engine.asked_gamma(tagger)
-    take_course(tagger, [], FitStatus.FIXED_ITERATIONS)
-    return tagger

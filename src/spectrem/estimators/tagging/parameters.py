@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from spectrem.estimators.declare import choice, count, given, number, rule, seed, switch
 from spectrem.estimators.shared_parameters import (
+    MODEL,
     TRAINING,
-    ComputingParameters,
-    LearningParameters,
+    CorpusParameters,
     StartingParameters,
     check_amounts,
     check_constraints,
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
     from spectrem.models.priors import Prior
     from spectrem.models.tagging import HMMParameters
-
-MODEL = "Model"
-"""A heading of ``--help``."""
 
 TABLES = ("initial", "transition", "emission")
 """Tables that have pseudo-counts and priors of their own."""
@@ -107,7 +104,7 @@ def _check_start(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class TaggerParameters(LearningParameters, StartingParameters, ComputingParameters):
+class TaggerParameters(CorpusParameters, StartingParameters):
     """The parameters of `spectrem.HMMTagger`.
 
     Parameters

@@ -12,17 +12,15 @@ from typer.core import TyperGroup
 
 from spectrem import __version__
 from spectrem.cli.alignment.align import align
-from spectrem.cli.alignment.evaluate import evaluate
-from spectrem.cli.alignment.lexicon import lexicon
-from spectrem.cli.alignment.symmetrize import symmetrize
+from spectrem.cli.alignment.links import evaluate, lexicon, symmetrize
 from spectrem.cli.demo import demo
 from spectrem.cli.ending import FAILED, say
 from spectrem.cli.extraction import app as extract
 from spectrem.cli.files import limits_named
-from spectrem.cli.parsing.parse import app as parse
+from spectrem.cli.parsing import app as parse
 from spectrem.cli.tables.cluster import cluster
 from spectrem.cli.tables.project import project
-from spectrem.cli.tagging.tag import app as tag
+from spectrem.cli.tagging import app as tag
 from spectrem.cli.warmup import warmup
 from spectrem.exceptions import NoEffectWarning, SpectremError
 

@@ -1,4 +1,4 @@
-"""The standard streams, and how a run of the command line ends."""
+"""The standard streams, the progress bar, and how a run of the command line ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, Protocol, TextIO
 
 from spectrem._outputs import OutputStream, remove_temporary, sent_directly
 from spectrem.cli import signals
@@ -17,6 +17,7 @@ from spectrem.exceptions import printable
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+
 
 FAILED = 2
 STANDARD_OUTPUT = "standard output"
@@ -171,3 +172,56 @@ def _fill(descriptor: int, flags: int) -> None:
         if opened != descriptor:
             os.dup2(opened, descriptor)
             os.close(opened)
+
+
+_UNDRAWN = b"\r\x1b[2K\x1b[?25h"  # the line erased, the cursor shown
+
+
+class Advance(Protocol):
+    """Say what is being done, and how much of the whole has just been finished."""
+
+    def __call__(self, doing: str, amount: float = 0.0) -> None: ...
+
+
+@contextmanager
+def progress_bar(total: float, *, shown: bool) -> Iterator[Advance]:
+    """A bar with the time left on standard error, if that is a terminal; gone when the block ends.
+
+    Parameters
+    ----------
+    total : float
+        The sum of all amounts that will be reported.
+    shown : bool
+        False never draws.
+    """
+    if not (shown and sys.stderr.isatty()):
+        yield _ignore
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description:<9}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("time left"),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    progress = Progress(*columns, console=console, transient=True, redirect_stdout=False)
+
+    def undraw() -> None:
+        if not console.is_dumb_terminal:
+            os.write(2, _UNDRAWN)
+
+    with before_the_end(undraw), progress as bar:
+        task = bar.add_task("Starting", total=total)
+
+        def advance(doing: str, amount: float = 0.0) -> None:
+            bar.update(task, description=doing, advance=amount)
+
+        yield advance
+
+
+def _ignore(doing: str, amount: float = 0.0) -> None:
+    """The progress of a run without a bar, which is not shown."""

@@ -12,14 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from spectrem.cli.declare import Given, Settings, argument, option, option_of, takes
-from spectrem.cli.ending import say
+from spectrem.cli.ending import Advance, progress_bar, say
 from spectrem.cli.files import command_files
-from spectrem.cli.homes import Home, spill_folder
 from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output, Quiet, parse_options
-from spectrem.cli.progress import Advance, progress_bar
 from spectrem.cli.rules import Rule, check_rules, excludes, needs
-from spectrem.cli.schedules import Annealing, StepwiseOptions
-from spectrem.cli.training import count_gammas, warn_gaining, without_unconverged
+from spectrem.cli.training import (
+    Annealing,
+    Home,
+    StepwiseOptions,
+    count_gammas,
+    spill_folder,
+    warn_gaining,
+    without_unconverged,
+)
 from spectrem.estimators.alignment.parameters import DECODING, AlignerParameters
 from spectrem.estimators.shared_parameters import TRAINING
 from spectrem.exceptions import InvalidInputError

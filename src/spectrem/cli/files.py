@@ -48,11 +48,11 @@ def command_files(
             raise InvalidInputError(f"{name} {path!r} names no file; give its path")
     read = {name: path for name, path in inputs.items() if path is not None}
     written = {name: path for name, path in outputs.items() if path is not None}
-    _check_kinds(written)
     with outputs_together() as group:
         files = {name: path for name, path in written.items() if path != STANDARD}
         places = {name: _named(name, find_place, path) for name, path in files.items()}
         _check_collisions(read, written, places)
+        _check_kinds(written)
         for name, path in files.items():
             _named(name, group.stage, path)
         for name, folder in (folders or {}).items():

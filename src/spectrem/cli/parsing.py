@@ -28,9 +28,9 @@ from spectrem.cli.options import Json, MinProbability, Quiet, errors_located, pa
 from spectrem.cli.prediction import OPTIONS, load_model, posterior_lines, set_parameters
 from spectrem.cli.rules import CONSTRAINED, check_rules, excludes, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters, warn_gaining
-from spectrem.estimators.grammar.parameters import MODEL, GrammarSettings
+from spectrem.estimators.grammar.parameters import GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
-from spectrem.estimators.shared_parameters import TRAINING
+from spectrem.estimators.shared_parameters import MODEL, TRAINING
 from spectrem.exceptions import InvalidInputError, quoted, shorten, spelled
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ from spectrem.cli.prediction import OPTIONS, load_model, posterior_lines, set_pa
 from spectrem.cli.rules import CONSTRAINED, Rule, check_rules, excludes, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters, warn_gaining
 from spectrem.estimators.crf.parameters import CRFParameters
-from spectrem.estimators.shared_parameters import TRAINING
-from spectrem.estimators.tagging.parameters import MODEL, TaggerParameters
+from spectrem.estimators.shared_parameters import MODEL, TRAINING
+from spectrem.estimators.tagging.parameters import TaggerParameters
 from spectrem.exceptions import InvalidInputError, quoted, shorten, spelled
 
 if TYPE_CHECKING:

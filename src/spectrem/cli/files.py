@@ -48,11 +48,14 @@ def command_files(
             raise InvalidInputError(f"{name} {path!r} names no file; give its path")
     read = {name: path for name, path in inputs.items() if path is not None}
     written = {name: path for name, path in outputs.items() if path is not None}
+    for name in (_MODEL, *_ENDINGS):
+        if written.get(name) == STANDARD:
+            raise InvalidInputError(f"{name} -: this output is not text and cannot go to standard output; name a file")
     with outputs_together() as group:
         files = {name: path for name, path in written.items() if path != STANDARD}
         places = {name: _named(name, find_place, path) for name, path in files.items()}
         _check_collisions(read, written, places)
-        _check_kinds(written)
+        _check_endings(written)
         for name, path in files.items():
             _named(name, group.stage, path)
         for name, folder in (folders or {}).items():
@@ -100,13 +103,10 @@ def check_folder(name: str, path: str | os.PathLike[str]) -> None:
                 each.rmdir()
 
 
-def _check_kinds(written: Mapping[str, str]) -> None:
-    """Refuse outputs that are not text on standard output, and names of figures and pages that do not say so."""
-    for name, path in written.items():
-        endings = _ENDINGS.get(name)
-        if path == STANDARD and (endings or name == _MODEL):
-            raise InvalidInputError(f"{name} -: this output is not text and cannot go to standard output; name a file")
-        if endings and Path(path).suffix not in endings:
+def _check_endings(written: Mapping[str, str]) -> None:
+    for name, endings in _ENDINGS.items():
+        path = written.get(name)
+        if path is not None and Path(path).suffix not in endings:
             raise InvalidInputError(f"{name} {path}: the name must end in {', '.join(endings)}")
     if "--plot" in written and find_spec("matplotlib") is None:
         raise InvalidInputError("--plot needs matplotlib, which is not installed; pip install 'spectrem[plot]'")

@@ -22,18 +22,12 @@ Output: TypeAlias = Annotated[
 ]
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
-LEAST_PROBABILITY = 0.01
 MinProbability: TypeAlias = Annotated[
-    float | None,
-    typer.Option(
-        "--min-probability",
-        min=0.0,
-        max=1.0,
-        metavar="P",
-        help="Leave out entries below this probability.",
-        show_default=f"{LEAST_PROBABILITY}",
-    ),
+    float,
+    typer.Option("--min-probability", min=0.0, max=1.0, metavar="P", help="Leave out entries below this probability."),
 ]
+LEAST_PROBABILITY = 0.01
+"""The default of ``--min-probability``."""
 
 
 def parse_options(texts: Iterable[str] | None, columns: Collection[str]) -> list[Any]:

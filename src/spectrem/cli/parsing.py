@@ -24,7 +24,7 @@ from spectrem.cli.evaluation import (
     score_cell,
 )
 from spectrem.cli.files import command_files
-from spectrem.cli.options import Json, MinProbability, Quiet, errors_located, parse_options
+from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Quiet, errors_located, parse_options
 from spectrem.cli.prediction import OPTIONS, load_model, posterior_lines, set_parameters
 from spectrem.cli.rules import CONSTRAINED, check_rules, excludes, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters, warn_gaining
@@ -366,7 +366,7 @@ class PredictionOptions:
     output: str | None = option(None, "--output", "-o", metavar="FILE", show_default="-")
     show: bool = option(False)
     probabilities: str | None = option(None, metavar="FILE")
-    min_probability: MinProbability = None
+    min_probability: MinProbability = LEAST_PROBABILITY
     field: Literal["upos", "xpos"] | None = option(None, metavar="NAME", show_default="the one that it knows")
     skip_punctuation: SkipPunctuation = False
     quiet: Quiet = False

@@ -24,7 +24,7 @@ from spectrem.cli.evaluation import (
     score_cell,
 )
 from spectrem.cli.files import command_files
-from spectrem.cli.options import Json, MinProbability, Output, Quiet, parse_options
+from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Output, Quiet, parse_options
 from spectrem.cli.prediction import OPTIONS, load_model, posterior_lines, set_parameters
 from spectrem.cli.rules import CONSTRAINED, Rule, check_rules, excludes, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters, warn_gaining
@@ -383,7 +383,7 @@ class PredictionOptions:
     output: Output = "-"
     output_format: Literal["slash", "columns", "conllu"] = option("slash", metavar="NAME")
     probabilities: str | None = option(None, metavar="FILE")
-    min_probability: MinProbability = None
+    min_probability: MinProbability = LEAST_PROBABILITY
     n_best: int | None = option(None, min=1, metavar="N")
     format: InputFormat | None = option(None, metavar="NAME", show_default="text")
     columns: Columns = (0, 1)

@@ -130,7 +130,7 @@ class LexiconOptions:
 
     model: str = argument("MODEL")
     output: Output = "-"
-    min_probability: MinProbability = None
+    min_probability: MinProbability = LEAST_PROBABILITY
     output_format: Literal["tsv", "eflomal"] = option("tsv")
 
 
@@ -149,14 +149,13 @@ def lexicon(options: LexiconOptions) -> None:
         from spectrem.estimators import WordAligner
 
         aligner = WordAligner.load(options.model)
-        least = LEAST_PROBABILITY if options.min_probability is None else options.min_probability
         with open_output(options.output) as lines:
             if options.output_format == "eflomal":
                 from spectrem.estimators.alignment.file import list_priors
 
-                lines.writelines(f"{line}\n" for line in list_priors(aligner, least))
+                lines.writelines(f"{line}\n" for line in list_priors(aligner, options.min_probability))
                 return
-            entries = aligner.lexicon(least)
+            entries = aligner.lexicon(options.min_probability)
             lines.write("source\ttarget\tp(target|source)\tp(source|target)\n")
             for _, group in groupby(entries, key=itemgetter(0)):
                 for source, target, forward, backward in sorted(group, key=lambda entry: (-entry[2], -entry[3])):

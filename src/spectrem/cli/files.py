@@ -147,7 +147,7 @@ def _check_collisions(read: Mapping[str, str], written: Mapping[str, str], place
 
 
 def _keys(place: Place | None, standard: int) -> Iterator[object]:
-    """What an output may share with no other file, None being a standard stream; devices may be shared."""
+    """Identities that an output may not share with another file; None is a standard stream, devices may be shared."""
     descriptor, status = (standard, os.fstat(standard)) if place is None else (place.descriptor, place.status)
     if descriptor is not None:
         yield "descriptor", descriptor
@@ -178,5 +178,5 @@ def limits_named(inputs: str) -> Iterator[None]:
     except OverflowError as error:
         raise InvalidInputError(f"{inputs}: a number is too large ({error}); correct it") from error
     except UnicodeEncodeError as error:
-        found = error.object[error.start : error.end][:5]
-        raise InvalidInputError(f"{inputs}: holds {found!r}, which no file of text can; correct it") from None
+        characters = error.object[error.start : error.end][:5]
+        raise InvalidInputError(f"{inputs}: holds {characters!r}, which no file of text can; correct it") from None

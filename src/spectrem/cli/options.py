@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they say of constraints and of places in files."""
+"""Options that several commands share, constraints from the command line, and places of errors in files."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ def without_punctuation(sentence: ParsedSentence) -> tuple[ParsedSentence, Ints]
         place = np.full(len(sentence.forms), -3)  # of a word that is left out
         place[kept] = np.arange(len(kept))
         heads = np.array([_lifted(word, sentence.heads, place) for word in kept.tolist()], np.int64)
-    forms, upos, xpos = (tuple(own[k] for k in kept) for own in (sentence.forms, sentence.upos, sentence.xpos))
+    forms, upos, xpos = (tuple(column[k] for k in kept) for column in (sentence.forms, sentence.upos, sentence.xpos))
     relations = None if sentence.relations is None else tuple(sentence.relations[k] for k in kept)
     return ParsedSentence(forms, upos, xpos, heads, relations), kept
 
@@ -315,12 +315,12 @@ def table_with_punctuation(table: Floats, kept: Ints, whole: Ints) -> Floats:
     import numpy as np
 
     n = len(whole)
-    found = np.zeros((n, n))
+    full = np.zeros((n, n))
     known = np.flatnonzero(whole > UNKNOWN_HEAD)
-    found[known, np.where(whole == ROOT, np.arange(n), whole)[known]] = 1.0
-    found[kept] = 0.0
-    found[np.ix_(kept, kept)] = table
-    return found
+    full[known, np.where(whole == ROOT, np.arange(n), whole)[known]] = 1.0
+    full[kept] = 0.0
+    full[np.ix_(kept, kept)] = table
+    return full
 
 
 def _lifted(word: int, heads: Ints, place: Ints) -> int:

@@ -1,4 +1,4 @@
-"""What commands that predict share: loading a model, wording of errors, and lines of probabilities."""
+"""The shared part of commands that predict: loading a model, wording of errors, and lines of probabilities."""
 
 from __future__ import annotations
 

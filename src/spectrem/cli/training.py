@@ -1,4 +1,4 @@
-"""What commands that train share: schedules, where shards live, and the run with its bar, warnings and summary."""
+"""The shared part of commands that train: schedules, homes of shards, and the run with its bar and summary."""
 
 from __future__ import annotations
 

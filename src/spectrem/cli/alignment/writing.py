@@ -1,4 +1,4 @@
-"""What `spectrem align` writes: links, probabilities, scores, tokens, and JSON with all of them."""
+"""The outputs of `spectrem align`: links, probabilities, scores, tokens, and JSON with all of them."""
 
 from __future__ import annotations
 

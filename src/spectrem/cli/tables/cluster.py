@@ -144,9 +144,9 @@ def _cluster(options: ClusterOptions, settings: Settings, anneal: float | None) 
     from spectrem.cli.tables.options import (
         TableConstraints,
         list_names,
-        own_names,
+        print_notes,
         rows_named,
-        tell_notes,
+        shadowed_names,
         weight_column,
     )
     from spectrem.constraints import check_values
@@ -175,8 +175,8 @@ def _cluster(options: ClusterOptions, settings: Settings, anneal: float | None) 
         check_values(constrained.constraints, "label", range(n_components))
         columns = constrained.columns()
         if not options.quiet:
-            tell_notes(own_names(file, _MEANINGS) if constrained.constraints else [])
-            tell_notes(constrained.missing(columns))
+            print_notes(shadowed_names(file, _MEANINGS) if constrained.constraints else [])
+            print_notes(constrained.missing(columns))
         taken = [*constrained.used, *(name for name in named.values() if name is not None)]
         names = feature_names(file, options.features, taken)
         weights = None if options.weights is None else weight_column(file, options.weights)

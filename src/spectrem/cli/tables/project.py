@@ -137,7 +137,7 @@ def project(options: ProjectOptions, given: Given) -> None:
 
 def _project(options: ProjectOptions) -> None:
     """Read, project, write."""
-    from spectrem.cli.tables.options import TableConstraints, own_names, tell_notes
+    from spectrem.cli.tables.options import TableConstraints, print_notes, shadowed_names
     from spectrem.cli.tables.project_scores import DECIDED, long_scores, wide_scores
     from spectrem.data import open_output, open_table, read_table
     from spectrem.reports.html import document
@@ -171,18 +171,18 @@ def _project(options: ProjectOptions) -> None:
             meant = {
                 name: meaning for name, meaning in _MEANINGS.items() if name not in (options.long or "").split(",")
             }
-            tell_notes([*own_names(file, meant), *constraints.missing(columns)])
+            print_notes([*shadowed_names(file, meant), *constraints.missing(columns)])
         if write_prices is not None:
             write_prices(price_table(table.constraints))
         if page is not None:
             page.write(document("spectrem project", table._repr_html_()))
-        (done, *found), proba = _summary(scores, table, decision, options.gamma), table.proba
+        (done, *details), proba = _summary(scores, table, decision, options.gamma), table.proba
         del table, columns  # rows are written piece by piece, which needs none of it
         filled = scores.filled(proba, decision)
         del scores, proba
         write(filled)
     if not options.quiet:
-        say(f"{done} in {time.perf_counter() - started:.1f} s: {found[0]}", *found[1:])
+        say(f"{done} in {time.perf_counter() - started:.1f} s: {details[0]}", *details[1:])
 
 
 def _solve(
@@ -214,7 +214,7 @@ def _solve(
 
 
 def _summary(scores: Scores, table: ProjectedTable, decision: Decision | None, gamma: float) -> list[str]:
-    """What was done, and lines about what came of it."""
+    """Lines of the summary: what was projected, violations, largest prices, decisions."""
     rows = "1 row" if len(table.proba) == 1 else f"{len(table.proba)} rows"
     said = [
         f"projected {rows}, labels {scores.described}, onto {_counted(table.constraints)}",
@@ -270,6 +270,6 @@ def _largest_prices(reports: Sequence[ConstraintReport]) -> list[str]:
     from spectrem.reports import row_line
 
     size = [np.abs(report.price) for report in reports]
-    rows = [(k, row) for k, own in enumerate(size) for row in np.argsort(-own, kind="stable")[:_SHOWN].tolist()]
+    rows = [(k, row) for k, prices in enumerate(size) for row in np.argsort(-prices, kind="stable")[:_SHOWN].tolist()]
     rows = sorted((at for at in rows if size[at[0]][at[1]] > _BINDS), key=lambda at: -size[at[0]][at[1]])
     return [row_line(reports[k], row) for k, row in rows[:_SHOWN]]

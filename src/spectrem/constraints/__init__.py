@@ -18,7 +18,7 @@ from spectrem.constraints.constraint import (
 from spectrem.constraints.files import read_constraints, write_constraints
 from spectrem.constraints.shortcuts import *  # noqa: F403 - a new shortcut is named in its own file only
 from spectrem.constraints.text import ConstraintTextError, parse_constraint
-from spectrem.constraints.values import check_columns, check_values, match_values
+from spectrem.constraints.values import check_columns, check_values
 
 __all__ = [
     "AllOf",
@@ -44,7 +44,6 @@ __all__ = [
     "corpus_rows",
     "facts_of",
     "linear",
-    "match_values",
     "parse_constraint",
     "part",
     "read_constraints",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import operator
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,8 @@ _COMPARISONS = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+# In structures, of the ends of arcs and of spans, and of several views.
+_TAGS = re.compile("(.+_)?(tag|label|upos|xpos)|previous|first|last|before|after")
 _ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 _BINDING = {
     "part": 9,
@@ -211,45 +214,16 @@ def compared(expression: Column) -> Iterator[tuple[str, str, tuple[Scalar, ...]]
                 yield from compared(operand)
 
 
-def with_values(expression: Column, value_of: Callable[[str, Scalar], Scalar]) -> Column:
-    """The expression with other values in the place of those that columns are compared with (see `compared`).
-
-    Parameters
-    ----------
-    expression : Column
-    value_of : callable
-        From the name of a column and a value to the value that takes its place.
-
-    Examples
-    --------
-    >>> with_values((part("tag") == 5) & part("word").isin([1, 2]), lambda name, value: f"{name} {value}")
-    (part("tag") == "tag 5") & part("word").isin(["word 1", "word 2"])
-    """
-    operation, (first, *rest) = expression.operation, expression.operands
-    if operation == "part":
-        return expression
-    if isinstance(first, Column) and first.operation == "part":
-        name = first.operands[0]
-        if operation in ("==", "!=") and not isinstance(rest[0], Column):
-            return Column(operation, (first, value_of(name, rest[0])))
-        if operation == "isin":
-            return Column(operation, (first, tuple(value_of(name, value) for value in rest[0])))
-        if operation == "allowed_by":
-            key, listed = rest
-            key_name = key.operands[0] if key.operation == "part" else None
-            entries = (
-                (entry if key_name is None else value_of(key_name, entry), tuple(value_of(name, v) for v in values))
-                for entry, values in listed
-            )
-            return Column(operation, (first, key, tuple(entries)))
-    operands = (with_values(o, value_of) if isinstance(o, Column) else o for o in expression.operands)
-    return Column(operation, tuple(operands))
+def holds_tags(name: str) -> bool:
+    """Whether a column holds tags or labels, of which constraints may write 5 as ``"5"`` and ``"5"`` as 5."""
+    return _TAGS.fullmatch(name) is not None
 
 
 def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:
     """The values of an expression over all parts.
 
-    Comparisons with a missing value are false, but for ``!=``, which is the negation of ``==``.
+    Comparisons with a missing value are false, but for ``!=``, which is the negation of ``==``. A tag or label is equal
+    to a number or text that reads like it.
 
     Parameters
     ----------
@@ -278,18 +252,21 @@ def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:
         return lookup(expression.operands[0])
     if operation == "isin":
         values = evaluate(expression.operands[0], lookup)
-        for value in expression.operands[1]:
+        listed = [_like(expression, values, value) for value in expression.operands[1]]
+        for value in listed:
             _check_comparable(expression, values, value)
         if _is_void(values):
             return np.zeros(len(values), np.bool_)
         if values.dtype.kind != "U":
-            return np.isin(values, np.array(expression.operands[1]))
-        wanted, (found, code) = set(expression.operands[1]), distinct(values)
+            return np.isin(values, np.array(listed))
+        wanted, (found, code) = set(listed), distinct(values)
         return np.array([value in wanted for value in found.tolist()], np.bool_)[code]
     if operation == "allowed_by":
         return _allowed(expression, *(evaluate(operand, lookup) for operand in expression.operands[:2]))
     arguments = [evaluate(o, lookup) if isinstance(o, Column) else o for o in expression.operands]
     if operation in _COMPARISONS:
+        if operation in ("==", "!=") and not isinstance(expression.operands[1], Column):
+            arguments[1] = _like(expression, arguments[0], arguments[1])
         _check_comparable(expression, *arguments)
         if any(map(_is_void, arguments)):
             return np.full(np.broadcast_shapes(*map(np.shape, arguments)), operation == "!=")
@@ -342,7 +319,11 @@ def literal_text(value: Scalar) -> str:
 
 def _allowed(expression: Column, values: Key, keys: Key) -> NDArray[np.bool_]:
     dictionary = dict(expression.operands[2])
-    for column, used in ((keys, dictionary), (values, set().union(*dictionary.values()))):
+    used = set().union(*dictionary.values())
+    like = {value: _like(expression, values, value) for value in used}
+    if any(value is not other for value, other in like.items()):
+        dictionary = {entry: [like[value] for value in listed] for entry, listed in dictionary.items()}
+    for column, used in ((keys, set(dictionary)), (values, set(like.values()))):
         for kind in {isinstance(value, str): value for value in used}.values():
             _check_comparable(expression.operands[0], column, kind)
     (found, code), (entries, entry_code) = distinct(values), distinct(keys)
@@ -378,6 +359,20 @@ def _is_void(values: object) -> bool:
     if not isinstance(values, np.ndarray):
         return False
     return not values.size or (values.dtype.kind == "f" and bool(np.isnan(values).all()))
+
+
+def _like(expression: Column, values: Key, value: Scalar) -> Scalar:
+    """A value with which an expression compares tags or labels, of the type of these; others as they are."""
+    first, is_text = expression.operands[0], _kind(values) == "text"
+    if isinstance(value, str) == is_text or first.operation != "part" or not holds_tags(first.operands[0]):
+        return value
+    if not isinstance(value, str):
+        return str(value)
+    try:
+        number = plain(float(value))
+    except (ValueError, InvalidInputError):
+        return value
+    return number if str(number) == value else value
 
 
 def _check_comparable(expression: Column, left: object, right: object) -> None:

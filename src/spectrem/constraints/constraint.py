@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import EllipsisType
 from typing import Literal, Protocol, cast
@@ -594,20 +594,6 @@ class Constraint:
         (E[part("kind") == "invoice"] <= 3).allow_empty()
         """
         return replace(self, may_be_empty=True)
-
-    def map_weights(self, change: Callable[[Column], Column]) -> Constraint:
-        """The same constraint on other conditions or weights: each of its own, changed."""
-
-        def changed(term: Term) -> Term:
-            weight = term.weight if isinstance(term.weight, EllipsisType) else change(term.weight)
-            return replace(term, weight=weight, over=None if term.over is None else changed(term.over))
-
-        def side(held: Expectation | None) -> Expectation | None:
-            return None if held is None else replace(held, terms=tuple(map(changed, held.terms)))
-
-        expression = side(self.expression)
-        assert expression is not None
-        return replace(self, expression=expression, lower=side(self.lower), upper=side(self.upper))
 
     def __and__(self, other: object) -> AllOf:
         """Both constraints, as one."""

@@ -263,7 +263,7 @@ def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:
         return np.array([value in wanted for value in found.tolist()], np.bool_)[code]
     if operation == "allowed_by":
         return _allowed(expression, *(evaluate(operand, lookup) for operand in expression.operands[:2]))
-    arguments = [evaluate(o, lookup) if isinstance(o, Column) else o for o in expression.operands]
+    arguments: list[Any] = [evaluate(o, lookup) if isinstance(o, Column) else o for o in expression.operands]
     if operation in _COMPARISONS:
         if operation in ("==", "!=") and not isinstance(expression.operands[1], Column):
             arguments[1] = _like(expression, arguments[0], arguments[1])

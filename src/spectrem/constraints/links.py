@@ -10,11 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.all_of import AllOf, join
-from spectrem.constraints.cells import as_column, missing_of
-from spectrem.constraints.columns import quote
+from spectrem.constraints.columns import as_column, missing_of, quote
 from spectrem.constraints.compilation.groups import distinct
-from spectrem.constraints.constraint import LinearConstraint, check_name, linear
+from spectrem.constraints.constraint import AllOf, LinearConstraint, check_name, join, linear
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Structure
 

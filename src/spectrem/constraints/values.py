@@ -7,11 +7,10 @@ from collections.abc import Collection, Iterator, Mapping
 from numpy.typing import ArrayLike
 
 from spectrem._validate import as_bool
-from spectrem.constraints.cells import as_column, missing_of
-from spectrem.constraints.columns import Column, Scalar, compared, holds_tags, plain
-from spectrem.constraints.compilation.compile import Constraints, flatten
+from spectrem.constraints.columns import Column, Scalar, as_column, compared, holds_tags, missing_of, plain
 from spectrem.constraints.compilation.groups import distinct
 from spectrem.constraints.constraint import Constraint
+from spectrem.constraints.text import Constraints, flatten
 from spectrem.data.tagging.tagsets import STANDARD_TAGS
 from spectrem.exceptions import InvalidInputError, advice, did_you_mean, no_such
 

@@ -12,7 +12,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InvalidInputError, setting, warn_unconverged
 from spectrem.inference.batch import project_batch
-from spectrem.inference.conflict.explain import explain_conflict
+from spectrem.inference.conflict import explain_conflict
 from spectrem.inference.program import (
     INFEASIBLE,
     OPTIMAL,

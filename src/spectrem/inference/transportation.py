@@ -14,7 +14,7 @@ import numpy as np
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError
-from spectrem.inference.conflict.explain import explain_infeasible
+from spectrem.inference.conflict import explain_infeasible
 from spectrem.inference.oracle import BatchDual, refuse_impossible, split_problems, weigh_rows
 from spectrem.inference.result import Projection, Status
 from spectrem.inference.segments import max_by, share_equally, sum_by

@@ -19,9 +19,9 @@ from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.inference.oracle import refuse_impossible, weigh_rows
 from spectrem.learning.criteria import Expectations, Posteriors
 from spectrem.learning.estep import EStep, Posed, Step, expectation
-from spectrem.learning.history import FitResult, FitStatus, Record, warn_skipped
 from spectrem.learning.model import is_known, log_prior
 from spectrem.learning.posed_corpus import Numbered, PosedCorpus, pose, posed_of, worst_violation
+from spectrem.learning.schedule import FitResult, FitStatus, Record, warn_skipped
 from spectrem.models.estep import EStepResult, RowSum, Statistics
 from spectrem.models.loglinear.lbfgs import Ending
 from spectrem.models.loglinear.optimise import advice, maximise_posterior, moments, spread

@@ -15,12 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from spectrem._arrays import Floats
-from spectrem.constraints.compilation.compile import Constraints, compile_shard, corpus_rows, facts_of, flatten
+from spectrem.constraints.compilation.compile import compile_shard, corpus_rows, facts_of
 from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.constraints.compilation.rows import CorpusRows, Rows, no_rows
+from spectrem.constraints.text import Constraints, flatten
 from spectrem.corpus import Corpus, Local
-from spectrem.corpus.box import size_of
 from spectrem.corpus.corpus import fold, sums_of_neighbours
+from spectrem.corpus.on_dask import size_of
 from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.learning.estep import (
     EStep,

@@ -13,12 +13,11 @@ import scipy.sparse as sp
 
 from spectrem._arrays import Floats
 from spectrem._validate import as_count
-from spectrem.constraints.compilation.compile import Constraints, flatten
-from spectrem.constraints.compilation.draft import each_columns, weight_columns
+from spectrem.constraints.compilation.draft import PartTable, each_columns, weight_columns
 from spectrem.constraints.compilation.rows import Rows, no_rows
-from spectrem.constraints.compilation.table import PartTable
 from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.links import ColumnLinks, resolve_links
+from spectrem.constraints.text import Constraints, flatten
 from spectrem.constraints.values import check_values
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.inference.batch import project_batch

@@ -32,7 +32,7 @@ from spectrem.constraints.constraint import (
     LinearConstraint,
     MaxOver,
 )
-from spectrem.constraints.links import ColumnLinks, RowLinks
+from spectrem.constraints.links import RowLinks
 from spectrem.data.decoding import decode
 from spectrem.data.reading import read_bytes
 from spectrem.exceptions import InvalidInputError, did_you_mean, no_such, shorten
@@ -47,7 +47,6 @@ _METHODS: dict[type, tuple[str, tuple[str, ...]]] = {
     AllOf: ("constraints", ("per", "slack", "named", "allow_empty")),
     MaxOver: ("max_over(...)", ("penalty",)),
     RowLinks: ("links", ("named",)),
-    ColumnLinks: ("links", ("named",)),
 }
 _OPERATORS: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("+", operator.add),
@@ -63,7 +62,7 @@ _OPERATORS: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Gt: (">", operator.gt),
     ast.GtE: (">=", operator.ge),
 }
-_OF_COLUMNS = (Column, Expectation, Constraint, AllOf, RowLinks, ColumnLinks)
+_OF_COLUMNS = (Column, Expectation, Constraint, AllOf, RowLinks)
 _LONG = "it is nested too deeply; write lists of values as .isin([...]) and several constraints one by one"
 HINT = "write a bound on an expectation, such as E[label == 'spam'] <= 3"
 
@@ -109,7 +108,7 @@ def parse_constraint(
 
     Returns
     -------
-    Constraint, AllOf, RowLinks or ColumnLinks
+    Constraint, AllOf or RowLinks
 
     Raises
     ------
@@ -132,7 +131,7 @@ def parse_constraint(
     return made if name is None else made.named(name)
 
 
-def source_text(constraint: Constraint | RowLinks | ColumnLinks) -> str:
+def source_text(constraint: Constraint | RowLinks) -> str:
     """The text of a constraint with bare names where they can stand, from which `parse_constraint` makes an equal one.
 
     Examples
@@ -224,7 +223,7 @@ class _Reader:
             self._fail(0, f"this is not a Python expression ({error}); {HINT}")
         if isinstance(made, MaxOver):
             self._fail(tree, "max_over(...) is not finished; add .penalty(strength)")
-        if not isinstance(made, (Constraint, AllOf, RowLinks, ColumnLinks)):
+        if not isinstance(made, (Constraint, AllOf, RowLinks)):
             self._fail(tree, f"{ast.unparse(tree)} is not a constraint; {HINT}")
         return made
 
@@ -704,7 +703,7 @@ def _scalar_token(file: _File, value: str, style: str, start: int, stop: int) ->
 
 def _entry_of(constraint: Any, number: int) -> tuple[str | None, str]:
     """The name, if it can stand before a colon, and the text of a constraint."""
-    if not isinstance(constraint, (Constraint, RowLinks, ColumnLinks)):
+    if not isinstance(constraint, (Constraint, RowLinks)):
         raise InvalidInputError(f"write_constraints: constraint {number} cannot be written: {_why_not(constraint)}")
     name = constraint.label
     if name is None or len(name) > _LONGEST_NAME:

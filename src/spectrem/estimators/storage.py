@@ -612,7 +612,7 @@ def write_texts(constraints: Any, left_out: list[str]) -> Any:
 
 def _text(constraint: Any) -> str | None:
     """The text from which the same constraint is read; None where no text says it."""
-    if isinstance(constraint, RowLinks):
+    if isinstance(constraint, RowLinks) and constraint.pairs is not None:
         return None
     try:
         text = repr(constraint)

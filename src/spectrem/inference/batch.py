@@ -11,6 +11,7 @@ from spectrem._arrays import Bools, Floats
 from spectrem._validate import as_weights
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, setting
+from spectrem.inference.assignment import Transports, find_transports
 from spectrem.inference.conflict import (
     drop_rows,
     drop_unreachable,
@@ -25,7 +26,6 @@ from spectrem.inference.segments import share_equally, sum_by
 from spectrem.inference.solvers.first_order import Bracket, Solution, Solver
 from spectrem.inference.solvers.linear_program import LinearProgram, Subgradient
 from spectrem.inference.solvers.newton import Newton, smooth_solver, suits_newton
-from spectrem.inference.transportation import Transports, find_transports
 from spectrem.structures._ragged import check_scores
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure

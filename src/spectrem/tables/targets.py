@@ -16,7 +16,7 @@ from spectrem._validate import as_count
 from spectrem.constraints.compilation.draft import PartTable, each_columns, weight_columns
 from spectrem.constraints.compilation.rows import Rows, no_rows
 from spectrem.constraints.constraint import Constraint
-from spectrem.constraints.links import ColumnLinks, resolve_links
+from spectrem.constraints.links import RowLinks, resolve_links
 from spectrem.constraints.text import Constraints, flatten
 from spectrem.constraints.values import check_values
 from spectrem.exceptions import InvalidInputError, quoted
@@ -282,7 +282,7 @@ class ConstrainedTargets:
 
     def _lies_within(self, one: Any) -> bool:
         """Whether a constraint is solved in every batch; an error if that cannot be said."""
-        if isinstance(one, ColumnLinks) and one.column in self.within_batch:
+        if isinstance(one, RowLinks) and one.column in self.within_batch:
             return True
         if not isinstance(one, Constraint):
             raise InvalidInputError(

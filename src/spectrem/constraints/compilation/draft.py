@@ -26,7 +26,7 @@ from spectrem.constraints.compilation.groups import (
     numbers_of,
 )
 from spectrem.constraints.constraint import Constraint, LinearConstraint, Term
-from spectrem.constraints.links import ColumnLinks
+from spectrem.constraints.links import RowLinks
 from spectrem.exceptions import InvalidInputError, no_such
 from spectrem.structures._ragged import offsets_of, ranges_of
 from spectrem.structures.structure import Structure
@@ -304,7 +304,7 @@ def draft_rows(constraint: Constraint | LinearConstraint, table: PartTable) -> D
 
 def used_columns(constraint: object) -> set[str]:
     """Columns that a constraint of the language or a link names; none for matrices and users' own constraints."""
-    if isinstance(constraint, ColumnLinks):
+    if isinstance(constraint, RowLinks) and constraint.column is not None:
         return {constraint.column}
     if not isinstance(constraint, Constraint):
         return set()

@@ -1,7 +1,7 @@
 """One label per instance such that the constraints hold exactly: transportations, and programs over whole numbers.
 
-A problem whose rows only count labels over all its instances is a transportation, solved by shortest paths. Its matrix is
-totally unimodular: at gamma = 0 and -inf the linear relaxation has whole optima where bounds are whole, so that
+A problem whose rows only count labels over all its instances is a transportation, solved by shortest paths. Its matrix
+is totally unimodular: at gamma = 0 and -inf the linear relaxation has whole optima where bounds are whole, so that
 fractions gain nothing, and the prices of the labels give the multipliers.
 """
 

@@ -36,6 +36,7 @@ from spectrem.structures.structure import Structure, has_one_label
 
 _MOST_VARIABLES = 200_000
 _MOST_ROWS = 400
+_MOST_ALONE = 40
 _MOST_SETS = 400
 _EASY = 20  # rows that are tried one by one at once; of more, those of one or two constraints are tried first
 _LAST = 1.0  # seconds, at least, for each of the last two programs that describe the conflict
@@ -320,21 +321,8 @@ class _Search:
         return bool(self.dual.infeasible(direction, self._active)[self.problem])
 
     def rows_alone(self) -> Ints:
-        """Rows that cannot hold by themselves."""
-        if not has_one_label(self.dual.structure):
-            return self._alone_by_proof()
-        rows, dual = self.candidates, self.dual
-        least, most = _range(dual, rows)
-        give = np.zeros(len(dual.row_problem))
-        for group in dual.terms.groups:
-            give[group.rows] = group.slack.strength
-        bounds = dual.rows.bounds[rows]
-        room = give[rows] + _CONFLICT * np.maximum(np.abs(bounds), np.maximum(np.abs(least), np.abs(most)))
-        bad = (least > bounds + room) | (dual.terms.equality[rows] & (most < bounds - room))
-        return rows[bad]
-
-    def _alone_by_proof(self) -> Ints:
-        if len(self.candidates) > 40:
+        """Rows that cannot hold by themselves; none is looked for where there are many."""
+        if len(self.candidates) > _MOST_ALONE:
             self.least_size = 1
             return self.candidates[:0]
         direction = np.zeros(len(self.dual.row_problem))
@@ -450,29 +438,6 @@ class _Search:
         if alike and len(system.program.cost) == system.n_x:
             total = system.least(np.sign(multipliers), ~all_rows, _LAST)
         return Conflict(rows, irreducible, smallest, multipliers, allowed, total, False)
-
-
-def _range(dual: BatchDual, rows: Ints) -> tuple[Floats, Floats]:
-    """The least and the largest value of each row over categorical instances."""
-    structure, matrix = dual.structure, dual.matrix[rows]
-    possible = ~np.isneginf(dual.scores.unary)
-    n_possible = np.bincount(structure.instance[possible], minlength=structure.n_instances)
-    row = np.repeat(np.arange(len(rows)), np.diff(matrix.indptr))
-    inside = possible[matrix.indices]
-    row, value, instance = row[inside], matrix.data[inside], structure.instance[matrix.indices[inside]]
-    key = row * structure.n_instances + instance
-    order = np.argsort(key, kind="stable")
-    key, value = key[order], value[order]
-    if not len(key):
-        return np.zeros(len(rows)), np.zeros(len(rows))
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(key) > 0]))
-    count = np.diff(np.append(starts, len(key)))
-    partly = count < n_possible[key[starts] % structure.n_instances]  # some label has no entry, which counts as 0
-    ends = []
-    for ufunc in (np.minimum, np.maximum):
-        best = ufunc.reduceat(value, starts)
-        ends.append(sum_by(key[starts] // structure.n_instances, np.where(partly, ufunc(best, 0.0), best), len(rows)))
-    return ends[0], ends[1]
 
 
 _MOST_PROBLEMS = 100

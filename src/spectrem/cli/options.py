@@ -44,7 +44,7 @@ def parse_options(texts: Iterable[str] | None, columns: Collection[str]) -> list
     [(E[part("label") == "VERB"] >= 1).per("sentence").named("at least 1 VERB per sentence")]
     """
     from spectrem.constraints import parse_constraint
-    from spectrem.constraints.compilation.compile import flatten
+    from spectrem.constraints.text import flatten
 
     return flatten([parse_constraint(text, columns, place=partial(_place, text)) for text in texts or ()])
 

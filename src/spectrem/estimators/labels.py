@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.constraints.cells import is_missing
+from spectrem.constraints.columns import is_missing
 from spectrem.exceptions import InvalidInputError, quoted, warn
 
 UNLABELLED = -1

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Ints
 from spectrem.constraints import check_columns, check_values
-from spectrem.constraints.cells import as_column
+from spectrem.constraints.columns import as_column
 from spectrem.constraints.compilation.groups import Key
 from spectrem.constraints.values import MAY_BE_EMPTY, check_spelling
 from spectrem.estimators.conventions import PerSentence, row_weights

@@ -29,8 +29,7 @@ from spectrem.estimators.conventions import as_fitted, check_fitted, take_course
 from spectrem.estimators.declare import check_parameters
 from spectrem.estimators.shared_parameters import NOT_SAVED
 from spectrem.exceptions import InvalidInputError, shorten, warn
-from spectrem.learning.history import FitStatus, Record
-from spectrem.learning.schedule import check_gamma
+from spectrem.learning.schedule import FitStatus, Record, check_gamma
 
 if TYPE_CHECKING:
     from spectrem.models.loglinear import Support
@@ -613,7 +612,7 @@ def write_texts(constraints: Any, left_out: list[str]) -> Any:
 
 def _text(constraint: Any) -> str | None:
     """The text from which the same constraint is read; None where no text says it."""
-    if isinstance(constraint, RowLinks):
+    if isinstance(constraint, RowLinks) and constraint.pairs is not None:
         return None
     try:
         text = repr(constraint)

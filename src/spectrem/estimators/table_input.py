@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, assert_all_finite
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.constraints.cells import read_columns
+from spectrem.constraints.columns import read_columns
 from spectrem.data.frames import as_frame, as_series
 from spectrem.estimators.conventions import as_fitted, row_weights
 from spectrem.estimators.labels import (

@@ -342,7 +342,7 @@ def _check_apart(settings: Any, model: LogLinearModel, targets: Targets, theta: 
 def _transduce(settings: Any, posed: _Posed, targets: Targets, trained: engine.Trained) -> Floats:
     """The distributions of the labels of the training rows, shape (n_rows, n_classes), under the constraints."""
     shape = targets.allowed.shape
-    if trained.posed is not None:
+    if trained.shards is not None:
         return engine.in_order(engine.learnt_posteriors(trained, _label_table), shape)
     shards = [replace(shard, labels=None) for shard in posed.shards]
     corpus = engine.make_corpus(settings, shards)

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_count, as_lengths
 from spectrem.constraints import check_columns, check_values
-from spectrem.constraints.compilation.compile import flatten
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.compilation.groups import Key
+from spectrem.constraints.text import flatten
 from spectrem.corpus import Corpus
 from spectrem.data.features import FeatureIndex, token_features
 from spectrem.data.features.tokens import check_sentence

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 Word: TypeAlias = str | int
 Tag: TypeAlias = str | int
 Sentences: TypeAlias = Sequence[str] | Sequence[Sequence[Word]]
-TokenLabelsLike: TypeAlias = Sequence[Sequence[Any] | str | None]
+TokenLabelsLike: TypeAlias = Sequence[Sequence[Any] | NDArray[Any] | str | None] | NDArray[Any]
 """Of every sentence a label per token, see `read_labels`; None for sentences without labels."""
+Heads: TypeAlias = Sequence[Sequence[int | None] | ArrayLike | None]
+"""Of every sentence the position of the head of every word, -1 for the root; None for sentences without heads."""
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,7 +26,7 @@ from spectrem.estimators.crf.parameters import CRFParameters
 from spectrem.estimators.crf.scheme import check_labels, possible_moves
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
-from spectrem.estimators.sentences import Tag, TokenLabels, check_tags, read_labels, token_columns
+from spectrem.estimators.sentences import Tag, TokenLabels, TokenLabelsLike, check_tags, read_labels, token_columns
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models.loglinear import (
@@ -96,6 +96,10 @@ _CODEC = Codec(
 )
 
 
+TokenSentences: TypeAlias = Iterable[str | Iterable[Any]] | ArrayLike | sp.sparray | sp.spmatrix
+"""Sentences of tokens, which are what ``features`` says, or matrices of numbers."""
+
+
 class TagSequence(NamedTuple):
     """The tags of a sentence and their log-probability, nats."""
 
@@ -156,8 +160,8 @@ class CRFTagger(Saved, CRFParameters, Estimator):
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: TokenSentences,
+        y: TokenLabelsLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
         lengths: ArrayLike | None = None,
@@ -207,7 +211,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         return self
 
     def predict(
-        self, X: Any, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
+        self, X: TokenSentences, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
     ) -> list[list[Tag]]:
         """Tags of every token.
 
@@ -230,7 +234,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         return PerSentence.cut(names, text.lengths)
 
     def predict_proba(
-        self, X: Any, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
+        self, X: TokenSentences, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
     ) -> list[Floats]:
         """Posterior probabilities of tags (in the order of ``tags_``), an array of shape (tokens, n_tags) each."""
         fitted = as_fitted(self)
@@ -241,7 +245,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         tables = engine.posteriors(fitted, _constrained_model(fitted), self.theta_, corpus)
         return list(PerSentence.cut(np.concatenate(list(tables)), text.lengths))
 
-    def n_best(self, X: Any, n: int = 5, *, lengths: ArrayLike | None = None) -> list[list[TagSequence]]:
+    def n_best(self, X: TokenSentences, n: int = 5, *, lengths: ArrayLike | None = None) -> list[list[TagSequence]]:
         """The n most probable sequences of tags of every sentence, with their log-probabilities, best first.
 
         Constraints have no part in it. A sentence with fewer sequences has all of them.
@@ -268,7 +272,12 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         return [next(filled) if size else [TagSequence([], 0.0)] for size in text.lengths.tolist()]
 
     def score(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, lengths: ArrayLike | None = None
+        self,
+        X: TokenSentences,
+        y: TokenLabelsLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        lengths: ArrayLike | None = None,
     ) -> float:
         """The share of the tokens with a label in y whose tag `predict` finds, from 0 to 1.
 
@@ -292,7 +301,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         labels = read_labels(y, sizes, self.tags_, stacked=lengths is not None)
         return labels.score(predicted, sample_weight, self.tags_)
 
-    def score_samples(self, X: Any, y: Any, *, lengths: ArrayLike | None = None) -> Floats:
+    def score_samples(self, X: TokenSentences, y: TokenLabelsLike, *, lengths: ArrayLike | None = None) -> Floats:
         """log p(y | X) of every sentence, shape (n_sentences,), nats; of partial labels, of all that they allow."""
         text = as_fitted(self)._read(X, lengths, None)
         labels = read_labels(y, text.lengths, self.tags_, stacked=lengths is not None)
@@ -339,7 +348,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         table[slice(None) if cells is None else cells] = self.model_.split(self.theta_).transitions
         return table.reshape(n, n)
 
-    def _read(self, X: Any, lengths: ArrayLike | None, columns: Mapping[str, Any] | None) -> TokenText:
+    def _read(self, X: TokenSentences, lengths: ArrayLike | None, columns: Mapping[str, Any] | None) -> TokenText:
         return read_tokens(self, X, lengths, columns, fitted=True)[0]
 
     def _shards(self, text: TokenText, labels: Labels | None = None, known: Any = None) -> list[LogLinearShard]:

@@ -265,7 +265,7 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
 
 
 class _Posed(NamedTuple):
-    """What there is to learn, and the shards of all training rows."""
+    """The task of training, and the shards of all training rows."""
 
     task: engine.Task
     shards: list[LogLinearShard]

@@ -415,35 +415,35 @@ def read_tags(X: Sentences, y: Heads | None = None, *, single_root: bool = True)
             "None for sentences without heads"
         )
     offsets = offsets_of(text.lengths)
-    for n, own in enumerate(y):
-        if own is None:
+    for n, entry in enumerate(y):
+        if entry is None:
             continue
-        given = _heads_of(own, n, int(text.lengths[n]))
-        problem = describe_problem(given)
+        positions = _heads_of(entry, n, int(text.lengths[n]))
+        problem = describe_problem(positions)
         if problem is not None:
             raise InvalidInputError(
                 f"y: sentence {n}: {problem[1]}; heads are positions counted from 0, {ROOT} for the root, None where "
                 "not known"
             )
-        n_roots = int((given == ROOT).sum())
+        n_roots = int((positions == ROOT).sum())
         if n_roots > 1 and single_root:
             raise InvalidInputError(
                 f"y: sentence {n} must have one word under the root, got {n_roots}; set single_root=False"
             )
-        heads[offsets[n] : offsets[n + 1]] = given
+        heads[offsets[n] : offsets[n + 1]] = positions
     return TagText(tags, text.lengths, heads)
 
 
-def _heads_of(own: Any, n: int, length: int) -> Ints:
-    if isinstance(own, str | Mapping) or not hasattr(own, "__len__") or len(own) != length:
-        size = len(own) if hasattr(own, "__len__") and not isinstance(own, str | Mapping) else quoted(own)
+def _heads_of(heads: Any, n: int, length: int) -> Ints:
+    if isinstance(heads, str | Mapping) or not hasattr(heads, "__len__") or len(heads) != length:
+        size = len(heads) if hasattr(heads, "__len__") and not isinstance(heads, str | Mapping) else quoted(heads)
         raise InvalidInputError(
             f"y must have a head per word of sentence {n} ({length}), got {size}; use None for heads that are not known"
         )
-    given = as_array([UNKNOWN_HEAD if head is None else head for head in own], f"y of sentence {n}")
-    if given.size and (given.dtype.kind not in "iu" or given.ndim > 1):
+    positions = as_array([UNKNOWN_HEAD if head is None else head for head in heads], f"y of sentence {n}")
+    if positions.size and (positions.dtype.kind not in "iu" or positions.ndim > 1):
         raise InvalidInputError(
-            f"y must hold whole numbers or None, got {quoted(list(own))} for sentence {n}; heads are positions in the "
-            "sentence, counted from 0"
+            f"y must hold whole numbers or None, got {quoted(list(heads))} for sentence {n}; heads are positions in "
+            "the sentence, counted from 0"
         )
-    return given.astype(np.int64)
+    return positions.astype(np.int64)

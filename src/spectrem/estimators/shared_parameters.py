@@ -256,8 +256,8 @@ def table_priors(
     """Priors in the order of the tables: those given, and add-lambda smoothing for the others."""
     from spectrem.models.priors import DirichletPrior
 
-    given = prior if isinstance(prior, Mapping) else {} if prior is None else dict.fromkeys(tables, prior)
-    return [given.get(name, DirichletPrior(count)) for name, count in table_smoothing(tables, smoothing).items()]
+    priors = prior if isinstance(prior, Mapping) else {} if prior is None else dict.fromkeys(tables, prior)
+    return [priors.get(name, DirichletPrior(count)) for name, count in table_smoothing(tables, smoothing).items()]
 
 
 def check_amounts(tables: Sequence[str], name: str, value: Any) -> None:

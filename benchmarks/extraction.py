@@ -25,9 +25,8 @@ def main() -> None:
     from spectrem import RelationExtractor
     from spectrem.constraints import E, part
     from spectrem.corpus import Local
-    from spectrem.estimators.extraction.guide import describe_pairs
-    from spectrem.estimators.extraction.input import encode_sentences
     from spectrem.learning import EStep, Step, pose
+    from spectrem.models.extraction import encode_sentences
     from spectrem.models.loglinear import build_joint_shards
 
     sentences, _ = read_sentences(options.data)
@@ -35,8 +34,8 @@ def main() -> None:
     extractor = RelationExtractor(types=TYPES, relations=RELATIONS, n_threads=1).fit(labelled)
     model, guide = extractor.model_, extractor.guide_
     assert guide is not None
-    data = encode_sentences(sentences, extractor.indexes_)
-    members = data.members(describe_pairs(extractor, guide, data, extractor.names_), None, None)
+    data, _ = encode_sentences(sentences, extractor.indexes_)
+    members = data.members(guide.describe(data))
     sizes = {key: own.n_labels for key, own in model.members.items()}
     shards = build_joint_shards(members, sizes, n_instances=len(sentences), n_weights=model.n_weights)
     pairs = sum(len(sentence.pairs) for sentence in labelled)

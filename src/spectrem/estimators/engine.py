@@ -8,6 +8,7 @@ and decisions, under the constraints if they are to be met, and `log_likelihoods
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -21,7 +22,7 @@ from spectrem._validate import as_bool
 from spectrem.corpus import Corpus, Local
 from spectrem.estimators.conventions import row_weights, take_course
 from spectrem.estimators.shared_parameters import constraint_names
-from spectrem.exceptions import InvalidInputError, NoEffectWarning, quoted, setting, warn
+from spectrem.exceptions import InvalidInputError, NoEffectWarning, Unconverged, quoted, setting, warn
 from spectrem.inference.slack import compile_slack
 from spectrem.learning import (
     Constant,
@@ -168,8 +169,11 @@ class Trained(NamedTuple):
         Constraints inside instances, and longer ones.
     n_steps : int
         Steps of L-BFGS on labelled instances.
-    posed, step : PosedCorpus and Step, or None
-        With which `spectrem.learning.posterior` gives the distributions of what is not labelled.
+    shards, step : Corpus and Step, or None
+        With which `spectrem.learning.posterior` gives the distributions of what is not labelled, under constraints over
+        the corpus, too.
+    unmet : tuple of warnings
+        What is to be said of such constraints where these distributions are looked at.
     """
 
     params: Any
@@ -178,8 +182,9 @@ class Trained(NamedTuple):
     constraints: tuple[ConstraintReport, ...] = ()
     summaries: tuple[ConstraintSummary, ...] = ()
     n_steps: int = 0
-    posed: PosedCorpus | None = None
+    shards: Corpus | None = None
     step: Step | None = None
+    unmet: tuple[warnings.WarningMessage, ...] = ()
 
 
 def train(estimator: Any, task: Task) -> Trained:
@@ -279,11 +284,17 @@ def describe(estimator: Any, model: Any, corpus: Corpus, result: FitResult[Any],
     """The result of EM, or of an ascent, with the reports of its constraints."""
     criterion, posed = getattr(estimator, "criterion", None), result.posed
     step = Step(model, _possible(result.params), result.history[-1].gamma, estep)
-    reports = _reports(criterion, posed, step)
     if isinstance(criterion, Expectations):  # the distributions are those of the model
+        reports = report_expectations(posed, model, step.params, criterion, estep)
         step = step._replace(estep=EStep())
-        posed = pose(model, corpus, step.estep)
-    return Trained(result.params, result.history, result.status, *reports, posed=posed, step=step)
+        return Trained(
+            result.params, result.history, result.status, *reports, 0, pose(model, corpus, EStep()).shards, step
+        )
+    with warnings.catch_warnings(record=True) as unmet:  # training has warned already
+        warnings.simplefilter("always", Unconverged)
+        shards, step = posed.at_prices(step)
+    reports = report_posed(posed, step, shards) if estep.constraints else ((), ())
+    return Trained(result.params, result.history, result.status, *reports, 0, shards, step, tuple(unmet))
 
 
 def report_labelled(
@@ -451,10 +462,10 @@ def projected(
 
 def learnt_posteriors(trained: Trained, read: Read[Result]) -> Iterator[Result]:
     """What the posteriors of the training instances say, shard by shard, under the constraints of training."""
-    assert trained.posed is not None
-    assert trained.step is not None
-    shards, step = trained.posed.at_prices(trained.step)
-    return shards.collect(_projected, step, read)
+    assert trained.shards is not None
+    for warning in trained.unmet:
+        warn(warning.message, warning.category)
+    return trained.shards.collect(_projected, trained.step, read)
 
 
 def in_order(pieces: Iterable[tuple[Ints, Floats]], shape: tuple[int, ...]) -> Floats:

@@ -27,9 +27,3 @@ def make_corpus(estimator: Any, shards: Iterable[Any]) -> Corpus:
         )
     corpus: Corpus = estimator.corpus(shards)
     return corpus
-
-
-def beside(corpus: Corpus, value: Any) -> Any:
-    """What training reads between sums, put aside by corpora that can do so, as `spectrem.corpus.Spilled` does."""
-    put_aside = getattr(corpus, "aside", None)
-    return value if put_aside is None else put_aside(value)

@@ -8,7 +8,7 @@ from operator import or_
 from typing import Any
 
 from spectrem.constraints import E, part
-from spectrem.constraints.compilation.compile import flatten
+from spectrem.constraints.text import flatten
 from spectrem.exceptions import InvalidInputError, quoted
 
 # The group of the labels that some view has no counterpart of.

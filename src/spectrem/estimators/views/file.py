@@ -10,8 +10,7 @@ from sklearn.base import clone
 
 from spectrem.estimators.conventions import as_fitted
 from spectrem.estimators.declare import check_parameters
-from spectrem.estimators.saved_constraints import read_constraints, write_texts
-from spectrem.estimators.storage import Codec
+from spectrem.estimators.storage import Codec, read_constraints, write_texts
 from spectrem.estimators.views.kinds import KINDS
 from spectrem.exceptions import InvalidInputError
 

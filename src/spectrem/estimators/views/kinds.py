@@ -16,11 +16,9 @@ from spectrem.estimators.classification.maxent_classifier import (
     make_model,
     merge_proportional,
 )
-from spectrem.estimators.classification.targets import read_targets
 from spectrem.estimators.crf.crf_tagger import CRFTagger, names_of, read_sentences
-from spectrem.estimators.crf.parameters import check_settings
 from spectrem.estimators.declare import check_parameters, parameters_of
-from spectrem.estimators.table_input import UNLABELLED, row_columns
+from spectrem.estimators.table_input import UNLABELLED, read_targets, row_columns
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models.loglinear import Member
 
@@ -145,7 +143,7 @@ def _read_more_rows(estimator: MaxEntClassifier, X: Any, columns: Any, constrain
 
 
 def _read_tokens(tagger: CRFTagger, X: Any, y: Any, columns: Any, constraints: Any) -> Seen:
-    check_settings(tagger)
+    check_parameters(tagger)
     read = read_sentences(_under(tagger, constraints), X, y, None, columns)
     lengths, labels = read.text.lengths, read.labels
     sentence = np.repeat(np.arange(len(lengths)), lengths)

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats
-from spectrem.estimators.classification.targets import score_rows
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights, take_course
 from spectrem.estimators.crf.crf_tagger import best_states
-from spectrem.estimators.crf.input import read_labels
 from spectrem.estimators.declare import check_parameters, documented
+from spectrem.estimators.sentences import read_labels
 from spectrem.estimators.shared_parameters import check_one_gamma, constraint_names
 from spectrem.estimators.storage import Saved
+from spectrem.estimators.table_input import score_rows
 from spectrem.estimators.views import file
 from spectrem.estimators.views.input import kinds_of, read_more, read_training
 from spectrem.estimators.views.parameters import ViewsParameters

@@ -136,8 +136,6 @@ class Task:
         Those that change nothing where there is not; by default all, unless new instances have to meet them.
     stopping : Stopping or None
         The rule of EM; None for that of the settings.
-    stage : str
-        The folder of EM inside a checkpoint, where there are not several starts.
     all_known : bool
         Whether all labels are known where EM reads them, so that constraints change nothing.
     """
@@ -150,7 +148,6 @@ class Task:
     learns: bool = True
     unused: Sequence[Any] | None = None
     stopping: Stopping | None = None
-    stage: str = ""
     all_known: bool = False
 
 
@@ -205,7 +202,7 @@ def train(estimator: Any, task: Task) -> Trained:
             reports = report_labelled(estimator, task.model, task.corpus, first.theta, task.estep, task.unused)
             return Trained(first.theta, (first.record,), first.status, *reports, n_steps)
     n_starts = getattr(estimator, "n_init", None)
-    stages = [task.stage] if n_starts is None else [f"start-{number + 1}" for number in range(n_starts)]
+    stages = ["em"] if n_starts is None else [f"start-{number + 1}" for number in range(n_starts)]
 
     def run(stage: str) -> FitResult[Any]:
         return learn(estimator, task.model, task.corpus, start(), task.estep, stage, stopping=task.stopping)

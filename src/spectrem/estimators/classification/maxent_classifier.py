@@ -312,7 +312,6 @@ def _pose(
         labelled=partial(fit_labelled, settings, model, start, goes_on=learns) if seen.all() else None,
         learns=learns,
         stopping=stopping,
-        stage="em",
     )
     return _Posed(task, shards)
 

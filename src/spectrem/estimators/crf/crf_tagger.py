@@ -422,7 +422,6 @@ def _pose(
         engine.estep_of(tagger),
         labelled=partial(fit_labelled, tagger, model, corpus, goes_on=learns) if any_known else None,
         learns=learns,
-        stage="em",
     )
     return task, _Coding(read.features, read.tags, model), n
 

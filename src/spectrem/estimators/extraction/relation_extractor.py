@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._arrays import Bools, Floats, Ints
+from spectrem._arrays import Floats, Ints
 from spectrem.constraints import Constraint, E, check_columns, check_values, part
 from spectrem.constraints.compilation.compile import flatten
 from spectrem.data import FeatureIndex, RelationSentence
@@ -27,7 +27,6 @@ from spectrem.metrics import relation_scores
 from spectrem.models.extraction import (
     N_SOURCES,
     Guide,
-    Mentions,
     encode_sentences,
     labels_of,
     learn_guide,
@@ -372,7 +371,10 @@ def _pose(extractor: Any, sentences: Sequence[RelationSentence], sample_weight: 
     members = {key: replace(one, labels=labels_of(labels[key], n_labels[key])) for key, one in members.items()}
     model = _make_model(extractor, names, {key: one.features.n_features for key, one in members.items()})
     learns = extractor.unlabelled_weight > 0 and bool((~known & present).any())
-    rules = [*flatten(extractor.constraints), *_count_constraints(extractor, names, labels, known, data, counts)]
+    owner = data.owners["pair"]
+    counted = known[owner]
+    bounds = _count_constraints(extractor.count_margin, names["pair"], labels["pair"][counted], counts[owner[counted]])
+    rules = [*flatten(extractor.constraints), *bounds]
     several = [one for one in rules if not _is_inside(one)]
     # Labelled sentences stay with those that constraints over several sentences tie them to.
     tied, weights = known & bool(several), counts * np.where(known, 1.0, extractor.unlabelled_weight)
@@ -391,7 +393,6 @@ def _pose(extractor: Any, sentences: Sequence[RelationSentence], sample_weight: 
         labelled=partial(fit_members, extractor, model, corpora, goes_on=learns),
         learns=learns,
         unused=several if extractor.project_at_predict else rules,
-        stage="em",
     )
     return _Posed(task, indexes, names, guide, int(known.sum()))
 
@@ -461,25 +462,20 @@ def _numbers(values: Iterable[str | None], names: Sequence[str], what: str) -> I
 
 
 def _count_constraints(
-    settings: Any,
-    names: Mapping[str, Sequence[str]],
-    labels: Mapping[str, Ints],
-    known: Bools,
-    data: Mentions,
-    weights: Floats,
+    margin: float | None, names: Sequence[str], relations: Ints, weights: Floats
 ) -> list[Constraint]:
-    """Bounds on the expected number of pairs with every relation, by its share of the labelled pairs."""
-    if settings.count_margin is None:
+    """Bounds on the expected number of pairs with every relation, by its share of the labelled pairs.
+
+    ``relations`` and ``weights`` are those of the labelled pairs.
+    """
+    if margin is None:
         return []
-    owner, margin = data.owners["pair"], settings.count_margin
-    labelled = known[owner]
-    counts = np.bincount(labels["pair"][labelled], weights[owner[labelled]], len(names["pair"]))
+    counts, pairs = np.bincount(relations, weights, len(names)), E.count(part("kind") == "pair")
     shares = counts / max(counts.sum(), np.finfo(float).tiny)
-    pairs = E.count(part("kind") == "pair")
     return [
         E[part("relation") == name]
         .between(float((1 - margin) * share) * pairs, float((1 + margin) * share) * pairs)
         .named(f"number of {name}")
-        for name, share in zip(names["pair"][1:], shares[1:].tolist(), strict=True)
+        for name, share in zip(names[1:], shares[1:].tolist(), strict=True)
         if share > 0
     ]

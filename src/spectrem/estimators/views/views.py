@@ -266,20 +266,15 @@ class Views(Saved, ViewsParameters, Estimator):
         fitted = self._as_fitted()
         data = read_more(fitted, X, columns, owners)
         model, theta, ties = fitted._whole()
-        projects = engine.projects(fitted)
         shards = _cut(model, data)
-        pieces = engine.projected(
-            fitted,
-            model,
-            theta,
-            engine.make_corpus(fitted, shards),
-            [*ties, *(fitted.constraints if projects else ())],
-            fitted.gamma_ if projects else 1.0,
+        constraints, gamma = (fitted.constraints, fitted.gamma_) if engine.projects(fitted) else ((), 1.0)
+        corpus = engine.make_corpus(fitted, shards)
+        tables: dict[str, Any] = _tables(
+            shards, data, engine.projected(fitted, model, theta, corpus, [*ties, *constraints], gamma)
         )
-        tables = {
-            name: table if member.lengths is None else list(PerSentence.cut(table, member.lengths))
-            for (name, table), member in zip(_tables(shards, data, pieces).items(), data.members.values(), strict=True)
-        }
+        for name, member in data.members.items():
+            if member.lengths is not None:
+                tables[name] = list(PerSentence.cut(tables[name], member.lengths))
         return next(iter(tables.values())) if fitted.agreement == "full" else tables
 
     def predict(self, X: Any, *, columns: Any = None, owners: Mapping[str, ArrayLike] | None = None) -> Any:
@@ -464,8 +459,7 @@ def _pose(settings: Any, views: Mapping[str, View], data: Instances, weights: Fl
 
     known = in_all({name: view.known for name, view in views.items()})
     soft = {name: view.known & _several(members[name]) for name, view in views.items()}
-    labelled = not in_all({name: ~view.known for name, view in views.items()}).all()
-    if not labelled and not settings.constraints:
+    if not settings.constraints and not any(view.known.any() for view in views.values()):
         raise InvalidInputError(
             "y must label some row, got none; without labels or constraints nothing says what labels mean"
         )
@@ -484,9 +478,14 @@ def _pose(settings: Any, views: Mapping[str, View], data: Instances, weights: Fl
             )
     models = {name: view.model for name, view in views.items()}
     model, ties = _together(settings, models, {name: view.estimator for name, view in views.items()})
-    corpora = (
-        (view.model, _labelled(settings, view, members[name], weights[place[name]])) for name, view in views.items()
-    )
+    corpora: list[tuple[Any, Corpus | None]] = []
+    for name, view in views.items():
+        labelled = build_shards(
+            members[name].features, members[name].lengths, members[name].labels, view.known, weights[place[name]],
+            n_weights=view.model.n_weights, n_labels=view.model.n_labels,
+        )  # fmt: skip
+        corpus = engine.make_corpus(settings, [shard for shard in labelled if shard.known]) if view.complete else None
+        corpora.append((view.model, corpus))
     divisor = len(views) if isinstance(model, AgreedModel) else 1
     first = fit_members(settings, model, corpora, goes_on=learns, divisor=divisor)
     # Labelled rows stay with those that constraints tie them to; distributions are kept apart, as they cannot move.
@@ -506,7 +505,6 @@ def _pose(settings: Any, views: Mapping[str, View], data: Instances, weights: Fl
         learns=learns,
         unused=() if settings.project_at_predict else settings.constraints,
         stopping=Stopping(settings.max_iter, settings.tol, scale=float(weighed.sum())),
-        stage="em",
     )
     return _Posed(task, ties, shards, first.theta, float(weights[~known].sum()))
 
@@ -516,17 +514,6 @@ def _several(member: Member) -> Bools:
     assert member.labels is not None
     instance = np.repeat(np.arange(member.n_instances), member.sizes)
     return np.bincount(instance, np.diff(member.labels.offsets) > 1, member.n_instances) > 0
-
-
-def _labelled(settings: Any, view: View, member: Member, weights: Floats) -> Corpus | None:
-    """The instances of a view that have labels, if it can start from them."""
-    if not view.complete:
-        return None
-    shards = build_shards(
-        member.features, member.lengths, member.labels, view.known, weights,
-        n_weights=view.model.n_weights, n_labels=view.model.n_labels,
-    )  # fmt: skip
-    return engine.make_corpus(settings, [shard for shard in shards if shard.known])
 
 
 def _together(

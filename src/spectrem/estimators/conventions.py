@@ -53,9 +53,9 @@ class Estimator:
     history_: list[Record]
     n_iter_: int
     objective_: float
-    gamma_: float
     status_: FitStatus
     converged_: bool
+    gamma_: float
     report_: FitReport
 
     @classmethod

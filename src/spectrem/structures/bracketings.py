@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,7 +24,7 @@ from spectrem.structures._ragged import (
     offsets_of,
     positions_of,
 )
-from spectrem.structures.derivations import Derivations, places_of, spans_in_tiles, steps_of
+from spectrem.structures.derivations import Derivations, keep_steps, places_of, spans_in_tiles, steps_of
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 
@@ -270,7 +270,7 @@ class Bracketings:
         spans = slice(int(self.span_offsets[instance]), int(self.span_offsets[instance + 1]))
         every = np.arange(spans.start, spans.stop)
         # single words and the whole sentence are parts of no step: all trees have n - 2 of the other spans
-        return Derivations(_steps(n), every, spans, (), np.array([0, len(every)]), np.array([n - 2]))
+        return Derivations(keep_steps(_steps, n), every, spans, (), np.array([0, len(every)]), np.array([n - 2]))
 
     def _gains(self, given: Inputs, gamma: float) -> tuple[NDArray[np.float64], ...]:
         """Gains of all spans, over gamma and less the largest, scores of no constituent and largest gains."""
@@ -286,7 +286,6 @@ class Bracketings:
         return values, Parts(marginals)
 
 
-@lru_cache(32)
 def _steps(n: int) -> Steps:
     """The steps of binary trees over n > 1 words: every span joins two that meet."""
     spans, by_end, parts = places_of((n + 1) ** 2, (n + 1) ** 2, n * (n + 1) // 2)

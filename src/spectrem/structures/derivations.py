@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,16 +28,46 @@ takes or ONE, the first places on the left and on the right, and the number of s
 _TILE = 16
 
 
+class _Keeper:
+    """The steps of the shapes that were used last, up to so many bytes."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.room = most_bytes
+        self.steps: dict[Hashable, Steps] = {}
+        self.lock = Lock()
+
+    def __call__(self, grammar: Callable[..., Steps], *shape: Hashable) -> Steps:
+        """``grammar(*shape)``, built once for all instances of a shape while there is room for it."""
+        with self.lock:
+            if (grammar, shape) in self.steps:
+                steps = self.steps[grammar, shape] = self.steps.pop((grammar, shape))  # the last one now
+                return steps
+        steps = grammar(*shape)
+        with self.lock:
+            if (grammar, shape) not in self.steps:
+                self.steps[grammar, shape], self.room = steps, self.room - _bytes(steps)
+            while self.room < 0:
+                self.room += _bytes(self.steps.pop(next(iter(self.steps))))
+        return steps
+
+
+def _bytes(steps: Steps) -> int:
+    return sum(column.nbytes for column in steps if isinstance(column, np.ndarray))
+
+
+keep_steps = _Keeper(1 << 26)
+
+
 def places_of(*sizes: int) -> list[int]:
     """The first of so many places, and of more, behind that of the number one."""
     return np.cumsum([ONE + 1, *sizes[:-1]]).tolist()
 
 
-def spans_in_tiles(n_starts: int, n_ends: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def spans_in_tiles(n_starts: int, n_ends: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """All starts and ends with start < end, shorter spans inside a span before it."""
     start, end = np.nonzero(np.arange(n_starts)[:, None] < np.arange(n_ends))
     order = np.argsort(((end // _TILE * n_ends - start // _TILE) * n_ends + end) * n_ends - start)
-    return start[order], end[order]
+    return start[order].astype(np.int32), end[order].astype(np.int32)
 
 
 def steps_of(
@@ -53,15 +85,13 @@ def steps_of(
     ones : ndarray, optional
         More places of the number one.
     """
-    tables = []
-    for group in groups:
-        table = np.empty((6, np.size(group[0][0]), len(group)), np.int32)
+    sizes = [np.size(group[0][0]) * len(group) for group in groups]
+    place, copy, factor, left, right, count = table = np.empty((6, sum(sizes)), np.int32)
+    for group, own in zip(groups, np.split(table, np.cumsum(sizes)[:-1], axis=1), strict=True):
         for r, run in enumerate(group):
-            for column, values in enumerate(run):
-                table[column, :, r] = values
-        tables.append(table.reshape(6, -1))
-    place, copy, factor, left, right, count = np.concatenate(tables, axis=1)
-    first = np.flatnonzero(np.append(True, np.diff(place) != 0))
+            for column, values in zip(own, run, strict=True):
+                column[r :: len(group)] = values
+    first = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
     every_one = np.append(ONE, [] if ones is None else ones).astype(np.int64)
     ends = np.maximum(left, right) + count
     return Steps(
@@ -138,8 +168,7 @@ class Derivations:
         numbers, value = self._inside(scores, 1.0)
         if value == -np.inf:
             return np.zeros(len(scores))
-        mass, _ = kernel.outside(self.steps, numbers, len(scores))
-        return kernel.covary(self.steps, numbers, mass, along)
+        return kernel.covary(self.steps, numbers, along)
 
     def sample(self, scores: NDArray[np.float64], gamma: float, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Numbers of the parts of n structures drawn at random, (n, n_parts); zero if none is possible."""

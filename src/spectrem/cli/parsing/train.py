@@ -21,9 +21,9 @@ from spectrem.cli.parsing.options import (
 from spectrem.cli.rules import CONSTRAINED, check_rules, needs
 from spectrem.cli.schedules import Annealing
 from spectrem.cli.training import TrainingRun, warn_gaining
-from spectrem.estimators.grammar.parameters import MODEL, GrammarSettings
+from spectrem.estimators.grammar.parameters import GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
-from spectrem.estimators.shared_parameters import TRAINING
+from spectrem.estimators.shared_parameters import MODEL, TRAINING
 from spectrem.exceptions import InvalidInputError
 
 _FILES = "Files"

@@ -17,9 +17,9 @@ from spectrem.cli.prediction import load_model
 from spectrem.cli.rules import check_rules, excludes, needs
 from spectrem.cli.schedules import Annealing
 from spectrem.cli.training import TrainingRun
-from spectrem.estimators.grammar.parameters import MODEL, GrammarSettings
+from spectrem.estimators.grammar.parameters import GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
-from spectrem.estimators.shared_parameters import TRAINING
+from spectrem.estimators.shared_parameters import MODEL, TRAINING
 from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from spectrem.cli.schedules import Annealing
 from spectrem.cli.tagging.options import Columns, Context, Field, Format, with_context
 from spectrem.cli.training import TrainingRun, refuse_parameters, warn_gaining
 from spectrem.estimators.crf.parameters import CRFParameters
-from spectrem.estimators.shared_parameters import TRAINING
-from spectrem.estimators.tagging.parameters import MODEL, TaggerParameters
+from spectrem.estimators.shared_parameters import MODEL, TRAINING
+from spectrem.estimators.tagging.parameters import TaggerParameters
 from spectrem.exceptions import InvalidInputError, shorten
 
 if TYPE_CHECKING:

@@ -9,12 +9,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from spectrem.estimators.declare import choice, count, given, number, rule, switch
-from spectrem.estimators.shared_parameters import (
-    TRAINING,
-    ComputingParameters,
-    LearningParameters,
-    check_constraints,
-)
+from spectrem.estimators.shared_parameters import TRAINING, CorpusParameters, check_constraints
 
 if TYPE_CHECKING:
     from spectrem.constraints.constraint import AnyConstraint
@@ -109,7 +104,7 @@ _is_dictionary = rule(
 
 
 @dataclass(eq=False, repr=False)
-class AlignerParameters(LearningParameters, ComputingParameters):
+class AlignerParameters(CorpusParameters):
     """The parameters of `spectrem.WordAligner`.
 
     Parameters

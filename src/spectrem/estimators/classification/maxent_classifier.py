@@ -17,12 +17,18 @@ from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.estimators import engine
 from spectrem.estimators.classification.parameters import MaxEntParameters
-from spectrem.estimators.classification.targets import Targets, read_targets, score_rows
 from spectrem.estimators.conventions import as_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
-from spectrem.estimators.storage import Codec, Saved, check_shapes, read_features, write_features
-from spectrem.estimators.table_input import labels_or_none, row_columns, split_columns
+from spectrem.estimators.storage import Codec, Member, Saved, finite, read_features, write_features
+from spectrem.estimators.table_input import (
+    Targets,
+    labels_or_none,
+    read_targets,
+    row_columns,
+    score_rows,
+    split_columns,
+)
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Stopping
 from spectrem.models.loglinear import (
@@ -48,7 +54,7 @@ def _write(classifier: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 def _read(classifier: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     coef, intercept, classes = arrays["coef"], arrays["intercept"], np.array(values["classes"])
     n_rows = 1 if len(classes) == 2 else len(classes)
-    check_shapes(arrays, {"coef": (n_rows, *coef.shape[1:]), "intercept": (n_rows,)})
+    _CODEC.check_arrays(arrays, {"coef": (n_rows, *coef.shape[1:]), "intercept": (n_rows,)})
     read_features(classifier, values, int(values["n_features_in"]))
     if coef.shape[1] > classifier.n_features_in_:
         raise ValueError("numbers of features do not fit")
@@ -58,7 +64,7 @@ def _read(classifier: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any
 _CODEC = Codec(
     kind="MaxEntClassifier",
     layout=1,
-    members={"coef": ("f8", 2), "intercept": ("f8", 1)},
+    members={"coef": Member("f8", 2, finite), "intercept": Member("f8", 1, finite)},
     write=_write,
     read=_read,
 )

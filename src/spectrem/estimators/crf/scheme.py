@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spectrem._arrays import Bools, Ints
-from spectrem.estimators.tagging.text import Tag
+from spectrem.estimators.sentences import Tag
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models.loglinear import Labels
 from spectrem.structures import Chain, Parts

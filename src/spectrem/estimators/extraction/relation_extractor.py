@@ -20,7 +20,7 @@ from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, r
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.extraction.parameters import ExtractionParameters
 from spectrem.estimators.labelled import fit_members
-from spectrem.estimators.storage import Codec, Saved, check_shapes, pack_names, unpack_names
+from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite, pack_names, unpack_names
 from spectrem.estimators.table_input import row_columns
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.metrics import relation_scores
@@ -76,7 +76,7 @@ def _read(extractor: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]
             n_features["pair"] += N_SOURCES * (len(names["pair"]) - 1)
         guide = Guide(members["mention"], arrays["guide"], contexts, members["pair"], pairs, bonus)
     model = _make_model(extractor, names, n_features)
-    check_shapes(arrays, {**sizes, "theta": (model.n_weights,)})
+    _CODEC.check_arrays(arrays, {**sizes, "theta": (model.n_weights,)})
     extractor.indexes_, extractor.guide_, extractor.names_ = indexes, guide, names
     extractor.types_, extractor.relations_ = names["mention"], names["pair"]
     extractor.model_, extractor.theta_ = model, arrays["theta"]
@@ -86,9 +86,9 @@ _CODEC = Codec(
     kind="RelationExtractor",
     layout=1,
     members={
-        **dict.fromkeys(("mention", "pair"), ("u1", 1)),
-        **dict.fromkeys(("theta", "guide", "guide_pairs"), ("f8", 1)),
-        "contexts": ("i8", 1),
+        **dict.fromkeys(("mention", "pair"), TEXT),
+        **dict.fromkeys(("theta", "guide", "guide_pairs"), Member("f8", 1, finite)),
+        "contexts": Member("i8", 1),
     },
     write=_write,
     read=_read,

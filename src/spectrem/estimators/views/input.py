@@ -22,10 +22,9 @@ from spectrem.estimators.classification.maxent_classifier import (
     make_model,
     merge_proportional,
 )
-from spectrem.estimators.classification.targets import read_targets
 from spectrem.estimators.crf.crf_tagger import CRFTagger, names_of, read_sentences
 from spectrem.estimators.declare import check_parameters, parameters_of
-from spectrem.estimators.table_input import UNLABELLED, row_columns
+from spectrem.estimators.table_input import UNLABELLED, read_targets, row_columns
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models.loglinear import Member
 

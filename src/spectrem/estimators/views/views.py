@@ -16,14 +16,13 @@ from spectrem.constraints.compilation.compile import flatten
 from spectrem.corpus import Corpus
 from spectrem.estimators import engine
 from spectrem.estimators.classification.maxent_classifier import coefficients_of, fitted_model
-from spectrem.estimators.classification.targets import score_rows
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights, take_course
 from spectrem.estimators.crf.crf_tagger import CRFTagger, best_states, with_pairs
-from spectrem.estimators.crf.input import read_labels
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_members
-from spectrem.estimators.saved_constraints import read_constraints, write_texts
-from spectrem.estimators.storage import Codec, Saved
+from spectrem.estimators.sentences import read_labels
+from spectrem.estimators.storage import Codec, Saved, read_constraints, write_texts
+from spectrem.estimators.table_input import score_rows
 from spectrem.estimators.views.input import (
     USED,
     Instances,

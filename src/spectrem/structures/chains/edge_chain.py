@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -26,14 +26,12 @@ from spectrem.structures._ragged import (
 )
 from spectrem.structures.chains._potentials import potentials_of
 from spectrem.structures.chains._tokens import TokenStructure
-from spectrem.structures.derivations import Derivations, places_of, steps_of
+from spectrem.structures.derivations import Derivations, keep_steps, places_of, steps_of
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 
 # Parts whose potentials are held at once: a megabyte.
 _AT_ONCE = 1 << 17
-# The steps of sentences of up to so many tokens are kept.
-_KEPT = 50
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -214,7 +212,7 @@ class EdgeChain(TokenStructure):
         tokens, own = self._tokens_and_parts(instance)
         widths = self._widths[tokens]
         cells = np.where(self._cells[own] < self.n_states**2, self._cells[own], -1)
-        steps = (_kept_steps if len(widths) <= _KEPT else _steps)(tuple(widths.tolist()))
+        steps = keep_steps(_steps, tuple(widths.tolist()))
         offsets = self.offsets[tokens.start : tokens.stop + 1] - own.start
         return Derivations(steps, np.arange(own.start, own.stop), own, (cells,), offsets, np.ones_like(widths))
 
@@ -286,6 +284,3 @@ def _steps(n_states: tuple[int, ...]) -> Steps:
         parts=(parts + np.arange(len(part)), part),
         ones=ones + np.arange(widths[-1]),
     )
-
-
-_kept_steps = lru_cache(32)(_steps)

@@ -16,6 +16,16 @@ from spectrem.data import Links, ParsedSentence
 from spectrem.data.transfer import aligned_words, conserved_arcs
 from spectrem.exceptions import InvalidInputError, quoted, setting
 
+__all__ = [
+    "Transfer",
+    "Trial",
+    "choose_share",
+    "conservation",
+    "conserved_share",
+    "few_children",
+    "transfer_parser",
+]
+
 CONSERVED, ALIGNED = "conserved", "aligned"
 """Names of the columns: of arcs, and of words (``head_aligned`` and ``dependent_aligned`` of arcs)."""
 
@@ -137,8 +147,9 @@ def transfer_parser(
         )
     if not (isinstance(labelled_weight, int | float) and 0 < labelled_weight < np.inf):
         raise InvalidInputError(f"labelled_weight must be finite and above 0, got {labelled_weight!r}; try 1")
-    more_trees = _Trees(*(labelled or ((), ())), labelled_weight)
-    task = _Task(parser, start, list(target), known_constraints(parser), more_trees)
+    given: Any = parser.constraints
+    known = (given,) if isinstance(given, str) or hasattr(given, "items") else tuple(given)
+    task = _Task(start, list(target), known, *(labelled or ((), ())), labelled_weight)
     lengths = [_length(own) for own in task.target]
     conserved = conserved_arcs(heads, links, lengths, name=name, roots=roots)
     if not any(arcs.any() for arcs in conserved):
@@ -160,68 +171,52 @@ def transfer_parser(
     return Transfer(parser, chosen, conserved, trials)
 
 
-class _Trees(NamedTuple):
-    """Sentences with trees that are trained on beside those of the target, and what they count."""
+class _Task(NamedTuple):
+    """What stays the same when several shares, or parts of the text, are trained on."""
 
+    start: Any
+    target: list[Any]
+    known: tuple[Any, ...]
     sentences: Sequence[Any]
     heads: Sequence[ArrayLike]
     weight: float
 
-    def columns(self) -> dict[str, list[Bools]]:
-        """No arc of theirs is conserved, and all their words are taken for aligned, so that constraints leave them."""
-        sizes = [_length(own) for own in self.sentences]
-        return {
-            CONSERVED: [np.zeros((size, size), np.bool_) for size in sizes],
-            ALIGNED: [np.ones(size, np.bool_) for size in sizes],
-        }
-
-
-class _Task(NamedTuple):
-    """What stays the same when several shares, or parts of the text, are trained on."""
-
-    parser: Any
-    start: Any
-    target: list[Any]
-    known: tuple[Any, ...]
-    labelled: _Trees
-
     def fit(self, model: Any, demanded: tuple[Any, ...], columns: dict[str, list[Any]], numbers: Sequence[int]) -> Any:
         """Train on the target sentences of these numbers, and on those with trees."""
         sentences = [self.target[n] for n in numbers]
-        own = {name: [values[n] for n in numbers] for name, values in columns.items()}
+        columns = {name: [values[n] for n in numbers] for name, values in columns.items()}
         constraints = [*self.known, *demanded]
         model.set_params(constraints=constraints)
-        found: Sequence[Any] = [None] * len(sentences)
+        heads: Sequence[Any] = [None] * len(sentences)
         if self.start is not None and "init" in model.get_params(deep=False):
             model.set_params(init=self.start)
         elif self.start is not None:
-            found = self._guess(sentences, own, constraints, model.infeasible)
+            heads = self._guess(sentences, columns, constraints, model.infeasible)
             model.set_params(constraints=())  # which these posteriors meet already
-        if not len(self.labelled.sentences):
-            model.fit(sentences, found, columns=own)
-        else:
-            weights = np.repeat([1.0, self.labelled.weight], [len(sentences), len(self.labelled.sentences)])
-            whole = {name: [*values, *self.labelled.columns()[name]] for name, values in own.items()}
-            model.fit([*sentences, *self.labelled.sentences], [*found, *self.labelled.heads], weights, columns=whole)
+        weights = np.repeat([1.0, self.weight], [len(sentences), len(self.sentences)])
+        # no arc of sentences with trees is conserved, and all their words are aligned, so that constraints leave them
+        for size in map(_length, self.sentences):
+            columns[CONSERVED].append(np.zeros((size, size), np.bool_))
+            columns[ALIGNED].append(np.ones(size, np.bool_))
+        model.fit(
+            [*sentences, *self.sentences],
+            [*heads, *self.heads],
+            weights if len(self.sentences) else None,
+            columns=columns,
+        )
         return model.set_params(constraints=constraints)
 
     def _guess(
         self, sentences: list[Any], columns: dict[str, list[Any]], constraints: list[Any], infeasible: str
     ) -> Sequence[Any]:
         """The posteriors of the start under the constraints."""
-        given = self.start.get_params(deep=False)
+        before = self.start.get_params(deep=False)
         wanted = {"constraints": constraints, "project_at_predict": True, "infeasible": infeasible}
         try:
             posteriors: Sequence[Any] = self.start.set_params(**wanted).predict_proba(sentences, columns=columns)
         finally:
-            self.start.set_params(**{name: given[name] for name in wanted})
+            self.start.set_params(**{name: before[name] for name in wanted})
         return posteriors
-
-
-def known_constraints(parser: Any) -> tuple[Any, ...]:
-    """The constraints that a parser has already, a mapping or one text being one entry."""
-    given = parser.constraints
-    return (given,) if isinstance(given, str) or hasattr(given, "items") else tuple(given)
 
 
 def _length(sentence: Any) -> int:

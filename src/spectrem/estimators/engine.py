@@ -199,37 +199,28 @@ def train(estimator: Any, task: Task) -> Trained:
         first = task.labelled()
         start, n_steps = lambda: first.theta, first.n_steps
         if not task.learns:
-            reports = report_labelled(estimator, task.model, task.corpus, first.theta, task.estep, task.unused)
+            reports = _report_labelled(estimator, task, first.theta)
             return Trained(first.theta, (first.record,), first.status, *reports, n_steps)
     n_starts = getattr(estimator, "n_init", None)
     stages = ["em"] if n_starts is None else [f"start-{number + 1}" for number in range(n_starts)]
+    criterion = getattr(estimator, "criterion", None)
 
     def run(stage: str) -> FitResult[Any]:
-        return learn(estimator, task.model, task.corpus, start(), task.estep, stage, stopping=task.stopping)
+        if criterion is None:
+            return run_stage(estimator, task.model, task.corpus, start(), task.estep, stage, stopping=task.stopping)
+        from spectrem.learning import run_ascent  # and with it log-linear models, which an aligner can do without
+
+        return run_ascent(task.model, task.corpus, start(), task.estep, criterion, on_iteration=estimator.on_iteration)
 
     best = keep_best([partial(run, stage) for stage in stages], lambda one: one.history[-1].objective)
     if task.all_known and not estimator.project_at_predict:
         warn_unused(estimator.constraints, at_predict=True)
-    return describe(estimator, task.model, task.corpus, best, task.estep)._replace(n_steps=n_steps)
-
-
-def learn(
-    estimator: Any,
-    model: Any,
-    corpus: Corpus,
-    params: Params,
-    estep: EStep,
-    stage: str = "",
-    *,
-    stopping: Stopping | None = None,
-) -> FitResult[Params]:
-    """EM, or the ascent of the ``criterion`` of an estimator of log-linear models; arguments as of `run_stage`."""
-    criterion = getattr(estimator, "criterion", None)
-    if criterion is None:
-        return run_stage(estimator, model, corpus, params, estep, stage, stopping=stopping)
-    from spectrem.learning import run_ascent  # and with it log-linear models, which an aligner can do without
-
-    return run_ascent(model, corpus, params, estep, criterion, on_iteration=estimator.on_iteration)  # type: ignore[return-value,arg-type]
+    posed, step = best.posed, Step(task.model, _possible(best.params), best.history[-1].gamma, task.estep)
+    reports = _reports(criterion, posed, step)
+    if isinstance(criterion, Expectations):  # the distributions are those of the model
+        step = step._replace(estep=EStep())
+        posed = pose(task.model, task.corpus, step.estep)
+    return Trained(best.params, best.history, best.status, *reports, n_steps, posed, step)
 
 
 def run_stage(
@@ -272,28 +263,8 @@ def run_stage(
     )
 
 
-def describe(estimator: Any, model: Any, corpus: Corpus, result: FitResult[Any], estep: EStep) -> Trained:
-    """The result of EM, or of an ascent, with the reports of its constraints."""
-    criterion, posed = getattr(estimator, "criterion", None), result.posed
-    step = Step(model, _possible(result.params), result.history[-1].gamma, estep)
-    reports = _reports(criterion, posed, step)
-    if isinstance(criterion, Expectations):  # the distributions are those of the model
-        step = step._replace(estep=EStep())
-        posed = pose(model, corpus, step.estep)
-    return Trained(result.params, result.history, result.status, *reports, posed=posed, step=step)
-
-
-def report_labelled(
-    estimator: Any, model: Any, corpus: Corpus, params: Any, estep: EStep, unused: Sequence[Any] | None = None
-) -> Reports:
+def _report_labelled(estimator: Any, task: Task, params: Any) -> Reports:
     """Compile constraints where nothing is learnt under them, and hold those against the labels that change nothing.
-
-    Parameters
-    ----------
-    estimator, model, corpus, params, estep
-        As for `run_stage`.
-    unused : sequence of constraints, optional
-        Those that change nothing; by default all, unless new instances have to meet them.
 
     Raises
     ------
@@ -305,20 +276,21 @@ def report_labelled(
     NoEffectWarning
         If there are constraints that change nothing.
     """
-    if not estep.constraints:
+    if not task.estep.constraints:
         return (), ()
     from spectrem.learning.ascent import pose_for  # and with it log-linear models
 
-    criterion, estep = getattr(estimator, "criterion", None), replace(estep, dual_steps=None)
-    posed = pose_for(criterion, model, corpus, params, estep)
-    if unused is not None:
+    criterion, estep = getattr(estimator, "criterion", None), replace(task.estep, dual_steps=None)
+    posed = pose_for(criterion, task.model, task.corpus, params, estep)
+    unused = estimator.constraints
+    if task.unused is not None:
+        unused = task.unused
         estep = replace(estep, constraints=unused)
-        posed = pose(model, corpus, estep)
-    elif getattr(estimator, "project_at_predict", False):
+        posed = pose(task.model, task.corpus, estep)
+    elif estimator.project_at_predict:
         return (), ()
-    reports = _reports(criterion, posed, Step(model, params, asked_gamma(estimator), estep))
-    could = getattr(estimator, "project_at_predict", None) is False
-    warn_unused(estimator.constraints if unused is None else unused, at_predict=could)
+    reports = _reports(criterion, posed, Step(task.model, params, asked_gamma(estimator), estep))
+    warn_unused(unused, at_predict=not estimator.project_at_predict)
     return reports
 
 
@@ -446,20 +418,12 @@ def projected(
     return shards.collect(_projected, step, read)
 
 
-def learnt_posteriors(trained: Trained, read: Read[Result]) -> Iterator[Result]:
+def learnt_posteriors(trained: Trained, read: Read[Any] = table) -> Iterator[Any]:
     """What the posteriors of the training instances say, shard by shard, under the constraints of training."""
     assert trained.posed is not None
     assert trained.step is not None
     shards, step = trained.posed.at_prices(trained.step)
     return shards.collect(_projected, step, read)
-
-
-def in_order(pieces: Iterable[tuple[Ints, Floats]], shape: tuple[int, ...]) -> Floats:
-    """Rows of tables, which come with their numbers shard by shard, as one table."""
-    table = np.zeros(shape)
-    for rows, piece in pieces:
-        table[rows] = piece
-    return table
 
 
 def best_structures(

@@ -619,7 +619,7 @@ def _training_tables(settings: Any, posed: _Posed, data: Instances, trained: eng
     """Distributions of the labels of the training data, under agreement and constraints."""
     task = posed.task
     if trained.posed is not None:
-        return _tables(posed.shards, data, engine.learnt_posteriors(trained, engine.table))
+        return _tables(posed.shards, data, engine.learnt_posteriors(trained))
     return _tables(
         posed.shards, data, engine.projected(settings, task.model, trained.params, task.corpus, posed.ties, 1.0)
     )

@@ -8,6 +8,7 @@ and decisions, under the constraints if they are to be met, and `log_likelihoods
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -21,7 +22,7 @@ from spectrem._validate import as_bool
 from spectrem.corpus import Corpus, Local
 from spectrem.estimators.conventions import row_weights, take_course
 from spectrem.estimators.shared_parameters import constraint_names
-from spectrem.exceptions import InvalidInputError, NoEffectWarning, quoted, setting, warn
+from spectrem.exceptions import InvalidInputError, NoEffectWarning, Unconverged, quoted, setting, warn
 from spectrem.inference.slack import compile_slack
 from spectrem.learning import (
     Constant,
@@ -30,7 +31,6 @@ from spectrem.learning import (
     FitResult,
     FitStatus,
     Posed,
-    PosedCorpus,
     Record,
     Schedule,
     Step,
@@ -165,8 +165,11 @@ class Trained(NamedTuple):
         Constraints inside instances, and longer ones.
     n_steps : int
         Steps of L-BFGS on labelled instances.
-    posed, step : PosedCorpus and Step, or None
-        With which `spectrem.learning.posterior` gives the distributions of what is not labelled.
+    shards, step : Corpus and Step, or None
+        With which `spectrem.learning.posterior` gives the distributions of what is not labelled, under constraints over
+        the corpus, too.
+    unmet : tuple of warnings
+        What is to be said of such constraints where these distributions are looked at.
     """
 
     params: Any
@@ -175,8 +178,9 @@ class Trained(NamedTuple):
     constraints: tuple[ConstraintReport, ...] = ()
     summaries: tuple[ConstraintSummary, ...] = ()
     n_steps: int = 0
-    posed: PosedCorpus | None = None
+    shards: Corpus | None = None
     step: Step | None = None
+    unmet: tuple[warnings.WarningMessage, ...] = ()
 
 
 def train(estimator: Any, task: Task) -> Trained:
@@ -216,11 +220,15 @@ def train(estimator: Any, task: Task) -> Trained:
     if task.all_known and not estimator.project_at_predict:
         warn_unused(estimator.constraints, at_predict=True)
     posed, step = best.posed, Step(task.model, _possible(best.params), best.history[-1].gamma, task.estep)
-    reports = _reports(criterion, posed, step)
     if isinstance(criterion, Expectations):  # the distributions are those of the model
-        step = step._replace(estep=EStep())
-        posed = pose(task.model, task.corpus, step.estep)
-    return Trained(best.params, best.history, best.status, *reports, n_steps, posed, step)
+        reports = report_expectations(posed, task.model, step.params, criterion, task.estep)
+        posed, step = pose(task.model, task.corpus, EStep()), step._replace(estep=EStep())
+        return Trained(best.params, best.history, best.status, *reports, n_steps, posed.shards, step)
+    with warnings.catch_warnings(record=True) as unmet:  # training has warned already
+        warnings.simplefilter("always", Unconverged)
+        shards, step = posed.at_prices(step)
+    reports = report_posed(posed, step, shards) if task.estep.constraints else ((), ())
+    return Trained(best.params, best.history, best.status, *reports, n_steps, shards, step, tuple(unmet))
 
 
 def run_stage(
@@ -289,16 +297,13 @@ def _report_labelled(estimator: Any, task: Task, params: Any) -> Reports:
         posed = pose(task.model, task.corpus, estep)
     elif estimator.project_at_predict:
         return (), ()
-    reports = _reports(criterion, posed, Step(task.model, params, asked_gamma(estimator), estep))
+    if isinstance(criterion, Expectations):
+        reports = report_expectations(posed, task.model, params, criterion, estep)
+    else:
+        step = Step(task.model, params, asked_gamma(estimator), estep)
+        reports = report_posed(posed, step) if unused else ((), ())
     warn_unused(unused, at_predict=not estimator.project_at_predict)
     return reports
-
-
-def _reports(criterion: Any, posed: PosedCorpus, step: Step) -> Reports:
-    """The reports of the constraints of a corpus, and summaries of those that are long."""
-    if isinstance(criterion, Expectations):
-        return report_expectations(posed, step.model, step.params, criterion, step.estep)
-    return report_posed(posed, step) if step.estep.constraints else ((), ())
 
 
 def warn_unused(constraints: Sequence[Any], *, at_predict: bool = False) -> None:
@@ -420,10 +425,10 @@ def projected(
 
 def learnt_posteriors(trained: Trained, read: Read[Any] = table) -> Iterator[Any]:
     """What the posteriors of the training instances say, shard by shard, under the constraints of training."""
-    assert trained.posed is not None
-    assert trained.step is not None
-    shards, step = trained.posed.at_prices(trained.step)
-    return shards.collect(_projected, step, read)
+    assert trained.shards is not None
+    for warning in trained.unmet:
+        warn(warning.message, warning.category)
+    return trained.shards.collect(_projected, trained.step, read)
 
 
 def best_structures(

@@ -11,7 +11,8 @@ from spectrem._arrays import Bools, Floats
 from spectrem._validate import as_weights
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, setting
-from spectrem.inference.conflict.explain import (
+from spectrem.inference.assignment import Transports, find_transports
+from spectrem.inference.conflict import (
     drop_rows,
     drop_unreachable,
     explain_infeasible,
@@ -19,16 +20,12 @@ from spectrem.inference.conflict.explain import (
     refuse_unreachable,
 )
 from spectrem.inference.oracle import BatchDual, per_copy, refuse_impossible, shift_scores
-from spectrem.inference.problems import ProblemPrograms
-from spectrem.inference.program import INFEASIBLE, OPTIMAL, Deadline, run_integer
+from spectrem.inference.program import INFEASIBLE, OPTIMAL, Deadline, ProblemPrograms, run_integer
 from spectrem.inference.result import Infeasible, Projection, Status, check_infeasible, describe, warn_open
 from spectrem.inference.segments import share_equally, sum_by
-from spectrem.inference.solvers.bracket import Bracket
-from spectrem.inference.solvers.linear_program import LinearProgram
+from spectrem.inference.solvers.first_order import Bracket, Solution, Solver
+from spectrem.inference.solvers.linear_program import LinearProgram, Subgradient
 from spectrem.inference.solvers.newton import Newton, smooth_solver, suits_newton
-from spectrem.inference.solvers.solver import Solution, Solver
-from spectrem.inference.solvers.subgradient import Subgradient
-from spectrem.inference.transportation import Transports, find_transports
 from spectrem.structures._ragged import check_scores
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure

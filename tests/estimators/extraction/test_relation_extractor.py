@@ -8,7 +8,7 @@ from extraction_data import RULES, make_sentences
 
 from spectrem import RelationExtractor
 from spectrem.constraints import E, part
-from spectrem.constraints.compilation.compile import flatten
+from spectrem.constraints.text import flatten
 from spectrem.data import RelationSentence
 from spectrem.exceptions import InvalidInputError, NotFittedError
 

@@ -1,4 +1,4 @@
-"""What `spectrem cluster` reads besides its options: features, links, bounds on sizes."""
+"""The inputs of `spectrem cluster`: features, links, bounds on sizes."""
 
 from __future__ import annotations
 
@@ -140,23 +140,21 @@ def linked_rows(path: str, option: str, file: TableFile, ids: polars.Series | No
         )
     pairs = np.empty((len(table), 2), np.int64)
     for side, name in enumerate(table.names):
-        given = table.values(name)
+        cells = table.values(name)
         if ids is not None:
-            found = given.cast(polars.String).replace_strict(
-                ids, range(len(ids)), default=-1, return_dtype=polars.Int64
-            )
+            rows = cells.cast(polars.String).replace_strict(ids, range(len(ids)), default=-1, return_dtype=polars.Int64)
         else:
-            found = given if given.dtype.is_integer() else polars.repeat(-1, len(given), dtype=polars.Int64, eager=True)
-        wrong = ~found.is_between(0, len(file) - 1)
+            rows = cells if cells.dtype.is_integer() else polars.repeat(-1, len(cells), dtype=polars.Int64, eager=True)
+        wrong = ~rows.is_between(0, len(file) - 1)
         if wrong.any():
             row = int(wrong.to_numpy().argmax())
             known = f"rows are numbered from 0 to {len(file) - 1}" if ids is None else "no row has it in --id"
             hint = "; give --id COLUMN if rows have names" if ids is None else "; correct it"
             raise InvalidInputError(
-                f"{option} {table.name}, {table.place(row)}: there is no row {quoted(given[row])} in {file.name}: "
+                f"{option} {table.name}, {table.place(row)}: there is no row {quoted(cells[row])} in {file.name}: "
                 f"{known}{hint}"
             )
-        pairs[:, side] = found.to_numpy()
+        pairs[:, side] = rows.to_numpy()
     same = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
     if len(same):
         raise InvalidInputError(
@@ -176,11 +174,11 @@ def row_names(file: TableFile, id: str) -> polars.Series:
     import polars
 
     file.check([id], "--id")
-    given = file.values(id)
-    again = given.is_first_distinct()
+    names = file.values(id)
+    again = names.is_first_distinct()
     if not again.all():
         row = int((~again).to_numpy().argmax())
-        first = int((given == given[row]).to_numpy().argmax())
-        twice = f"{given[row]!r} also names the row of {file.place(first)}"
+        first = int((names == names[row]).to_numpy().argmax())
+        twice = f"{names[row]!r} also names the row of {file.place(first)}"
         raise file.refusal(row, id, f"{twice}; --id needs a column that names every row differently")
-    return given.cast(polars.String)
+    return names.cast(polars.String)

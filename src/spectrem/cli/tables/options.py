@@ -84,13 +84,13 @@ def split_names(text: str, option: str) -> list[str]:
     return names
 
 
-def tell_notes(notes: Sequence[str]) -> None:
+def print_notes(notes: Sequence[str]) -> None:
     """On standard error."""
     for note in notes:
         say(f"note: {note}")
 
 
-def own_names(file: TableFile, meant: Mapping[str, str]) -> list[str]:
+def shadowed_names(file: TableFile, meant: Mapping[str, str]) -> list[str]:
     """Notes on columns whose names mean something else in constraints, as ``meant`` says."""
     return [
         f"{name!r} in constraints means {meaning}, not the column {name!r} of {file.name}"
@@ -142,10 +142,10 @@ class TableConstraints:
         Columns of the table that they name.
     """
 
-    def __init__(self, path: str | None, texts: Sequence[str], file: TableFile, own: Collection[str]) -> None:
-        """Read a file in YAML or JSON; ``own`` are names that mean something else than a column of the table."""
+    def __init__(self, path: str | None, texts: Sequence[str], file: TableFile, reserved: Collection[str]) -> None:
+        """Read a file in YAML or JSON; ``reserved`` are names that mean something else than a column of the table."""
         self._file = file
-        known = list(dict.fromkeys([*own, *file.names]))
+        known = list(dict.fromkeys([*reserved, *file.names]))
         self.constraints: list[Any] = parse_options(texts, known)
         if path is not None:
             if not path.endswith(_SUFFIXES):
@@ -155,7 +155,7 @@ class TableConstraints:
             self.constraints = [*read_constraints(path, columns=known), *self.constraints]
         from spectrem.constraints.compilation.draft import used_columns
 
-        named = set().union(*map(used_columns, self.constraints)).difference(own)
+        named = set().union(*map(used_columns, self.constraints)).difference(reserved)
         self.used = [name for name in file.names if name in named]
 
     def columns(self) -> dict[str, polars.Series]:

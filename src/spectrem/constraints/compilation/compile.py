@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Union
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.all_of import AllOf
-from spectrem.constraints.compilation.draft import Draft, draft_rows, head_of, used_columns, weight_columns
+from spectrem.constraints.compilation.draft import Draft, PartTable, draft_rows, head_of, used_columns, weight_columns
 from spectrem.constraints.compilation.facts import ConstraintFacts, CorpusFacts, Head, Placed, RowFacts, find_rows
 from spectrem.constraints.compilation.groups import KeyColumns, number_groups, numbers_of
 from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows, Scope, ShardRows
-from spectrem.constraints.compilation.table import PartTable
-from spectrem.constraints.constraint import AnyConstraint, Constraint, LinearConstraint, MaxOver
+from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
 from spectrem.constraints.links import RowLinks, resolve_links
-from spectrem.constraints.text import parse_constraint
+from spectrem.constraints.text import Constraints, flatten
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Structure
 
 ExtraColumns = Mapping[str, ArrayLike]
-Constraints = Union[AnyConstraint, str, Mapping[str, "Constraints"], Iterable["Constraints"]]  # noqa: UP007
 
 
 def compile_constraints(
@@ -218,43 +214,6 @@ def compile_shard(
     return ShardRows(
         _stack(inside, structure.n_unary), _stacked(matrices, structure.n_unary), _chained(present, np.int64)
     )
-
-
-def flatten(constraints: Constraints, columns: Collection[str] | None = None) -> list[Any]:
-    """One list of constraints.
-
-    Parameters
-    ----------
-    constraints : constraint, text of one, mapping from names to these, or iterable of all of these
-        Nested as you like; a mapping gives its names to what it holds.
-    columns : collection of str, optional
-        As in `parse_constraint`.
-
-    Raises
-    ------
-    InvalidInputError
-        If a text is not a constraint, or a mapping holds what cannot be named.
-
-    Examples
-    --------
-    >>> flatten(["E[a] <= 1", {"few": "E[b] <= 2"}])
-    [E[part("a")] <= 1, (E[part("b")] <= 2).named("few")]
-    """
-    if isinstance(constraints, str):
-        return flatten(parse_constraint(constraints, columns))
-    if isinstance(constraints, Mapping):
-        named = ((name, flatten(held, columns)) for name, held in constraints.items())
-        return [one for name, held in named for one in _named(str(name), held)]
-    if not isinstance(constraints, Iterable):
-        return [constraints]
-    return [single for listed in constraints for single in flatten(listed, columns)]
-
-
-def _named(name: str, held: list[Any]) -> list[Any]:
-    for one in held:
-        if not hasattr(one, "named"):
-            raise InvalidInputError(f"constraints: {one!r} takes no name, got {name!r}; put it in a list")
-    return [held[0].named(name)] if len(held) == 1 else list(AllOf(tuple(held)).named(name))
 
 
 @dataclass(frozen=True)

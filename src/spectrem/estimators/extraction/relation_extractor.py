@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.constraints import Constraint, E, check_columns, check_values, part
-from spectrem.constraints.compilation.compile import flatten
+from spectrem.constraints.text import flatten
 from spectrem.data import FeatureIndex, RelationSentence
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights

@@ -22,7 +22,7 @@ from spectrem.estimators.classification.maxent_classifier import (
     make_model,
     merge_proportional,
 )
-from spectrem.estimators.crf.crf_tagger import CRFTagger, names_of, read_sentences
+from spectrem.estimators.crf.crf_tagger import CRFTagger, read_sentences
 from spectrem.estimators.declare import check_parameters, parameters_of
 from spectrem.estimators.table_input import UNLABELLED, read_targets, row_columns
 from spectrem.exceptions import InvalidInputError, quoted
@@ -80,11 +80,9 @@ def label_column(name: str, *, chain: bool) -> str:
     return f"{name}_{'tag' if chain else 'label'}"
 
 
-def labels_of(view: Any) -> dict[Any, Any]:
-    """The labels of a view whose labels are known, by their numbers, and what constraints call each."""
-    if isinstance(view, CRFTagger):
-        return dict(zip(view.tags_, names_of(view.tags_) or view.tags_, strict=True))
-    return {label: label for label in view.classes_.tolist()}
+def labels_of(view: Any) -> list[Any]:
+    """The labels of a view by their numbers."""
+    return list(view.tags_) if isinstance(view, CRFTagger) else view.classes_.tolist()
 
 
 def check_views(settings: Any) -> None:
@@ -264,7 +262,7 @@ def _join(
 
 def _check_constraints(settings: Any, views: Mapping[str, View], instances: Instances) -> None:
     """Hold constraints, and views that agree fully, against the labels there are."""
-    names = {name: list(labels_of(view.estimator).values()) for name, view in views.items()}
+    names = {name: labels_of(view.estimator) for name, view in views.items()}
     if settings.agreement != "full":
         listed = [settings.constraints, [] if isinstance(settings.agreement, Mapping) else settings.agreement]
         for name, view in views.items():

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from spectrem._arrays import Bools, Floats
 from spectrem.constraints import E, part
-from spectrem.constraints.compilation.compile import flatten
+from spectrem.constraints.text import flatten
 from spectrem.corpus import Corpus
 from spectrem.estimators import engine
 from spectrem.estimators.classification.maxent_classifier import coefficients_of, fitted_model
@@ -536,7 +536,7 @@ def _together(
 
 def tie_groups(
     groups: Mapping[str, Mapping[Any, Any]],
-    labels: Mapping[str, Mapping[Any, Any]],
+    labels: Mapping[str, Sequence[Any]],
     columns: Mapping[str, str],
     per: Sequence[str],
     penalty: float | None,
@@ -546,10 +546,10 @@ def tie_groups(
     Parameters
     ----------
     groups : mapping of view -> mapping of label -> group
-    labels : mapping of view -> mapping of label -> value
-        All labels of every view, and what constraints call them.
+    labels : mapping of view -> sequence
+        All labels of every view.
     columns : mapping of view -> str
-        The columns of these values.
+        What constraints call them.
     per : sequence of str
         Columns of the instances, or choices, at which the views agree.
     penalty : float or None
@@ -562,7 +562,7 @@ def tie_groups(
 
     Examples
     --------
-    >>> labels = {"fine": {"cat": "cat", "dog": "dog", "van": "van"}, "coarse": {"animal": "animal", "van": "van"}}
+    >>> labels = {"fine": ["cat", "dog", "van"], "coarse": ["animal", "van"]}
     >>> tied = tie_groups({"fine": {"cat": "animal", "dog": "animal"}}, labels,
     ...     {"fine": "fine_label", "coarse": "coarse_label"}, ["row"], None)
     >>> print(tied[0])  # doctest: +NORMALIZE_WHITESPACE
@@ -575,7 +575,7 @@ def tie_groups(
         unknown = [label for label in group_of if label not in labels[view]]
         if unknown:
             raise InvalidInputError(
-                f"agreement[{view!r}] must group labels of that view, {list(labels[view])!r:.200}, got "
+                f"agreement[{view!r}] must group labels of that view, {labels[view]!r:.200}, got "
                 f"{quoted(unknown[0])}; leave it out, or list it in classes or tags"
             )
     group_of = {view: {label: groups.get(view, {}).get(label, label) for label in own} for view, own in labels.items()}
@@ -589,7 +589,7 @@ def tie_groups(
     members: dict[str, dict[Any, list[Any]]] = {view: {} for view in labels}
     for view, own in group_of.items():
         for label, group in own.items():
-            members[view].setdefault(group if group in shared else _REST, []).append(labels[view][label])
+            members[view].setdefault(group if group in shared else _REST, []).append(label)
     first, *others = labels
     ties = []
     for other in others:
@@ -618,7 +618,7 @@ def _tables(shards: Sequence[JointShard], data: Instances, tables: Iterable[Any]
 def _training_tables(settings: Any, posed: _Posed, data: Instances, trained: engine.Trained) -> dict[str, Floats]:
     """Distributions of the labels of the training data, under agreement and constraints."""
     task = posed.task
-    if trained.posed is not None:
+    if trained.shards is not None:
         return _tables(posed.shards, data, engine.learnt_posteriors(trained))
     return _tables(
         posed.shards, data, engine.projected(settings, task.model, trained.params, task.corpus, posed.ties, 1.0)

@@ -13,8 +13,8 @@ from spectrem._arrays import Floats, Ints
 from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows
 from spectrem.exceptions import InfeasibleConstraintError, warn_unconverged
 from spectrem.inference.batch import project_batch
-from spectrem.inference.conflict.explain import place_of
-from spectrem.inference.corpus.mixture import CorpusMixture
+from spectrem.inference.conflict import place_of
+from spectrem.inference.corpus.dual import CorpusMixture
 from spectrem.inference.oracle import shift_scores
 from spectrem.inference.program import Deadline, Program, compile_slack_variables, run_integer, write_program
 from spectrem.inference.result import Infeasible, Status

@@ -13,12 +13,11 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import BatchDual, DualFunction, per_copy, split_problems
-from spectrem.inference.problems import choice_offsets
+from spectrem.inference.program import choice_offsets
 from spectrem.inference.result import Status
 from spectrem.inference.segments import members_of
 from spectrem.inference.slack import compile_slack
-from spectrem.inference.solvers.quasi_newton import Accelerated, QuasiNewton
-from spectrem.inference.solvers.solver import Solution, Solver, residual_of
+from spectrem.inference.solvers.first_order import Accelerated, QuasiNewton, Solution, Solver, residual_of
 from spectrem.kernels.duals.newton import Instances, Problems, curve_minima, newton_duals
 from spectrem.kernels.duals.newton import Rows as LinearRows
 from spectrem.structures.parts import Parts

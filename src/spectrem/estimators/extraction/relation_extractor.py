@@ -24,22 +24,7 @@ from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite, pack
 from spectrem.estimators.table_input import row_columns
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.metrics import relation_scores
-from spectrem.models.extraction import (
-    N_SOURCES,
-    Guide,
-    encode_sentences,
-    labels_of,
-    learn_guide,
-)
-from spectrem.models.loglinear import (
-    JointModel,
-    LogLinearModel,
-    Optimiser,
-    Support,
-    WeightPrior,
-    build_joint_shards,
-    member_tables,
-)
+from spectrem.models import extraction, loglinear
 from spectrem.models.loglinear.joint import MemberCorpus
 
 _LABELS = {"mention": "type", "pair": "relation"}
@@ -73,8 +58,8 @@ def _read(extractor: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]
         sizes["guide"] = (members["mention"].n_weights,)
         if pairs is not None:
             sizes["guide_pairs"] = (members["pair"].n_weights,)
-            n_features["pair"] += N_SOURCES * (len(names["pair"]) - 1)
-        guide = Guide(members["mention"], arrays["guide"], contexts, members["pair"], pairs, bonus)
+            n_features["pair"] += extraction.N_SOURCES * (len(names["pair"]) - 1)
+        guide = extraction.Guide(members["mention"], arrays["guide"], contexts, members["pair"], pairs, bonus)
     model = _make_model(extractor, names, n_features)
     _CODEC.check_arrays(arrays, {**sizes, "theta": (model.n_weights,)})
     extractor.indexes_, extractor.guide_, extractor.names_ = indexes, guide, names
@@ -264,7 +249,7 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
 
         ``bonus``, nats, is added to the scores of relations.
         """
-        data, _ = encode_sentences(sentences, self.indexes_)
+        data, _ = extraction.encode_sentences(sentences, self.indexes_)
         members, theta, n_labels = data.members, self.theta_, {key: len(names) for key, names in self.names_.items()}
         if self.guide_ is not None:
             members["pair"] = replace(members["pair"], features=self.guide_.describe(data))
@@ -278,9 +263,10 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
         if engine.projects(self):
             _check_constraints(self.constraints, self.names_, {})
             rules = [one for one in flatten(self.constraints) if _is_inside(one)]
-        shards = build_joint_shards(members, n_labels, columns=named, n_instances=len(sentences))
+        shards = loglinear.build_joint_shards(members, n_labels, columns=named, n_instances=len(sentences))
         corpus, gamma = engine.make_corpus(self, shards), -np.inf if best else self.gamma_
-        tables = member_tables(shards, members, engine.projected(self, self.model_, theta, corpus, rules, gamma))
+        found = engine.projected(self, self.model_, theta, corpus, rules, gamma)
+        tables = loglinear.member_tables(shards, members, found)
         sizes = {key: np.bincount(owner, minlength=len(sentences)) for key, owner in data.owners.items()}
         pieces = (PerSentence.cut(tables[key], sizes[key]) for key in members)
         return [RelationPosteriors(*tables) for tables in zip(*pieces, strict=True)]
@@ -335,7 +321,7 @@ class _Posed(NamedTuple):
     task: engine.Task
     indexes: Mapping[str, FeatureIndex]
     names: dict[str, tuple[str, ...]]
-    guide: Guide | None
+    guide: extraction.Guide | None
     n_known: int
 
 
@@ -347,7 +333,7 @@ def _pose(extractor: Any, sentences: Sequence[RelationSentence], sample_weight: 
     named = row_columns((columns,), n, "RelationExtractor")
     names = _names(extractor, sentences)
     _check_constraints(extractor.constraints, names, named)
-    data, indexes = encode_sentences(sentences, min_count=extractor.min_count)
+    data, indexes = extraction.encode_sentences(sentences, min_count=extractor.min_count)
     labels = {
         "mention": _numbers((kind for one in sentences for kind in one.types), names["mention"], "type"),
         "pair": _numbers(_relations(sentences, extractor.no_relation), names["pair"], "relation"),
@@ -362,13 +348,14 @@ def _pose(extractor: Any, sentences: Sequence[RelationSentence], sample_weight: 
         )
     guide, members = None, data.members
     if extractor.type_features:
-        guide, features = learn_guide(
+        guide, features = extraction.learn_guide(
             partial(_make_member, extractor), names, data, indexes, sentences, labels, counts,
             related=extractor.relation_features,
         )  # fmt: skip
         members["pair"] = replace(members["pair"], features=features)
     n_labels = {key: len(own) for key, own in names.items()}
-    members = {key: replace(one, labels=labels_of(labels[key], n_labels[key])) for key, one in members.items()}
+    for key, numbers in labels.items():
+        members[key] = replace(members[key], labels=extraction.labels_of(numbers, n_labels[key]))
     model = _make_model(extractor, names, {key: one.features.n_features for key, one in members.items()})
     learns = extractor.unlabelled_weight > 0 and bool((~known & present).any())
     owner = data.owners["pair"]
@@ -379,7 +366,7 @@ def _pose(extractor: Any, sentences: Sequence[RelationSentence], sample_weight: 
     # Labelled sentences stay with those that constraints over several sentences tie them to.
     tied, weights = known & bool(several), counts * np.where(known, 1.0, extractor.unlabelled_weight)
     cut = partial(
-        build_joint_shards, members, n_labels, weights=weights, columns=named, counts=counts, present=present,
+        loglinear.build_joint_shards, members, n_labels, weights=weights, columns=named, counts=counts, present=present,
         n_instances=n, n_weights=model.n_weights,
     )  # fmt: skip
     corpus = engine.make_corpus(extractor, cut(known & ~tied, given=tied))
@@ -397,16 +384,19 @@ def _pose(extractor: Any, sentences: Sequence[RelationSentence], sample_weight: 
     return _Posed(task, indexes, names, guide, int(known.sum()))
 
 
-def _make_member(settings: Any, n_features: int, names: Sequence[str]) -> LogLinearModel:
+def _make_member(settings: Any, n_features: int, names: Sequence[str]) -> loglinear.LogLinearModel:
     """The model of mentions or of pairs of a RelationExtractor."""
-    prior, optimiser = WeightPrior(1.0 / settings.C), Optimiser(settings.m_steps, settings.m_tol)
-    return LogLinearModel(Support(n_features, len(names)), prior=prior, optimiser=optimiser, names=list(names))
+    prior, optimiser = loglinear.WeightPrior(1.0 / settings.C), loglinear.Optimiser(settings.m_steps, settings.m_tol)
+    support = loglinear.Support(n_features, len(names))
+    return loglinear.LogLinearModel(support, prior=prior, optimiser=optimiser, names=list(names))
 
 
-def _make_model(settings: Any, names: Mapping[str, Sequence[str]], n_features: Mapping[str, int]) -> JointModel:
+def _make_model(
+    settings: Any, names: Mapping[str, Sequence[str]], n_features: Mapping[str, int]
+) -> loglinear.JointModel:
     """The model of a RelationExtractor with so many features of mentions and of pairs."""
     members = {key: _make_member(settings, n_features[key], names[key]) for key in _LABELS}
-    return JointModel(members, "kind", "sentence", labels=_LABELS)
+    return loglinear.JointModel(members, "kind", "sentence", labels=_LABELS)
 
 
 def _is_inside(constraint: Any) -> bool:

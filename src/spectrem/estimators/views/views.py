@@ -23,32 +23,14 @@ from spectrem.estimators.labelled import fit_members
 from spectrem.estimators.sentences import read_labels
 from spectrem.estimators.storage import Codec, Saved, read_constraints, write_texts
 from spectrem.estimators.table_input import score_rows
-from spectrem.estimators.views.input import (
-    USED,
-    Instances,
-    View,
-    check_views,
-    label_column,
-    labels_of,
-    read_more,
-    read_training,
-)
+from spectrem.estimators.views import reading
 from spectrem.estimators.views.parameters import ViewsParameters
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.learning import EStep, Step, Stopping, pose
-from spectrem.models.loglinear import (
-    AgreedModel,
-    JointModel,
-    JointShard,
-    Member,
-    PairModel,
-    build_joint_shards,
-    build_shards,
-    member_tables,
-)
+from spectrem.models import loglinear
 
 _MOST_VIEWS = 64
-_CLASSES: dict[str, Any] = {kind.__name__: kind for kind in USED}
+_CLASSES: dict[str, Any] = {kind.__name__: kind for kind in reading.USED}
 # The group of the labels that some view has no counterpart of.
 _REST = "the rest"
 
@@ -78,7 +60,7 @@ def _read(views: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -
             agreement = read_constraints(agreement["ties"])
     views.agreement = agreement
     check_parameters(views)
-    check_views(views)
+    reading.check_views(views)
     views._whole()  # views that do not fit each other are damage, too
 
 
@@ -220,11 +202,15 @@ class Views(Saved, ViewsParameters, Estimator):
             If training ran out of iterations or steps.
         """
         check_parameters(self)
-        views, data = read_training(self, X, y, columns, owners)
+        views, data = reading.read_training(self, X, y, columns, owners)
         weights = row_weights(sample_weight, data.n, "instance")
         posed = _pose(self, views, data, weights)
         trained = engine.train(self, posed.task)
-        tables = _training_tables(self, posed, data, trained)
+        if trained.shards is not None:
+            pieces = engine.learnt_posteriors(trained)
+        else:
+            pieces = engine.projected(self, posed.task.model, trained.params, posed.task.corpus, posed.ties, 1.0)
+        tables = _tables(posed.shards, data, pieces)
         before, after = (_distance_per_instance(self, posed, theta) for theta in (posed.start, trained.params))
         note = (
             f"views apart by {before:.3g} nats per instance without all labels before they were trained together, by "
@@ -263,7 +249,7 @@ class Views(Saved, ViewsParameters, Estimator):
             Before `fit`.
         """
         fitted = self._as_fitted()
-        data = read_more(fitted, X, columns, owners)
+        data = reading.read_more(fitted, X, columns, owners)
         model, theta, ties = fitted._whole()
         shards = _cut(model, data)
         constraints, gamma = (fitted.constraints, fitted.gamma_) if engine.projects(fitted) else ((), 1.0)
@@ -286,7 +272,7 @@ class Views(Saved, ViewsParameters, Estimator):
         fitted = self._as_fitted()
         first = next(iter(fitted.views_.values()))
         if fitted.agreement == "full" and isinstance(first, CRFTagger):
-            data = read_more(fitted, X, columns, owners)
+            data = reading.read_more(fitted, X, columns, owners)
             member = next(iter(data.members.values()))
             corpus = engine.make_corpus(fitted, _cut(fitted.model_, data))
             states = np.concatenate(list(best_states(fitted, corpus)))
@@ -414,7 +400,7 @@ class Views(Saved, ViewsParameters, Estimator):
 class _Whole(NamedTuple):
     """One model of several views, its weights, and the constraints that tie views which do not agree fully."""
 
-    model: AgreedModel | JointModel
+    model: loglinear.AgreedModel | loglinear.JointModel
     theta: Floats
     ties: list[Any]
 
@@ -436,12 +422,12 @@ class _Posed(NamedTuple):
 
     task: engine.Task
     ties: list[Any]
-    shards: list[JointShard]
+    shards: list[loglinear.JointShard]
     start: Floats
     mass: float
 
 
-def _pose(settings: Any, views: Mapping[str, View], data: Instances, weights: Floats) -> _Posed:
+def _pose(settings: Any, views: Mapping[str, reading.View], data: reading.Instances, weights: Floats) -> _Posed:
     """The task of Views, whose settings have been checked; ``weights`` are those of instances.
 
     Raises
@@ -479,13 +465,13 @@ def _pose(settings: Any, views: Mapping[str, View], data: Instances, weights: Fl
     model, ties = _together(settings, models, {name: view.estimator for name, view in views.items()})
     corpora: list[tuple[Any, Corpus | None]] = []
     for name, view in views.items():
-        labelled = build_shards(
+        labelled = loglinear.build_shards(
             members[name].features, members[name].lengths, members[name].labels, view.known, weights[place[name]],
             n_weights=view.model.n_weights, n_labels=view.model.n_labels,
         )  # fmt: skip
         corpus = engine.make_corpus(settings, [shard for shard in labelled if shard.known]) if view.complete else None
         corpora.append((view.model, corpus))
-    divisor = len(views) if isinstance(model, AgreedModel) else 1
+    divisor = len(views) if isinstance(model, loglinear.AgreedModel) else 1
     first = fit_members(settings, model, corpora, goes_on=learns, divisor=divisor)
     # Labelled rows stay with those that constraints tie them to; distributions are kept apart, as they cannot move.
     tied = np.zeros(n, np.bool_)
@@ -508,7 +494,7 @@ def _pose(settings: Any, views: Mapping[str, View], data: Instances, weights: Fl
     return _Posed(task, ties, shards, first.theta, float(weights[~known].sum()))
 
 
-def _several(member: Member) -> Bools:
+def _several(member: loglinear.Member) -> Bools:
     """Instances of which some choice may have several labels, or has them in shares, shape (n_instances,)."""
     assert member.labels is not None
     instance = np.repeat(np.arange(member.n_instances), member.sizes)
@@ -517,21 +503,22 @@ def _several(member: Member) -> Bools:
 
 def _together(
     settings: Any, models: Mapping[str, Any], views: Mapping[str, Any]
-) -> tuple[AgreedModel | JointModel, list[Any]]:
+) -> tuple[loglinear.AgreedModel | loglinear.JointModel, list[Any]]:
     """One model of several views, as ``settings.agreement`` says, and the constraints that tie them."""
     if settings.agreement == "full":
-        if any(isinstance(model, PairModel) for model in models.values()):
+        if any(isinstance(model, loglinear.PairModel) for model in models.values()):
             models = {
-                name: model if isinstance(model, PairModel) else PairModel(model) for name, model in models.items()
+                name: model if isinstance(model, loglinear.PairModel) else loglinear.PairModel(model)
+                for name, model in models.items()
             }
-        return with_pairs(AgreedModel(models), settings.constraints), []
-    columns = {name: label_column(name, chain=model.chain) for name, model in models.items()}
+        return with_pairs(loglinear.AgreedModel(models), settings.constraints), []
+    columns = {name: reading.label_column(name, chain=model.chain) for name, model in models.items()}
     ties = settings.agreement
     if isinstance(ties, Mapping):
         per = ["row", "token"] if all(model.chain for model in models.values()) else ["row"]
-        labels = {name: labels_of(view) for name, view in views.items()}
+        labels = {name: reading.labels_of(view) for name, view in views.items()}
         ties = tie_groups(ties, labels, columns, per, settings.agreement_penalty)
-    return JointModel(models, labels=columns), list(flatten(ties))
+    return loglinear.JointModel(models, labels=columns), list(flatten(ties))
 
 
 def tie_groups(
@@ -603,26 +590,18 @@ def tie_groups(
     return ties
 
 
-def _cut(model: Any, data: Instances, **more: Any) -> list[JointShard]:
+def _cut(model: Any, data: reading.Instances, **more: Any) -> list[loglinear.JointShard]:
     """Shards of all instances, for the model of all views; ``more`` says what `build_joint_shards` is to know."""
     n_labels = {name: member.n_labels for name, member in model.members.items()}
-    return build_joint_shards(data.members, n_labels, columns=data.columns, n_instances=data.n, **more)
+    return loglinear.build_joint_shards(data.members, n_labels, columns=data.columns, n_instances=data.n, **more)
 
 
-def _tables(shards: Sequence[JointShard], data: Instances, tables: Iterable[Any]) -> dict[str, Floats]:
+def _tables(
+    shards: Sequence[loglinear.JointShard], data: reading.Instances, tables: Iterable[Any]
+) -> dict[str, Floats]:
     """Distributions of the labels of all choices of every view; in full agreement all have the same."""
     each = [table if isinstance(table, dict) else dict.fromkeys(data.members, table) for table in tables]
-    return member_tables(shards, data.members, each)
-
-
-def _training_tables(settings: Any, posed: _Posed, data: Instances, trained: engine.Trained) -> dict[str, Floats]:
-    """Distributions of the labels of the training data, under agreement and constraints."""
-    task = posed.task
-    if trained.shards is not None:
-        return _tables(posed.shards, data, engine.learnt_posteriors(trained))
-    return _tables(
-        posed.shards, data, engine.projected(settings, task.model, trained.params, task.corpus, posed.ties, 1.0)
-    )
+    return loglinear.member_tables(shards, data.members, each)
 
 
 def _distance_per_instance(settings: Any, posed: _Posed, theta: Floats) -> float:
@@ -634,7 +613,7 @@ def _distance_per_instance(settings: Any, posed: _Posed, theta: Floats) -> float
     model, corpus = posed.task.model, posed.task.corpus
     if not posed.mass:
         return 0.0
-    if isinstance(model, AgreedModel):
+    if isinstance(model, loglinear.AgreedModel):
         total = float(corpus.sum(_distance, model, theta))
     else:
         estep = EStep(posed.ties, infeasible=settings.infeasible)
@@ -643,7 +622,7 @@ def _distance_per_instance(settings: Any, posed: _Posed, theta: Floats) -> float
     return total / posed.mass
 
 
-def _distance(shard: JointShard, model: AgreedModel, theta: Floats) -> float:
+def _distance(shard: loglinear.JointShard, model: loglinear.AgreedModel, theta: Floats) -> float:
     """The sum over instances of how far apart the views are, as the instances count, nats."""
     if shard.known:
         return 0.0

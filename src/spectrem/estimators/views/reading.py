@@ -1,4 +1,4 @@
-"""What `Views` reads: the data and labels of every view, held against each other."""
+"""Read the data and labels of every view of `Views`, and hold them against each other."""
 
 from __future__ import annotations
 

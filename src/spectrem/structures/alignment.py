@@ -15,7 +15,7 @@ from spectrem._validate import as_bool, as_count, as_gamma, as_lengths
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels import categorical as independent
 from spectrem.kernels.alignments import alignment as kernel
-from spectrem.kernels.alignments import alignment_log, alignment_max
+from spectrem.kernels.alignments import alignment_max
 from spectrem.kernels.derivations import ONE, Steps
 from spectrem.structures._polytopes import simplex_polytope
 from spectrem.structures._ragged import (
@@ -29,7 +29,7 @@ from spectrem.structures._ragged import (
     positions_of,
     rows_of,
 )
-from spectrem.structures.derivations import NO_STEPS, Derivations, keep_steps, places_of, steps_of
+from spectrem.structures.derivations import NO_STEPS, Derivations, keep_steps, places_of, steps_of, sum_up
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 
@@ -218,7 +218,9 @@ class Alignment:
         status = np.zeros(self.n_instances, dtype=np.int8)
         kernel.sum_pass(layout, gamma, given.active, given.weights, values, marginals, counts, status)
         if status.any():
-            alignment_log.sum_pass(layout, gamma, status != 0, given.weights, values, marginals, counts)
+            marginals[(status != 0)[self.instance]] = 0.0
+            scores = Parts(given.unary, given.factors)
+            sum_up(self, status != 0, scores, gamma, given.weights, values, Parts(marginals, tuple(counts)))
         return values, Parts(marginals, tuple(counts))
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
@@ -256,7 +258,9 @@ class Alignment:
         entries = np.append(entries, np.full(len(factor) - len(entries), -1))
         cells = tuple(np.where(factor == k, cell, -1) for k in range(3))
         ends = offsets_of(np.array(blocks))
-        return Derivations(steps, entries, own, cells, np.append(offsets, ends[2:]), np.append(uses, [0, 0, min(n_target, 1)]))
+        return Derivations(
+            steps, entries, own, cells, np.append(offsets, ends[2:]), np.append(uses, [0, 0, min(n_target, 1)])
+        )
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every alignment of one pair as indicators over the batch, with its jumps; NULL comes last."""
@@ -312,38 +316,35 @@ def _steps(n_source: int, n_target: int, max_jump: int | None) -> Steps:
             ones=ones + np.arange(wide),
         )
     at, leaving, linked, goal, links, jumps, depart, ends = places_of(
-        len(every), len(every), n_source * n_target, 1, len(every), 2 * n_source, wide, wide
+        len(every) + wide, len(every), n_source * n_target, 1, len(every), 2 * n_source, wide, wide
     )
-
-    def run(item: NDArray[np.int64], factor: Any, left: Any, right: Any, count: int) -> tuple[Any, ...]:
-        return item, item, factor, left, right, count
-
-    first = np.zeros(1, np.int64)
-    begin, later = [], []
-    j = np.arange(1, n_target)
-    here, before = at + j * wide, at + (j - 1) * wide  # items of at[j + 1] and at[j]
-    null, p, i = links + j * wide + n_source, range(wide), range(n_source)
-    later += [run(leaving + j * wide + k, ONE, before + k, depart + k, 1) for k in p]
-    for k in i:
-        jump = jumps + n_source - 1 - k
-        begin.append(run(first + linked + k, links + k, depart, jump, 1))
-        later.append(run(linked + j * n_source + k, links + j * wide + k, leaving + j * wide, jump, wide))
-    begin.append(run(first + at, links + n_source, ONE, ONE, 1))
-    later.append(run(here, null, before, ONE, 1))
-    for k in i:
-        begin.append(run(first + at + k + 1, ONE, linked + k, ONE, 1))
-        later.append(run(here + k + 1, ONE, before + k + 1, null, 1))
-        later.append(run(here + k + 1, ONE, linked + j * n_source + k, ONE, 1))
-    back = np.arange(wide)
-    moves = np.clip(n_source - np.arange(2 * n_source), -max_jump, max_jump) + max_jump
-    n_moves = 2 * max_jump + 1
-    left = np.minimum(n_source - back, max_jump)
-    return steps_of(
-        begin,
-        later,
-        [run(first + goal, ONE, at + (n_target - 1) * wide, ends, wide)],
-        parts=(
-            np.concatenate([links + every, jumps + np.arange(2 * n_source), depart + back, ends + back]),
-            np.concatenate([every, len(every) + np.concatenate([moves, n_moves + back, n_moves + wide + left])]),
+    j, p, i = np.arange(n_target)[:, None], np.arange(wide), np.arange(n_source)
+    here, link = at + j * wide, links + j * wide
+    to_i, null = linked + j * n_source + i, link + n_source
+    runs: list[
+        tuple[Any, ...]
+    ] = [  # of one target position after the other: items, factors, what is on the left and on the right, steps
+        (leaving + j * wide + p, ONE, here + p, depart + p, 1),
+        (to_i, link + i, leaving + j * wide, jumps + n_source - 1 - i, wide),
+        (here + wide, null, here, ONE, 1),
+        (
+            np.repeat(here + wide + 1 + i, 2, axis=1),
+            ONE,
+            np.stack([here + 1 + i, to_i], axis=2).reshape(n_target, -1),
+            np.tile(np.stack([null, np.full_like(null, ONE)], axis=2)[:, 0], n_source),
+            1,
         ),
+    ]
+    columns = zip(*(np.broadcast_arrays(*run) for run in runs), strict=True)
+    item, factor, left, right, count = (np.concatenate(column, axis=1).ravel() for column in columns)
+    jumped = np.clip(n_source - np.arange(2 * n_source), -max_jump, max_jump) + max_jump
+    n_jumps, remaining = 2 * max_jump + 1, np.minimum(n_source - p, max_jump)
+    return steps_of(
+        [(item, item, factor, left, right, count)],
+        [(np.array([goal]), goal, ONE, at + n_target * wide, ends, wide)],
+        parts=(
+            np.concatenate([links + every, jumps + np.arange(2 * n_source), depart + p, ends + p]),
+            np.concatenate([every, len(every) + np.concatenate([jumped, n_jumps + p, n_jumps + wide + remaining])]),
+        ),
+        ones=np.array([at]),
     )

@@ -198,13 +198,16 @@ class Derivations:
         [Martin1990].
         """
         steps = self.steps
-        run = rows_of(steps.count)
-        item = np.repeat(np.arange(len(steps.place)), np.diff(steps.first))[run]
-        sides = [ranges_of(first, steps.count) for first in (steps.left, steps.right)]
         at, part = np.full(steps.n_places, -1), np.full(steps.n_places, -1)
         at[steps.place] = at[steps.copy] = np.arange(len(steps.place))
         part[steps.part_place] = steps.part
-        n_steps = len(run)
+        filled = at >= 0
+        filled[steps.part_place] = True
+        item = np.repeat(np.arange(len(steps.place)), np.diff(steps.first))[rows_of(steps.count)]
+        left, right = ranges_of(steps.left, steps.count), ranges_of(steps.right, steps.count)
+        possible = filled[left] & filled[right]
+        item, sides = item[possible], (left[possible], right[possible])
+        n_steps = len(item)
         number = np.arange(n_steps)
         used = [(at[side][at[side] >= 0], number[at[side] >= 0]) for side in sides]
         equalities = _matrix([(item, number), *used], (len(steps.place), n_steps), [1.0, -1.0, -1.0])

@@ -434,6 +434,11 @@ def _side(
             else:
                 weights += np.multiply(values, term.coefficient, dtype=np.float64)
             continue
+        if term.each is None and getattr(table.structure, "choices_vary", False):
+            raise InvalidInputError(
+                f"{constraint.name!r}: structures of this kind differ in how many parts they take, so that shares and "
+                "E.count(...) have no whole; compare expectations, as in E[...] <= 0.3 * E[...] for 30%"
+            )
         each = table.structure.choice if term.each is None else table.column(term.each)
         part, largest = _counted(term, values, each, table, group)
         times = np.ones(len(part))

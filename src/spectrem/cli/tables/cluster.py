@@ -146,11 +146,10 @@ def cluster(settings: Settings, annealing: Annealing, options: ClusterOptions, g
 def _cluster(options: ClusterOptions, settings: Settings, anneal: float | None) -> None:
     """Read, cluster, write."""
     from spectrem.cli.tables.options import (
-        TableConstraints,
         list_names,
         print_notes,
+        read_table_constraints,
         rows_named,
-        shadowed_names,
         weight_column,
     )
     from spectrem.constraints import check_values
@@ -175,13 +174,12 @@ def _cluster(options: ClusterOptions, settings: Settings, anneal: float | None) 
         for option, column in named.items():
             if column is not None:
                 file.check([column], option)
-        constrained = TableConstraints(options.constraints, options.constraint or (), file, _MEANINGS)
-        check_values(constrained.constraints, "label", range(n_components))
-        columns = constrained.columns()
+        texts = options.constraint or ()
+        constraints, columns = read_table_constraints(options.constraints, texts, file, _MEANINGS)
+        check_values(constraints, "label", range(n_components))
         if not options.quiet:
-            print_notes(shadowed_names(file, _MEANINGS) if constrained.constraints else [])
-            print_notes(constrained.missing(columns))
-        taken = [*constrained.used, *(name for name in named.values() if name is not None)]
+            print_notes(file, _MEANINGS if constraints else {}, columns)
+        taken = [*columns, *(name for name in named.values() if name is not None)]
         names = feature_names(file, options.features, taken)
         weights = None if options.weights is None else weight_column(file, options.weights)
         x = feature_matrix(file, names, weights, options.standardize, by_rule=options.features is None)
@@ -189,7 +187,7 @@ def _cluster(options: ClusterOptions, settings: Settings, anneal: float | None) 
             raise InvalidInputError(f"{file.name} has one row only; clusters need two or more")
         if options.plot is not None and x.shape[1] < 2:
             raise InvalidInputError(f"--plot needs two features or more, got {names[0]!r} alone; leave it out")
-        constraints = [*bounds, *_links(options, file), *constrained.constraints]
+        constraints = [*bounds, *_links(options, file), *constraints]
         y = None if options.known is None else _known(file, options.known, n_components)
         mixture = GaussianMixture(constraints=constraints, partial_labels=y is not None, **settings)
         with warnings.catch_warnings(), spelled(_ADVICE), rows_named(file):

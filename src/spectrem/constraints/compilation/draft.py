@@ -426,7 +426,7 @@ def _side(
                     f'.per("{table.instance_column}", ...)'
                 )
             places = find_places(term.at, table, group, first, np.flatnonzero(values), constraint.name)
-            elsewhere.append((term.coefficient * values[places.part].astype(np.float64), *places))
+            elsewhere.append((term.coefficient * values[places[0]].astype(np.float64), *places))
             continue
         if term.kind == "expectation":
             if values.dtype == np.bool_:
@@ -529,13 +529,6 @@ def _joined(arrays: list[NDArray]) -> NDArray:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-class Places(NamedTuple):
-    """Parts, each with a group that refers to it; a part may have several."""
-
-    part: NDArray[np.int64]
-    group: NDArray[np.int64]
-
-
 def find_places(
     at: tuple[str, str],
     table: PartTable,
@@ -543,8 +536,8 @@ def find_places(
     first: NDArray[np.int64],
     among: NDArray[np.int64],
     name: str,
-) -> Places:
-    """The parts that groups refer to.
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The parts that groups refer to, each with a group that does; a part may have several.
 
     Parameters
     ----------
@@ -590,4 +583,4 @@ def find_places(
     there, wanted = number[: len(among)], number[len(among) :]
     sizes = np.bincount(there, minlength=int(number.max(initial=-1)) + 1)
     entries = ranges_of(offsets_of(sizes)[:-1][wanted], sizes[wanted])
-    return Places(among[np.argsort(there, kind="stable")][entries], np.repeat(groups, sizes[wanted]))
+    return (among[np.argsort(there, kind="stable")][entries], np.repeat(groups, sizes[wanted]))

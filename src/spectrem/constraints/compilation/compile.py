@@ -140,12 +140,12 @@ def corpus_rows(facts: CorpusFacts) -> CorpusRows:
     """
     blocks: list[Block] = []
     bounds: list[NDArray[np.float64]] = []
-    for own, rows, placed in zip(facts.constraints, facts.rows, facts.placed, strict=True):
+    for constraint, rows, placed in zip(facts.constraints, facts.rows, facts.placed, strict=True):
         if rows is None or placed is None:
             continue
         across = np.flatnonzero(placed.across)
         if placed.scope == "corpus" or len(across):
-            blocks.append(_block(own.head, "corpus", rows, across, placed.columns))
+            blocks.append(_block(constraint.head, "corpus", rows, across, placed.columns))
             bounds.append(placed.bounds[across])
     return CorpusRows(_chained(bounds, np.float64), _one_after_another(blocks))
 
@@ -325,10 +325,10 @@ def _pick(matrix: sp.csr_array, rows: NDArray[np.int64]) -> sp.csr_array:
 def _stack(rows: Sequence[Rows], n_unary: int) -> Rows:
     """The rows of several constraints, one after the other."""
     return Rows(
-        _stacked([own.matrix for own in rows], n_unary),
-        _chained([own.bounds for own in rows], np.float64),
-        _chained([own.row_instance for own in rows], np.int64),
-        _one_after_another([block for own in rows for block in own.blocks]),
+        _stacked([some.matrix for some in rows], n_unary),
+        _chained([some.bounds for some in rows], np.float64),
+        _chained([some.row_instance for some in rows], np.int64),
+        _one_after_another([block for some in rows for block in some.blocks]),
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +28,7 @@ from spectrem.structures._ragged import (
     positions_of,
     rows_of,
 )
-from spectrem.structures.derivations import Derivations, Runs, places_of, steps_of
+from spectrem.structures.derivations import NO_STEPS, Derivations, keep_steps, places_of, steps_of, sum_up
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 
@@ -215,13 +216,11 @@ class Alignment:
         layout, counts = self._layout(given), self._no_counts()
         status = np.zeros(self.n_instances, dtype=np.int8)
         kernel.sum_pass(layout, gamma, given.active, given.weights, values, marginals, counts, status)
-        found = Parts(marginals, tuple(counts))
-        for n in np.flatnonzero(status).tolist():
-            derivations = self.derivations(n)
-            marginals[derivations.entries] = 0.0
-            values[n], own = derivations.smoothed_max(derivations.scores(scores), gamma)
-            derivations.add(own, found, given.weights[n])
-        return values, found
+        if status.any():
+            marginals[(status != 0)[self.instance]] = 0.0
+            scores = Parts(given.unary, given.factors)
+            sum_up(self, status != 0, scores, gamma, given.weights, values, Parts(marginals, tuple(counts)))
+        return values, Parts(marginals, tuple(counts))
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
         """Best source position (or NULL) of every target position, shape (n_positions,).
@@ -234,36 +233,33 @@ class Alignment:
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """A simplex per position, or unit flow through (position, last source position) nodes when there are jumps."""
-        n = check_instance(self, instance)
-        checked = check_scores(self, scores)
-        n_source, n_target = int(self.source_lengths[n]), int(self.target_lengths[n])
-        start = int(self.offsets[n])
-        if self.max_jump is None or n_target == 0:
-            sizes = np.full(n_target, n_source + 1)
-            return simplex_polytope(checked.unary, start, sizes, [f.size for f in checked.factors])
+        n, checked = check_instance(self, instance), check_scores(self, scores)
+        if self.max_jump is None:
+            sizes = np.full(self.target_lengths[n], self.source_lengths[n] + 1)
+            return simplex_polytope(checked.unary, int(self.offsets[n]), sizes)
         return self.derivations(n).polytope(checked)
 
     def derivations(self, instance: int) -> Derivations:
-        """The steps that derive the alignments of one pair with target words, for a chain.
-
-        Items are the last source position p after target position j, with all that stands before, the same with the
-        score of leaving p, and a link from j to i.
-        """
-        assert self.max_jump is not None
-        n_source, n_target = int(self.source_lengths[instance]), int(self.target_lengths[instance])
-        own, width = slice(*self.offsets[instance : instance + 2].tolist()), self.max_jump
-        sizes = [own.stop - own.start, 2 * n_source, n_source + 1, n_source + 1]
-        starts = offsets_of(np.array(sizes))
-        unary = np.full(starts[-1], -1)
-        unary[: sizes[0]] = np.arange(own.start, own.stop)
-        from_left = np.arange(n_source + 1)
-        cells = np.full((3, starts[-1]), -1)
-        cells[0, starts[1] : starts[2]] = np.clip(np.arange(n_source, -n_source, -1), -width, width) + width
-        cells[1, starts[2] : starts[3]] = n_source * self.factor_shapes[1][1] + from_left
-        cells[2, starts[3] :] = np.minimum(n_source - from_left, width)
-        blocks = (n_source + 1) * np.arange(n_target)
-        uses = np.append(np.ones(n_target, np.int64), [0, 0, 1])
-        return Derivations(_steps(n_source, n_target), unary, own, tuple(cells), np.append(blocks, starts[1:]), uses)
+        """The steps that derive the alignments of one pair, target position by target position."""
+        n = check_instance(self, instance)
+        n_source, n_target = int(self.source_lengths[n]), int(self.target_lengths[n])
+        own = slice(int(self.offsets[n]), int(self.offsets[n + 1]))
+        steps = keep_steps(_steps, n_source, n_target, self.max_jump) if n_target else NO_STEPS
+        offsets = np.arange(n_target + 1) * (n_source + 1)
+        entries, uses = np.arange(own.start, own.stop), np.ones(n_target, np.int64)
+        if self.max_jump is None:
+            return Derivations(steps, entries, own, (), offsets, uses)
+        (n_jumps,), (_, n_columns), (n_ends,) = self.factor_shapes
+        tables = [np.arange(n_jumps), n_source * n_columns + np.arange(n_source + 1), np.arange(n_ends)]
+        blocks = [len(entries), *map(len, tables)]
+        factor = rows_of(np.array(blocks)) - 1
+        cell = np.concatenate([np.full(len(entries), -1), *tables])
+        entries = np.append(entries, np.full(len(factor) - len(entries), -1))
+        cells = tuple(np.where(factor == k, cell, -1) for k in range(3))
+        ends = offsets_of(np.array(blocks))
+        return Derivations(
+            steps, entries, own, cells, np.append(offsets, ends[2:]), np.append(uses, [0, 0, min(n_target, 1)])
+        )
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every alignment of one pair as indicators over the batch, with its jumps; NULL comes last."""
@@ -300,28 +296,54 @@ class Alignment:
         return values, choices, tuple(counts)
 
 
-@lru_cache(32)
-def _steps(n_source: int, n_target: int) -> Steps:
-    """The steps of a pair of these lengths: places of scores, jumps, departures and ends come first."""
-    n_states, n_parts = n_source + 1, n_target * (n_source + 1) + 4 * n_source + 2
-    n_links = n_target * n_states
-    scores, jumps, departures, ends, leaving, links, states, goal = places_of(
-        n_links, 2 * n_source, n_states, n_states, n_links, n_links, n_links, 1
+def _steps(n_source: int, n_target: int, max_jump: int | None) -> Steps:
+    """The steps of the alignments of I source and J > 0 target positions: links, then jumps, departures and ends.
+
+    ``at[j, p]`` are the first j target positions where the last source position before p is linked last, p = 0 for
+    none; ``leaving[j, p]`` the same on the way to another one, ``linked[j, i]`` with j linked to i.
+    """
+    wide, every = n_source + 1, np.arange((n_source + 1) * n_target)
+    if max_jump is None:
+        joined, any_link, links, ones = places_of(n_target, n_target, len(every), wide)
+        j = np.arange(n_target)
+        return steps_of(
+            [
+                (any_link + j, any_link + j, ONE, links + j * wide, ones, wide),
+                (joined + j, joined + j, ONE, any_link + j, np.where(j > 0, joined + j - 1, ONE), 1),
+            ],
+            parts=(links + every, every),
+            ones=ones + np.arange(wide),
+        )
+    at, leaving, linked, goal, links, jumps, depart, ends = places_of(
+        len(every) + wide, len(every), n_source * n_target, 1, len(every), 2 * n_source, wide, wide
     )
-    p = np.arange(n_states)
-    groups: list[Runs] = []
-    before, n_before = np.array([ONE]), 1  # at first only the position before the sentence, p = -1, is possible
-    for row in range(0, n_target * n_states, n_states):
-        leave, link, state = leaving + row + p[:n_before], links + row + p[1:], states + row + p
-        null = scores + row + n_source
-        groups.append([(leave, leave, departures + p[:n_before], before, ONE, 1)])
-        if n_source:
-            jump = jumps + n_source - p[1:]
-            groups.append([(link, link, scores + row + p[:-1], leaving + row, jump, n_before)])
-        groups.append([(state[:1], state[:1], ONE, before[:1], null, 1)])
-        if n_source:
-            arrive = (state[1:], state[1:], ONE, link, ONE, 1)
-            groups.append([arrive, (state[1:], state[1:], ONE, before[1:], null, 1)] if row else [arrive])
-        before, n_before = state, n_states
-    groups.append([(np.array([goal]), goal, ONE, before[0], ends, n_states)])
-    return steps_of(*groups, parts=(scores + np.arange(n_parts), np.arange(n_parts)))
+    j, p, i = np.arange(n_target)[:, None], np.arange(wide), np.arange(n_source)
+    here, link = at + j * wide, links + j * wide
+    to_i, null = linked + j * n_source + i, link + n_source
+    runs: list[
+        tuple[Any, ...]
+    ] = [  # of one target position after the other: items, factors, what is on the left and on the right, steps
+        (leaving + j * wide + p, ONE, here + p, depart + p, 1),
+        (to_i, link + i, leaving + j * wide, jumps + n_source - 1 - i, wide),
+        (here + wide, null, here, ONE, 1),
+        (
+            np.repeat(here + wide + 1 + i, 2, axis=1),
+            ONE,
+            np.stack([here + 1 + i, to_i], axis=2).reshape(n_target, -1),
+            np.tile(np.stack([null, np.full_like(null, ONE)], axis=2)[:, 0], n_source),
+            1,
+        ),
+    ]
+    columns = zip(*(np.broadcast_arrays(*run) for run in runs), strict=True)
+    item, factor, left, right, count = (np.concatenate(column, axis=1).ravel() for column in columns)
+    jumped = np.clip(n_source - np.arange(2 * n_source), -max_jump, max_jump) + max_jump
+    n_jumps, remaining = 2 * max_jump + 1, np.minimum(n_source - p, max_jump)
+    return steps_of(
+        [(item, item, factor, left, right, count)],
+        [(np.array([goal]), goal, ONE, at + n_target * wide, ends, wide)],
+        parts=(
+            np.concatenate([links + every, jumps + np.arange(2 * n_source), depart + p, ends + p]),
+            np.concatenate([every, len(every) + np.concatenate([jumped, n_jumps + p, n_jumps + wide + remaining])]),
+        ),
+        ones=np.array([at]),
+    )

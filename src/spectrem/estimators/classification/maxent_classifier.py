@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Floats
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.estimators import engine, storage, table_input
@@ -34,8 +34,8 @@ from spectrem.models.loglinear import (
     build_shards,
     merge_features,
 )
+from spectrem.models.shards import in_corpus_order
 from spectrem.reports import ShowsReport
-from spectrem.structures import Parts
 
 
 def _write(classifier: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -217,9 +217,9 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         fitted = as_fitted(self)
         features, columns = fitted._read(X, columns)
         model, theta = fitted_model(fitted)
-        corpus = engine.make_corpus(fitted, build_shards(features, columns=columns, n_labels=model.n_labels))
-        tables = engine.posteriors(fitted, model, theta, corpus, _label_table)
-        return engine.in_order(tables, (features.n_choices, model.n_labels))
+        shards = build_shards(features, columns=columns, n_labels=model.n_labels)
+        tables = engine.posteriors(fitted, model, theta, engine.make_corpus(fitted, shards))
+        return in_corpus_order(shards, tables, np.ones(features.n_choices, np.int64))
 
     def predict_log_proba(self, X: Any, columns: Any = None) -> Floats:
         """The logarithm of `predict_proba`, nats."""
@@ -310,7 +310,6 @@ def _pose(
         labelled=partial(fit_labelled, settings, model, start, goes_on=learns) if seen.all() else None,
         learns=learns,
         stopping=stopping,
-        stage="em",
     )
     return _Posed(task, shards)
 
@@ -333,18 +332,12 @@ def _check_apart(settings: Any, model: LogLinearModel, targets: table_input.Targ
 
 def _transduce(settings: Any, posed: _Posed, targets: table_input.Targets, trained: engine.Trained) -> Floats:
     """The distributions of the labels of the training rows, shape (n_rows, n_classes), under the constraints."""
-    shape = targets.allowed.shape
+    one_each = np.ones(len(targets.known), np.int64)
     if trained.shards is not None:
-        return engine.in_order(engine.learnt_posteriors(trained, _label_table), shape)
-    shards = [replace(shard, labels=None) for shard in posed.shards]
-    corpus = engine.make_corpus(settings, shards)
-    free = corpus.collect(engine.free_posteriors, posed.task.model, trained.params, _label_table)
-    return np.where(targets.known[:, None], targets.allowed, engine.in_order(free, shape))
-
-
-def _label_table(model: LogLinearModel, shard: LogLinearShard, marginals: Parts) -> tuple[Ints, Floats]:
-    """The numbers of the rows of a shard, and the distributions of their labels."""
-    return shard.instances, model.distributions(shard, marginals)
+        return in_corpus_order(posed.shards, engine.learnt_posteriors(trained), one_each)
+    corpus = engine.make_corpus(settings, [replace(shard, labels=None) for shard in posed.shards])
+    free = corpus.collect(engine.free_posteriors, posed.task.model, trained.params, engine.table)
+    return np.where(targets.known[:, None], targets.allowed, in_corpus_order(posed.shards, free, one_each))
 
 
 # Features are merged where this share of them, or fewer, is left.

@@ -436,9 +436,7 @@ def _train_in_batch(
     """By L-BFGS on the sentences with all heads, then EM on all."""
     corpus = engine.make_corpus(parser, text.shards())
     labelled = partial(fit_labelled, parser, model, corpus, goes_on=learns) if any_known else None
-    task = engine.Task(
-        model, corpus, model.initial, engine.estep_of(parser), labelled=labelled, learns=learns, stage="em"
-    )
+    task = engine.Task(model, corpus, model.initial, engine.estep_of(parser), labelled=labelled, learns=learns)
     return engine.train(parser, task)
 
 

@@ -114,11 +114,8 @@ def find_place(path: str | os.PathLike[str]) -> Place:
         status = None
     except OSError as error:
         _refuse(shown, error)
-    if descriptor is not None or status is None:
-        return Place(shown, real, descriptor, status, descriptor is not None)
-    # a descriptor of another process may name a file that has no name any more
-    regular = stat.S_ISREG(status.st_mode) and os.path.exists(real) and os.path.samestat(status, os.stat(real))
-    return Place(shown, real, None, status, not regular and not stat.S_ISDIR(status.st_mode))
+    special = status is not None and not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode)
+    return Place(shown, real, descriptor, status, special or descriptor is not None)
 
 
 class Outputs:

@@ -86,7 +86,10 @@ def open_streams() -> None:
     """
     codecs.register_error(_TEXT, _undecoded)
     for descriptor, flags in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
-        _fill(descriptor, flags)
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, flags)  # gets the lowest number that is free, which is this one
     if sys.stdin is None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115 -- for the whole run
     if not _is_console(1):
@@ -136,16 +139,6 @@ def _undecoded(error: UnicodeError) -> tuple[bytes, int]:
     return b"".join(written), error.end
 
 
-def _fill(descriptor: int, flags: int) -> None:
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        opened = os.open(os.devnull, flags)
-        if opened != descriptor:
-            os.dup2(opened, descriptor)
-            os.close(opened)
-
-
 _UNDRAWN = b"\r\x1b[2K\x1b[?25h"  # the line erased, the cursor shown
 
 
@@ -167,7 +160,7 @@ def progress_bar(total: float, *, shown: bool) -> Iterator[Advance]:
         False never draws.
     """
     if not (shown and sys.stderr.isatty()):
-        yield _ignore
+        yield lambda doing, amount=0.0: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -193,7 +186,3 @@ def progress_bar(total: float, *, shown: bool) -> Iterator[Advance]:
             bar.update(task, description=doing, advance=amount)
 
         yield advance
-
-
-def _ignore(doing: str, amount: float = 0.0) -> None:
-    """The progress of a run without a bar, which is not shown."""

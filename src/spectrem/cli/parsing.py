@@ -25,7 +25,7 @@ from spectrem.cli.evaluation import (
 )
 from spectrem.cli.files import command_files
 from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Quiet, errors_located, parse_options
-from spectrem.cli.prediction import OPTIONS, load_model, posterior_lines, set_parameters
+from spectrem.cli.prediction import OPTIONS, load_model, posterior_lines
 from spectrem.cli.rules import CONSTRAINED, check_rules, excludes, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters, warn_gaining
 from spectrem.estimators.grammar.parameters import GrammarSettings
@@ -394,8 +394,7 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
         trees_out, probabilities_out = (
             None if path is None else stack.enter_context(open_output(path)) for path in (output, options.probabilities)
         )
-        parser = load_model(options.model, EdgeFactoredParser, DependencyModel)
-        set_parameters(parser, options.model, settings, given)
+        parser = load_model(options.model, (EdgeFactoredParser, DependencyModel), settings, given)
         is_grammar = isinstance(parser, DependencyModel)
         check_rules(_RULES_OF_MODELS, {**given, _GRAMMAR: ""} if is_grammar else given)
         sentences = read_treebank(text, trees=False)
@@ -739,7 +738,7 @@ def _tagged(options: TransferOptions, tagger: str) -> list[ParsedSentence]:
 
     words = list(read_sentences(options.target, "auto"))
     sentences = []
-    for forms, tags in zip(words, load_model(tagger, HMMTagger, CRFTagger).predict(words), strict=True):
+    for forms, tags in zip(words, load_model(tagger, (HMMTagger, CRFTagger), {}, {}).predict(words), strict=True):
         blank, text = ("_",) * len(forms), tuple(map(str, tags))
         pair = (text, blank) if options.field == "upos" else (blank, text)
         sentences.append(ParsedSentence(tuple(forms), *pair))

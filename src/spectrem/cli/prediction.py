@@ -17,27 +17,18 @@ OPTIONS = {"infeasible": "--infeasible", "project_at_predict": "--project-at-pre
 """Names of parameters in errors about predictions, see `spectrem.exceptions.spelled`."""
 
 
-def load_model(path: str, *classes: Any) -> Any:
-    """A saved estimator of one of some classes.
+def load_model(path: str, classes: Sequence[Any], settings: Settings, given: Given) -> Any:
+    """A saved estimator of one of some classes, with the parameters that were given for prediction.
 
     Raises
     ------
     InvalidInputError
-        If the file is missing or damaged, or holds something else.
+        If the file is missing or damaged, or holds something else; naming an option that changes nothing because the
+        model has no constraints, or does not meet them.
     """
     from spectrem.estimators.storage import saved_kind
 
-    return {one.__name__: one for one in classes}.get(saved_kind(path), classes[0]).load(path)
-
-
-def set_parameters(model: Any, path: str, settings: Settings, given: Given) -> Any:
-    """A model from a file with the parameters that were given, which say how it predicts under constraints.
-
-    Raises
-    ------
-    InvalidInputError
-        Naming an option that changes nothing because the model has no constraints, or does not meet them.
-    """
+    model = {one.__name__: one for one in classes}.get(saved_kind(path), classes[0]).load(path)
     model.set_params(**settings)
     if settings.get("project_at_predict") and not model.constraints:
         raise InvalidInputError(

@@ -25,7 +25,7 @@ from spectrem.cli.evaluation import (
 )
 from spectrem.cli.files import command_files
 from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Output, Quiet, parse_options
-from spectrem.cli.prediction import OPTIONS, load_model, posterior_lines, set_parameters
+from spectrem.cli.prediction import OPTIONS, load_model, posterior_lines
 from spectrem.cli.rules import CONSTRAINED, Rule, check_rules, excludes, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters, warn_gaining
 from spectrem.estimators.crf.parameters import CRFParameters
@@ -236,8 +236,8 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
             _train_hmm(options, annealing.schedule(placed), given)
 
 
-def _read(options: TrainingOptions) -> tuple[TaggedCorpus, FileSentences]:
-    """The labelled sentences and the plain ones."""
+def _read(options: TrainingOptions) -> tuple[TaggedCorpus, FileSentences, list[Any] | None]:
+    """The labelled sentences, the plain ones, and the tags of both, None where there are none at all."""
     from spectrem.data import FileSentences, TaggedCorpus, read_sentences, read_tagged
 
     labelled, plain = TaggedCorpus([], []), FileSentences()
@@ -245,7 +245,7 @@ def _read(options: TrainingOptions) -> tuple[TaggedCorpus, FileSentences]:
         labelled = read_tagged(options.labelled, columns=options.columns, field=options.field)
     if options.corpus is not None:
         plain = read_sentences(options.corpus, options.format, column=options.columns[0])
-    return labelled, plain
+    return labelled, plain, [*labelled.tags, *([None] * len(plain))] if labelled.tags else None
 
 
 def _places(options: TrainingOptions, labelled: TaggedCorpus, plain: FileSentences) -> Callable[[int], str]:
@@ -264,19 +264,6 @@ def _places(options: TrainingOptions, labelled: TaggedCorpus, plain: FileSentenc
     return place
 
 
-def _fit(
-    run: TrainingRun,
-    tagger: Any,
-    sentences: Sequence[Any],
-    options: TrainingOptions,
-    labelled: TaggedCorpus,
-    plain: FileSentences,
-) -> None:
-    """Train on the labelled sentences, then on the plain ones, and save."""
-    labels = [*labelled.tags, *([None] * len(plain))] if labelled.tags else None
-    run.fit(tagger, lambda: tagger.fit(sentences, labels), _places(options, labelled, plain))
-
-
 def _train_hmm(options: TrainingOptions, settings: dict[str, Any], given: Given) -> None:
     from spectrem.constraints import check_values
     from spectrem.data import display_name, read_tag_dictionary
@@ -290,7 +277,7 @@ def _train_hmm(options: TrainingOptions, settings: dict[str, Any], given: Given)
     n_states = settings.get("n_states")
     check_size(n_states or 1, settings.get("order", 1), ("--n-states", "--order"))
     dictionary = None if options.dictionary is None else read_tag_dictionary(options.dictionary)
-    labelled, plain = _read(options)
+    labelled, plain, labels = _read(options)
     sentences = [*labelled.words, *plain]
     if not any(sentences):
         files = " and ".join(display_name(path) for path in (options.labelled, options.corpus) if path)
@@ -306,7 +293,7 @@ def _train_hmm(options: TrainingOptions, settings: dict[str, Any], given: Given)
     if options.start is not None:
         settings["init"] = settings["reference"] = HMMTagger.load(options.start)
     tagger = HMMTagger(dictionary=dictionary, constraints=constraints, **settings)
-    _fit(run, tagger, sentences, options, labelled, plain)
+    run.fit(tagger, lambda: tagger.fit(sentences, labels), _places(options, labelled, plain))
     if not options.quiet:
         n_words = sum(map(len, sentences))
         bits = tagger.history_[-1].objective / max(n_words, 1) / math.log(2.0)
@@ -323,7 +310,7 @@ def _train_crf(options: TrainingOptions, settings: dict[str, Any]) -> None:
     run = TrainingRun(options.save, options.quiet)
     assert options.labelled is not None
     constraints = parse_options(options.constraint, (*_COLUMNS, "previous"))
-    labelled, plain = _read(options)
+    labelled, plain, labels = _read(options)
     word = options.columns[0]
     sentences = list(with_context([*labelled.words, *plain], options.context, word, options.labelled, options.corpus))
     tags = sorted({tag for tag in chain.from_iterable(labelled.tags) if tag is not None})
@@ -332,7 +319,7 @@ def _train_crf(options: TrainingOptions, settings: dict[str, Any]) -> None:
     for column in ("tag", "label", "previous"):
         check_values(constraints, column, tags)
     tagger = CRFTagger(constraints=constraints, **{"features": "words", **settings})
-    _fit(run, tagger, sentences, options, labelled, plain)
+    run.fit(tagger, lambda: tagger.fit(sentences, labels), _places(options, labelled, plain))
     if not options.quiet:
         outcome = f": {tagger.n_steps_} steps and {tagger.n_iter_} iterations, objective {tagger.objective_:.6g} nats"
         learned = f"{len(tagger.theta_)} weights for {len(tagger.tags_)} tags"
@@ -414,8 +401,7 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
             None if path is None else stack.enter_context(open_output(path)) for path in outputs.values()
         )
         assert tags_out is not None
-        tagger = load_model(options.model, HMMTagger, CRFTagger)
-        set_parameters(tagger, options.model, settings, given)
+        tagger = load_model(options.model, (HMMTagger, CRFTagger), settings, given)
         sentences = read_sentences(options.text, options.format or "plain", column=options.columns[0])
         inputs = _inputs(tagger, sentences, options, given)
         if options.n_best is not None:

@@ -494,8 +494,8 @@ def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:
         return lookup(expression.operands[0])
     if operation == "isin":
         values = evaluate(expression.operands[0], lookup)
-        listed = [_like(expression, values, value) for value in expression.operands[1]]
-        for value in listed:
+        listed = _like(expression, values, expression.operands[1])
+        for value in {isinstance(value, str): value for value in listed}.values():
             _check_comparable(expression, values, value)
         if _is_void(values):
             return np.zeros(len(values), np.bool_)
@@ -508,7 +508,7 @@ def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:
     arguments: list[Any] = [evaluate(o, lookup) if isinstance(o, Column) else o for o in expression.operands]
     if operation in _COMPARISONS:
         if operation in ("==", "!=") and not isinstance(expression.operands[1], Column):
-            arguments[1] = _like(expression, arguments[0], arguments[1])
+            arguments[1:] = _like(expression, arguments[0], arguments[1:])
         _check_comparable(expression, *arguments)
         if any(map(_is_void, arguments)):
             return np.full(np.broadcast_shapes(*map(np.shape, arguments)), operation == "!=")
@@ -562,7 +562,7 @@ def literal_text(value: Scalar) -> str:
 def _allowed(expression: Column, values: Key, keys: Key) -> NDArray[np.bool_]:
     dictionary = dict(expression.operands[2])
     used = set().union(*dictionary.values())
-    like = {value: _like(expression, values, value) for value in used}
+    like = dict(zip(used, _like(expression, values, used), strict=True))
     if any(value is not other for value, other in like.items()):
         dictionary = {entry: [like[value] for value in listed] for entry, listed in dictionary.items()}
     for column, used in ((keys, set(dictionary)), (values, set(like.values()))):
@@ -603,18 +603,23 @@ def _is_void(values: object) -> bool:
     return not values.size or (values.dtype.kind == "f" and bool(np.isnan(values).all()))
 
 
-def _like(expression: Column, values: Key, value: Scalar) -> Scalar:
-    """A value with which an expression compares tags or labels, of the type of these; others as they are."""
+def _like(expression: Column, values: Key, listed: Iterable[Scalar]) -> list[Scalar]:
+    """Values with which an expression compares tags or labels, in the type of these; others as they are."""
     first, is_text = expression.operands[0], _kind(values) == "text"
-    if isinstance(value, str) == is_text or first.operation != "part" or not holds_tags(first.operands[0]):
-        return value
-    if not isinstance(value, str):
-        return str(value)
+    if first.operation != "part" or not holds_tags(first.operands[0]):
+        return list(listed)
+    return [
+        value if isinstance(value, str) == is_text else str(value) if is_text else _number(value) for value in listed
+    ]
+
+
+def _number(text: Scalar) -> Scalar:
+    """The number that a text is the spelling of; other text as it is."""
     try:
-        number = plain(float(value))
+        number = plain(float(text))
     except (ValueError, InvalidInputError):
-        return value
-    return number if str(number) == value else value
+        return text
+    return number if str(number) == text else text
 
 
 def _check_comparable(expression: Column, left: object, right: object) -> None:

@@ -150,11 +150,11 @@ def transport_labels(
         order = inside[np.argsort(counts.instance_problem[inside], kind="stable")]
         offsets = np.concatenate([[0], np.cumsum(size[groups])])
         capacity = max(8, min(64, int(size[groups].max()), 2**22 // k**2))
-        own, status = np.zeros((len(groups), k)), np.zeros(len(groups), np.int8)
+        label_prices, status = np.zeros((len(groups), k)), np.zeros(len(groups), np.int8)
         transport.solve_groups(
-            scores.reshape(-1, k), order, offsets, low[groups], high[groups], capacity, labels, own, status
+            scores.reshape(-1, k), order, offsets, low[groups], high[groups], capacity, labels, label_prices, status
         )
-        prices[groups], wrong[groups] = own, status == transport.INFEASIBLE
+        prices[groups], wrong[groups] = label_prices, status == transport.INFEASIBLE
     return prices, wrong
 
 
@@ -261,20 +261,20 @@ class Transports:
         A price without such a row belongs to a label that all instances have, or none, and can be dropped.
         """
         counts, rows = self.counts, self.rows
-        own = np.flatnonzero(self.own_rows)
-        place = counts.row_problem[own], counts.label[own]
-        price, bound = prices[place], rows.bounds[own] / counts.factor[own]
-        above = counts.equality[own] | (counts.factor[own] < 0)
-        below = counts.equality[own] | (counts.factor[own] > 0)
+        priced = np.flatnonzero(self.own_rows)
+        place = counts.row_problem[priced], counts.label[priced]
+        price, bound = prices[place], rows.bounds[priced] / counts.factor[priced]
+        above = counts.equality[priced] | (counts.factor[priced] < 0)
+        below = counts.equality[priced] | (counts.factor[priced] > 0)
         room = _room(bound) if self.gamma == 0 else 0.999  # at -inf, bounds were rounded to whole numbers
         meets = (price > 0) & below & (np.abs(bound - counts.high[place]) <= room)
         meets |= (price < 0) & above & (np.abs(bound - counts.low[place]) <= room)
-        own, price = own[meets], price[meets]
+        priced, price = priced[meets], price[meets]
         first = np.unique(place[0][meets] * prices.shape[1] + place[1][meets], return_index=True)[1]
-        own, price = own[first], price[first]
+        priced, price = priced[first], price[first]
         multipliers = np.zeros(len(rows.bounds))
         # ``rows`` has coefficients before the weights multiply them: a multiplier is the price of one copy.
-        multipliers[own] = price / rows.matrix.data[rows.matrix.indptr[own]]
+        multipliers[priced] = price / rows.matrix.data[rows.matrix.indptr[priced]]
         return multipliers
 
     def _shifted(self, unary: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
@@ -297,12 +297,12 @@ class Transports:
         """The largest violation of a row of each problem, shape (n_problems,)."""
         counts, rows = self.counts, self.rows
         inside = np.flatnonzero(self.own_instances)
-        found = np.zeros(counts.low.shape)
-        np.add.at(found, (counts.instance_problem[inside], labels[inside]), 1.0)
-        own = self.own_rows
-        excess = counts.factor * found[counts.row_problem, np.where(own, counts.label, 0)] - rows.bounds
+        counted = np.zeros(counts.low.shape)
+        np.add.at(counted, (counts.instance_problem[inside], labels[inside]), 1.0)
+        solved = self.own_rows
+        excess = counts.factor * counted[counts.row_problem, np.where(solved, counts.label, 0)] - rows.bounds
         worst = np.where(counts.equality, np.abs(excess), np.maximum(excess, 0.0))
-        return max_by(counts.row_problem, np.where(own, worst, 0.0), len(self.chosen))
+        return max_by(counts.row_problem, np.where(solved, worst, 0.0), len(self.chosen))
 
 
 def find_transports(structure: Structure, rows: Rows, gamma: float, weights: Floats | None) -> Transports | None:
@@ -342,11 +342,11 @@ def find_transports(structure: Structure, rows: Rows, gamma: float, weights: Flo
 
 def _has_fractions(rows: Rows, counts: Counts) -> Bools:
     """Problems with a bound that is not whole and may be met, shape (n_problems,)."""
-    own = np.flatnonzero(counts.counted[counts.row_problem])
+    counting = np.flatnonzero(counts.counted[counts.row_problem])
     n_problems = len(counts.counted)
     size = np.bincount(counts.instance_problem[counts.instance_problem >= 0], minlength=n_problems)
-    bound, problem = rows.bounds[own] / counts.factor[own], counts.row_problem[own]
-    idle = np.where(counts.factor[own] > 0, bound >= size[problem], bound <= 0) & ~counts.equality[own]
+    bound, problem = rows.bounds[counting] / counts.factor[counting], counts.row_problem[counting]
+    idle = np.where(counts.factor[counting] > 0, bound >= size[problem], bound <= 0) & ~counts.equality[counting]
     broken = ~idle & (np.abs(bound - np.rint(bound)) > _room(bound))
     return np.bincount(problem, broken, n_problems) > 0
 
@@ -438,18 +438,18 @@ def assign(
     weight = np.repeat(weights, np.diff(structure.offsets))
     possible = ~np.isneginf(scores)
     weighted = np.where(possible, np.where(possible, scores, 0.0) * weight, -np.inf)
-    found = _assign(structure, weighted, scores, counted, deadline)
+    assigned = _assign(structure, weighted, scores, counted, deadline)
     touched = np.zeros(structure.n_instances, np.bool_)
     touched[structure.instance[counted.matrix.indices]] = True
     touched[rows.row_instance[rows.row_instance >= 0]] = True
-    if not (touched & (weights == 0)).any() or found.status != Status.CERTIFIED:
-        return found
+    if not (touched & (weights == 0)).any() or assigned.status != Status.CERTIFIED:
+        return assigned
     chosen = np.zeros(structure.n_unary, np.bool_)
-    chosen[structure.offsets[:-1] + found.labels] = True
+    chosen[structure.offsets[:-1] + assigned.labels] = True
     rest = np.where(weight == 0, scores, np.where(chosen, 0.0, -np.inf))
     counted = _counted(structure, rows, weights, np.where(weights > 0, weights, 1.0))
     again = _assign(structure, rest, rest, counted, deadline)
-    return Assignment(again.labels, found.score, found.relaxation, found.gap, again.violation, found.status)
+    return Assignment(again.labels, assigned.score, assigned.relaxation, assigned.gap, again.violation, assigned.status)
 
 
 def _assign(structure: Labels, scores: Floats, alone: Floats, rows: Rows, deadline: Deadline) -> Assignment:
@@ -466,11 +466,11 @@ def _assign(structure: Labels, scores: Floats, alone: Floats, rows: Rows, deadli
     gap, unit, status = 0.0, 1.0, Status.CERTIFIED
     wanted = ~counts.counted[counts.row_problem]
     if wanted.any():
-        own = np.zeros(n, np.bool_)
-        own[hard] = True
-        cells = np.flatnonzero(np.repeat(own, np.diff(offsets)))
+        is_hard = np.zeros(n, np.bool_)
+        is_hard[hard] = True
+        cells = np.flatnonzero(np.repeat(is_hard, np.diff(offsets)))
         some = rows.pick(wanted)
-        place = np.where(some.row_instance >= 0, np.cumsum(own)[some.row_instance] - 1, -1)
+        place = np.where(some.row_instance >= 0, np.cumsum(is_hard)[some.row_instance] - 1, -1)
         some = Rows(sp.csr_array(some.matrix[:, cells]), some.bounds, place, some.blocks)
         sizes = np.diff(offsets)[hard]
         unit = _unit(scores[cells], sizes)

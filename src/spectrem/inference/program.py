@@ -59,14 +59,14 @@ class SlackVariables:
     tie_problem: Ints
     curved: tuple[tuple[SlackGroups, int, int], ...]
 
-    def pick(self, rows: Ints, own: Ints, ties: Ints) -> SlackVariables:
+    def pick(self, rows: Ints, variables: Ints, ties: Ints) -> SlackVariables:
         """Some rows, variables and ties, with an empty ``curved``."""
         return SlackVariables(
-            sp.csr_array(self.matrix[rows][:, own]),
-            self.cost[own],
-            self.upper[own],
-            sp.csr_array(self.ties[ties][:, own]),
-            self.variable_problem[own],
+            sp.csr_array(self.matrix[rows][:, variables]),
+            self.cost[variables],
+            self.upper[variables],
+            sp.csr_array(self.ties[ties][:, variables]),
+            self.variable_problem[variables],
             self.tie_problem[ties],
             (),
         )
@@ -84,7 +84,7 @@ class SlackVariables:
 
         ``size``, shape (n_rows,), is what a violation of each row is measured in.
         """
-        found = []
+        cuts = []
         for group, first, norm in self.curved:
             sides, n = 2 if group.equality else 1, len(group.rows)
             violation = y[first : first + sides * n].reshape(sides, n).sum(axis=0)
@@ -96,8 +96,8 @@ class SlackVariables:
                 for side in range(sides):
                     cut[first + side * n + members] = violation[members] / length[g]
                 cut[norm + g] = -1.0
-                found.append(cut)
-        return sp.csr_array(np.array(found).reshape(len(found), len(y)))
+                cuts.append(cut)
+        return sp.csr_array(np.array(cuts).reshape(len(cuts), len(y)))
 
 
 def largest_excess(matrix: sp.csr_array, bounds: Floats) -> Floats:
@@ -505,11 +505,11 @@ class ProblemProgram:
 
         ``x``, shape (n_x + n_slack,) or (n_x,), is a solution of the program: variables of polytopes have no unit.
         """
-        own = x[: len(self.owner)]
-        chosen = own > 0
-        earned = np.where(chosen, self.polytope.objective, 0.0) * own
-        parts.unary[self.polytope.unary_index] = self.polytope.unary @ own
-        counted = own * weights[self.instances][self.owner]
+        shares = x[: len(self.owner)]
+        chosen = shares > 0
+        earned = np.where(chosen, self.polytope.objective, 0.0) * shares
+        parts.unary[self.polytope.unary_index] = self.polytope.unary @ shares
+        counted = shares * weights[self.instances][self.owner]
         for factor, counts in zip(parts.factors, self.polytope.factors, strict=True):
             factor += (counts @ counted).reshape(factor.shape)
         return sum_by(self.owner, earned, len(self.instances))
@@ -533,11 +533,11 @@ class ProblemPrograms:
     def write(self, p: int | Ints) -> ProblemProgram:
         """The program of problem ``p``, or of all of several."""
         dual, some = self.dual, np.atleast_1d(p)
-        rows, instances, own, ties = (
+        rows, instances, variables, ties = (
             np.sort(np.concatenate([members[edges[k] : edges[k + 1]] for k in some])) for members, edges in self._of
         )
         polytope, owner = join_instances(dual, instances)
-        slack = self.variables.pick(rows, own, ties)
+        slack = self.variables.pick(rows, variables, ties)
         possible = ~np.isneginf(polytope.objective)
         body = sp.csr_array(dual.matrix[rows][:, polytope.unary_index] @ polytope.unary)
         program = write_program(
@@ -562,7 +562,7 @@ class ProblemPrograms:
         spread = dual.spread[some].sum()
         unit = float(_power(spread / len(instances))) if spread > 0 else 1.0
         program = program.scaled(levels, column, unit)
-        return ProblemProgram(program, rows, instances, own, polytope, owner, row, column, unit)
+        return ProblemProgram(program, rows, instances, variables, polytope, owner, row, column, unit)
 
     def owners(self, problem: ProblemProgram) -> Ints:
         """The problem of every variable of a program."""

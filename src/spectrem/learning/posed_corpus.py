@@ -188,15 +188,7 @@ class PosedCorpus:
 
     def expect(self, step: Step) -> tuple[EStepResult[Any], PosedCorpus]:
         """Statistics and numbers of the whole corpus, and the corpus with the multipliers to start from next time."""
-        estep = step.estep
-        if self.needs is not None:
-            restricted = Restricted(_owner(step.model, estep), step.params, self.needs)
-            common = step._replace(model=None, params=None, estep=replace(estep, kernel=None))
-            results = restricted.placed(self.shards.collect(expect_restricted, common, self.facts, each=restricted))
-            return fold(sums_of_neighbours(results, _FEW)), self
-        if estep.kernel is not None:
-            return self.shards.sum(estep.kernel.prepare(step.params, step.gamma)), self
-        following, shards, solved = self, self.shards, None
+        estep, following, shards, solved = step.estep, self, self.shards, None
         if self.rows is not None:
             # With a few steps per iteration violations vanish over the iterations, unless the rows cannot hold: whether
             # they can is checked after 1, 2, 4, 8, ... iterations.
@@ -206,7 +198,14 @@ class PosedCorpus:
             shards, step = solved.shards, solved.step
             if estep.warm_start or estep.dual_steps is not None:
                 following = replace(following, multipliers=solved.multipliers, length=solved.length)
-        if estep.warm_start:
+        if self.needs is not None:
+            restricted = Restricted(_owner(step.model, estep), step.params, self.needs)
+            common = step._replace(model=None, params=None, estep=replace(estep, kernel=None))
+            results = restricted.placed(shards.collect(expect_restricted, common, self.facts, each=restricted))
+            expected = fold(sums_of_neighbours(results, _FEW))
+        elif estep.kernel is not None:
+            expected = shards.sum(estep.kernel.prepare(step.params, step.gamma))
+        elif estep.warm_start:
             expected, shards = shards.advance(expect, step)
             following = replace(following, shards=shards)
         else:

@@ -22,14 +22,6 @@ Params = TypeVar("Params")
 Result = TypeVar("Result")
 
 
-class Measured(Protocol):
-    """The numbers of an E-step, without the log-prior; see `EStepResult`."""
-
-    objective: float
-    free_objective: float
-    violation: float
-
-
 @dataclass(frozen=True)
 class Record:
     """One iteration, measured at the parameters its E-step used.
@@ -58,8 +50,8 @@ class Record:
     log_prior: float = 0.0
 
     @classmethod
-    def of(cls, gamma: float, expected: Measured, log_prior: float) -> Record:
-        """The record of an E-step that took no time, at parameters with this log-prior."""
+    def of(cls, gamma: float, expected: Any, log_prior: float) -> Record:
+        """The record of an E-step (see `EStepResult`) that took no time, at parameters with this log-prior."""
         objective = expected.objective + log_prior
         return cls(gamma, objective, expected.free_objective, expected.violation, 0.0, log_prior)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +128,8 @@ class _Measured:
 def _measure(shard: Posed | Numbered, step: Step, facts: CorpusFacts | None) -> _Measured:
     """The constraints of a shard, under the model alone and as they are met."""
     posed = posed_of(shard, step, facts)
-    found, scores = posterior(posed, step), scores_of(posed, step)
+    scores = scores_of(posed, step)
+    found = posterior(replace(posed, scores=scores), step)
     free = posed.structure.smoothed_max(scores, max(step.gamma, 0.0))[1]
     return _measured(posed, free, found.marginals, found.multipliers, found.left_out)
 

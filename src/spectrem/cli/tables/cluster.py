@@ -1,7 +1,8 @@
-"""`spectrem cluster`."""
+"""The command `spectrem cluster`."""
 
 from __future__ import annotations
 
+import math
 import re
 import time
 import warnings
@@ -15,15 +16,19 @@ from spectrem.cli.declare import Given, Settings, argument, option, takes
 from spectrem.cli.ending import say
 from spectrem.cli.files import command_files
 from spectrem.cli.rules import Rule, check_rules, needs
-from spectrem.cli.tables.options import ConstraintFile, ConstraintTexts, Quiet, Report, TableOutput
+from spectrem.cli.tables.options import ConstraintFile, ConstraintTexts, Quiet, Report, TableOutput, split_names
 from spectrem.cli.training import Annealing, Dask, Home, warn_gaining
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
-from spectrem.exceptions import InvalidInputError, Unconverged, spelled
+from spectrem.exceptions import InvalidInputError, Unconverged, quoted, spelled
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import numpy as np
+    import polars
     from numpy.typing import NDArray
 
+    from spectrem.constraints import Constraint
     from spectrem.data import TableFile
     from spectrem.estimators import GaussianMixture
 
@@ -140,13 +145,11 @@ def cluster(settings: Settings, annealing: Annealing, options: ClusterOptions, g
 
 def _cluster(options: ClusterOptions, settings: Settings, anneal: float | None) -> None:
     """Read, cluster, write."""
-    from spectrem.cli.tables.cluster_input import feature_matrix, feature_names, read_size
     from spectrem.cli.tables.options import (
-        TableConstraints,
         list_names,
         print_notes,
+        read_table_constraints,
         rows_named,
-        shadowed_names,
         weight_column,
     )
     from spectrem.constraints import check_values
@@ -171,13 +174,12 @@ def _cluster(options: ClusterOptions, settings: Settings, anneal: float | None) 
         for option, column in named.items():
             if column is not None:
                 file.check([column], option)
-        constrained = TableConstraints(options.constraints, options.constraint or (), file, _MEANINGS)
-        check_values(constrained.constraints, "label", range(n_components))
-        columns = constrained.columns()
+        texts = options.constraint or ()
+        constraints, columns = read_table_constraints(options.constraints, texts, file, _MEANINGS)
+        check_values(constraints, "label", range(n_components))
         if not options.quiet:
-            print_notes(shadowed_names(file, _MEANINGS) if constrained.constraints else [])
-            print_notes(constrained.missing(columns))
-        taken = [*constrained.used, *(name for name in named.values() if name is not None)]
+            print_notes(file, _MEANINGS if constraints else {}, columns)
+        taken = [*columns, *(name for name in named.values() if name is not None)]
         names = feature_names(file, options.features, taken)
         weights = None if options.weights is None else weight_column(file, options.weights)
         x = feature_matrix(file, names, weights, options.standardize, by_rule=options.features is None)
@@ -185,7 +187,7 @@ def _cluster(options: ClusterOptions, settings: Settings, anneal: float | None) 
             raise InvalidInputError(f"{file.name} has one row only; clusters need two or more")
         if options.plot is not None and x.shape[1] < 2:
             raise InvalidInputError(f"--plot needs two features or more, got {names[0]!r} alone; leave it out")
-        constraints = [*bounds, *_links(options, file), *constrained.constraints]
+        constraints = [*bounds, *_links(options, file), *constraints]
         y = None if options.known is None else _known(file, options.known, n_components)
         mixture = GaussianMixture(constraints=constraints, partial_labels=y is not None, **settings)
         with warnings.catch_warnings(), spelled(_ADVICE), rows_named(file):
@@ -213,7 +215,6 @@ def _cluster(options: ClusterOptions, settings: Settings, anneal: float | None) 
 
 def _links(options: ClusterOptions, file: TableFile) -> list[Any]:
     """The constraints of --must-link and --cannot-link."""
-    from spectrem.cli.tables.cluster_input import linked_rows, row_names
     from spectrem.constraints import cannot_link, must_link
 
     ids = None if options.id is None else row_names(file, options.id)
@@ -308,3 +309,172 @@ def project_plane(mixture: Any, x: NDArray[np.float64]) -> tuple[NDArray[np.floa
         covariances_=axes.T @ covariance_matrices(mixture.covariance_type, mixture.means_, mixture.covariances_) @ axes,
     )
     return (x - centre) @ axes, flat
+
+
+_SIZE = re.compile(r"\s*(?P<low>[0-9.eE+]*%?)\s*:\s*(?P<high>[0-9.eE+]*%?)\s*")
+
+
+def feature_names(file: TableFile, features: str | None, taken: Collection[str]) -> list[str]:
+    """The columns to cluster by: those named, or all numbers that nothing else names.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are none, or a name does not exist.
+    """
+    if features is not None:
+        names = split_names(features, "--features")
+        file.check(names, "--features")
+        return names
+    names = file.numeric(taken, "--features")
+    if not names:
+        raise InvalidInputError(
+            f"{file.name}: no column holds numbers, besides those that options name; name features by --features"
+        )
+    return names
+
+
+def feature_matrix(
+    file: TableFile, names: list[str], weights: NDArray[np.float64] | None, standardize: bool, by_rule: bool
+) -> NDArray[np.float64]:
+    """Features as an array of shape (n_rows, n_features).
+
+    Raises
+    ------
+    InvalidInputError
+        Naming row and column of a cell that is missing or no finite number, a column that cannot be standardised, or
+        one that only numbers the rows where no option says (``by_rule``) that it is a feature.
+    """
+
+    import numpy as np
+
+    def leave_out(name: str) -> str:
+        others = ",".join(other for other in names if other != name)
+        return "correct it, or drop the row" + (f", or leave the column out by --features {others}" if others else "")
+
+    x = file.numbers(names, leave_out)
+    for k, name in enumerate(names if by_rule else ()):
+        values = np.sort(x[:, k])
+        if len(values) > 2 and values[0] in (0, 1) and (np.diff(values) == 1).all():
+            others = ",".join(other for other in names if other != name) or name
+            raise InvalidInputError(
+                f"{file.name}, column {name!r}: numbers the rows, from {values[0]:g} to {values[-1]:g}; give "
+                f"--id {name} if it only names them, or name the columns to cluster by: --features {others}"
+            )
+    if np.isinf(x).any():
+        row, k = np.argwhere(np.isinf(x))[0].tolist()
+        raise file.refusal(row, names[k], f"{x[row, k]} is not finite; {leave_out(names[k])}")
+    if not standardize:
+        return x
+    mean = np.average(x, axis=0, weights=weights)
+    deviation = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weights))
+    same = ~(deviation > 1e-12 * np.maximum(1.0, np.abs(mean)))
+    if same.any():
+        raise InvalidInputError(
+            f"{file.name}, column {names[int(same.argmax())]!r}: is the same in every row, which --standardize cannot "
+            "bring to standard deviation 1; leave it out by --features"
+        )
+    return (x - mean) / deviation
+
+
+def read_size(text: str) -> Constraint:
+    """Bounds on the sizes of all clusters, from ``MIN:MAX``, in rows or in per cent of them.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is not written so, or bounds nothing.
+
+    Examples
+    --------
+    >>> read_size("10:20"), read_size(":20")  # doctest: +NORMALIZE_WHITESPACE
+    (E[...].between(10, 20).per("label").named("cluster size"),
+     (E[...] <= 20).per("label").named("cluster size"))
+    """
+    from spectrem.constraints import cluster_size
+
+    match = _SIZE.fullmatch(text)
+    if match is not None and "%" in text:
+        try:
+            return cluster_size(match["low"] or 0, match["high"] or None)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"--size {text!r}: {error}") from None
+    try:
+        low = float(match["low"]) if match and match["low"] else 0.0
+        high = float(match["high"]) if match and match["high"] else None
+    except ValueError:
+        match = None
+    if match is None or math.inf in (low, high):
+        raise InvalidInputError(f"--size {text!r} is not understood; write MIN:MAX, MIN: or :MAX, as in 40:60")
+    if (low == 0 and high is None) or (high is not None and high < low):
+        raise InvalidInputError(f"--size {text!r}: needs 0 <= MIN <= MAX and a bound; write 40:60, 40: or :60")
+    return cluster_size(low, high)
+
+
+def linked_rows(path: str, option: str, file: TableFile, ids: polars.Series | None) -> NDArray[np.int64]:
+    """Pairs of rows of a table with two columns, shape (n_pairs, 2); rows are numbered, or named by ``ids``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the table has not two columns with names, or names a row that does not exist, or a row twice in one pair.
+    """
+    import numpy as np
+    import polars
+
+    from spectrem.data import read_table
+
+    table = read_table(path)
+    if len(table.names) != 2:
+        raise InvalidInputError(
+            f"{option} {table.name}: must have two columns, found {len(table.names)}: {', '.join(table.names)}"
+        )
+    if all(name.isdigit() for name in table.names):
+        raise InvalidInputError(
+            f"{option} {table.name}, line 1: must name the two columns, found numbers; write a line such as "
+            "first,second above them"
+        )
+    pairs = np.empty((len(table), 2), np.int64)
+    for side, name in enumerate(table.names):
+        cells = table.values(name)
+        if ids is not None:
+            rows = cells.cast(polars.String).replace_strict(ids, range(len(ids)), default=-1, return_dtype=polars.Int64)
+        else:
+            rows = cells if cells.dtype.is_integer() else polars.repeat(-1, len(cells), dtype=polars.Int64, eager=True)
+        wrong = ~rows.is_between(0, len(file) - 1)
+        if wrong.any():
+            row = int(wrong.to_numpy().argmax())
+            known = f"rows are numbered from 0 to {len(file) - 1}" if ids is None else "no row has it in --id"
+            hint = "; give --id COLUMN if rows have names" if ids is None else "; correct it"
+            raise InvalidInputError(
+                f"{option} {table.name}, {table.place(row)}: there is no row {quoted(cells[row])} in {file.name}: "
+                f"{known}{hint}"
+            )
+        pairs[:, side] = rows.to_numpy()
+    same = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
+    if len(same):
+        raise InvalidInputError(
+            f"{option} {table.name}, {table.place(int(same[0]))}: links a row to itself; drop the line"
+        )
+    return pairs
+
+
+def row_names(file: TableFile, id: str) -> polars.Series:
+    """The names of the rows, as text.
+
+    Raises
+    ------
+    InvalidInputError
+        If two rows have the same.
+    """
+    import polars
+
+    file.check([id], "--id")
+    names = file.values(id)
+    again = names.is_first_distinct()
+    if not again.all():
+        row = int((~again).to_numpy().argmax())
+        first = int((names == names[row]).to_numpy().argmax())
+        twice = f"{names[row]!r} also names the row of {file.place(first)}"
+        raise file.refusal(row, id, f"{twice}; --id needs a column that names every row differently")
+    return names.cast(polars.String)

@@ -17,7 +17,6 @@ from spectrem.cli.tables.options import ConstraintFile, ConstraintTexts, Quiet, 
 from spectrem.exceptions import InvalidInputError, spelled
 
 if TYPE_CHECKING:
-    from spectrem.cli.tables.options import TableConstraints
     from spectrem.cli.tables.project_scores import Scores
     from spectrem.data import TableFile
     from spectrem.tables import ConstraintReport, Decision, ProjectedTable
@@ -137,7 +136,7 @@ def project(options: ProjectOptions, given: Given) -> None:
 
 def _project(options: ProjectOptions) -> None:
     """Read, project, write."""
-    from spectrem.cli.tables.options import TableConstraints, print_notes, shadowed_names
+    from spectrem.cli.tables.options import print_notes, read_table_constraints
     from spectrem.cli.tables.project_scores import DECIDED, long_scores, wide_scores
     from spectrem.data import open_output, open_table, read_table
     from spectrem.reports.html import document
@@ -151,27 +150,27 @@ def _project(options: ProjectOptions) -> None:
         file = read_table(options.scores)
         if options.decide and DECIDED in file.schema:
             raise InvalidInputError(f"{file.name} has a column {DECIDED!r}, which --decide adds; rename it")
-        constraints = TableConstraints(options.constraints, options.constraint or (), file, _MEANINGS)
+        texts = options.constraint or ()
+        constraints, columns = read_table_constraints(options.constraints, texts, file, _MEANINGS)
         scores: Scores
         if options.long is not None:
             scores = long_scores(file, options.long, options.normalize)
         else:
             scores = wide_scores(
                 file,
-                constraints,
+                list(columns),
                 options.labels,
                 options.prefix,
                 options.weights,
                 options.normalize,
                 options.log,
             )
-        columns = constraints.columns()
         table, decision = _solve(options, scores, constraints, columns)
         if not options.quiet:
             meant = {
                 name: meaning for name, meaning in _MEANINGS.items() if name not in (options.long or "").split(",")
             }
-            print_notes([*shadowed_names(file, meant), *constraints.missing(columns)])
+            print_notes(file, meant, columns)
         if write_prices is not None:
             write_prices(price_table(table.constraints))
         if page is not None:
@@ -186,7 +185,7 @@ def _project(options: ProjectOptions) -> None:
 
 
 def _solve(
-    options: ProjectOptions, scores: Scores, constraints: TableConstraints, columns: dict[str, Any]
+    options: ProjectOptions, scores: Scores, constraints: list[Any], columns: dict[str, Any]
 ) -> tuple[ProjectedTable, Decision | None]:
     from spectrem.cli.tables.options import rows_named
     from spectrem.cli.tables.project_scores import prefix_hint
@@ -200,7 +199,7 @@ def _solve(
         with spelled(spellings), rows_named(scores.file) if options.long is None else nullcontext():
             table = project_table(
                 scores.proba,
-                constraints.constraints,
+                constraints,
                 options.gamma,
                 columns=scores.columns(columns),
                 labels=scores.labels,

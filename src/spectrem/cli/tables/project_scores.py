@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.cli.tables.options import TableConstraints, list_names, split_names, weight_column
+from spectrem.cli.tables.options import list_names, split_names, weight_column
 from spectrem.data import TableFile
 from spectrem.data.table_file import as_label_names
 from spectrem.exceptions import InvalidInputError, listed
@@ -165,7 +165,7 @@ Scores = WideScores | LongScores
 
 def wide_scores(
     file: TableFile,
-    constraints: TableConstraints,
+    constrained: list[str],
     labels: str | None,
     prefix: str | None,
     weights: str | None,
@@ -179,7 +179,7 @@ def wide_scores(
     InvalidInputError
         If there are fewer than two.
     """
-    taken = [*constraints.used, *([] if weights is None else [weights])]
+    taken = [*constrained, *([] if weights is None else [weights])]
     if labels is not None:
         names = split_names(labels, "--labels")
         file.check(names, "--labels")

@@ -344,14 +344,14 @@ def _draft(constraint: Constraint, head: Head, table: PartTable) -> Draft:
 
     def add_up(terms: Sequence[Sequence[Term]]) -> tuple[sp.coo_array, Tally]:
         """The entries and counts of terms, listed for every side, over the rows of all sides."""
-        compiled = [_side(own, constraint, head, table, group, first) for own in terms]
+        compiled = [_side(listed, constraint, head, table, group, first) for listed in terms]
         n_rows = n * n_groups
         index = np.int32 if max(n_rows, structure.n_unary) < np.iinfo(np.int32).max else np.int64
-        row = _joined([(own.group + k * n_groups).astype(index) for k, own in enumerate(compiled)])
-        part = _joined([own.part.astype(index) for own in compiled])
-        values = _joined([own.weights for own in compiled])
-        counts = _joined([own.counts for own in compiled])
-        counted = (replace(one, row=one.row + k * n_groups) for k, own in enumerate(compiled) for one in own.counted)
+        row = _joined([(side.group + k * n_groups).astype(index) for k, side in enumerate(compiled)])
+        part = _joined([side.part.astype(index) for side in compiled])
+        values = _joined([side.weights for side in compiled])
+        counts = _joined([side.counts for side in compiled])
+        counted = (replace(one, row=one.row + k * n_groups) for k, side in enumerate(compiled) for one in side.counted)
         return sp.coo_array((values, (row, part)), (n_rows, structure.n_unary)), Tally(counts, tuple(counted))
 
     (entries, tally), *shares = (
@@ -363,11 +363,11 @@ def _draft(constraint: Constraint, head: Head, table: PartTable) -> Draft:
         keys={name: join_keys([as_key(columns[name][first])] * n) for name in constraint.key_columns},
         constant=np.repeat([-side.constant for side in sides], n_groups).astype(np.float64),
         tally=tally,
-        shares=tuple((own, whole) for (_, own), whole in zip(shares, wholes, strict=True)),
-        entries=[entries, *(own for own, _ in shares)],
+        shares=tuple((share, whole) for (_, share), whole in zip(shares, wholes, strict=True)),
+        entries=[entries, *(share for share, _ in shares)],
     )
     row_instance = _joined([structure.instance[first]] * n) if head.inside else None
-    return Draft(head, rows, entries, tuple(own for own, _ in shares), row_instance)
+    return Draft(head, rows, entries, tuple(share for share, _ in shares), row_instance)
 
 
 def _listed(constraint: LinearConstraint, head: Head, table: PartTable) -> Draft:
@@ -426,7 +426,7 @@ def _side(
                     f'.per("{table.instance_column}", ...)'
                 )
             places = find_places(term.at, table, group, first, np.flatnonzero(values), constraint.name)
-            elsewhere.append((term.coefficient * values[places.part].astype(np.float64), *places))
+            elsewhere.append((term.coefficient * values[places[0]].astype(np.float64), *places))
             continue
         if term.kind == "expectation":
             if values.dtype == np.bool_:
@@ -434,6 +434,11 @@ def _side(
             else:
                 weights += np.multiply(values, term.coefficient, dtype=np.float64)
             continue
+        if term.each is None and getattr(table.structure, "choices_vary", False):
+            raise InvalidInputError(
+                f"{constraint.name!r}: structures of this kind differ in how many parts they take, so that shares and "
+                "E.count(...) have no whole; compare expectations, as in E[...] <= 0.3 * E[...] for 30%"
+            )
         each = table.structure.choice if term.each is None else table.column(term.each)
         part, largest = _counted(term, values, each, table, group)
         times = np.ones(len(part))
@@ -529,13 +534,6 @@ def _joined(arrays: list[NDArray]) -> NDArray:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-class Places(NamedTuple):
-    """Parts, each with a group that refers to it; a part may have several."""
-
-    part: NDArray[np.int64]
-    group: NDArray[np.int64]
-
-
 def find_places(
     at: tuple[str, str],
     table: PartTable,
@@ -543,8 +541,8 @@ def find_places(
     first: NDArray[np.int64],
     among: NDArray[np.int64],
     name: str,
-) -> Places:
-    """The parts that groups refer to.
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The parts that groups refer to, each with a group that does; a part may have several.
 
     Parameters
     ----------
@@ -590,4 +588,4 @@ def find_places(
     there, wanted = number[: len(among)], number[len(among) :]
     sizes = np.bincount(there, minlength=int(number.max(initial=-1)) + 1)
     entries = ranges_of(offsets_of(sizes)[:-1][wanted], sizes[wanted])
-    return Places(among[np.argsort(there, kind="stable")][entries], np.repeat(groups, sizes[wanted]))
+    return (among[np.argsort(there, kind="stable")][entries], np.repeat(groups, sizes[wanted]))

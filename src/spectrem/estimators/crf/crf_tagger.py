@@ -43,7 +43,7 @@ from spectrem.models.loglinear import (
 )
 from spectrem.structures import Parts
 from spectrem.structures._ragged import offsets_of, positions_of
-from spectrem.structures.chains.n_best import n_best
+from spectrem.structures.draws import n_best
 
 _TAKEN = ("sentence", "token", "occurrence", "tag", "label", "previous", "labelled")  # columns that there are anyway
 _PAIRS, _EDGES = ("pair_features", "pair_tags"), ("edge_features", "edges")

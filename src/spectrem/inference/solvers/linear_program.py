@@ -216,71 +216,52 @@ def solve_by_columns(
     ColumnSolution or None
         None if the rows are violated at every price of a violation that is tried, or time runs out.
     """
-    task = _Columns(program, len(prices), owner, deadline)
-    reduced = task.reduced(prices)
-    taking = task.possible & (reduced >= task.best(reduced)[owner] - near)
+    score = np.where(program.upper[: len(owner)] > 0, -program.cost[: len(owner)], -np.inf)
+    possible, starts = ~np.isneginf(score), np.flatnonzero(np.diff(owner, prepend=-1))
+    transpose = sp.csr_array(program.matrix[: len(prices), : len(owner)].T)
+    reduced = score - transpose @ prices
+    taking = possible & (reduced >= np.maximum.reduceat(reduced, starts)[owner] - near)
     large = 10.0 * (1.0 + np.abs(prices).max(initial=0.0))
     for factor in (1.0, 1e3, 1e6):
-        answer = task.grow(taking, factor * large, tol)
-        if answer is None or answer.missing <= _MISSING:
+        for _ in range(_MOST_ROUNDS):
+            answer = _solve_columns(program, owner, taking, len(prices), factor * large, deadline)
+            if answer is None:
+                return None
+            reduced = score - transpose @ answer.prices
+            best = np.maximum.reduceat(reduced, starts)
+            gain = best - np.maximum.reduceat(np.where(taking, reduced, -np.inf), starts)
+            if gain.sum() <= 0.1 * tol * max(1.0, abs(answer.cost)):
+                break
+            taking |= possible & (gain > 0)[owner] & (reduced >= best[owner])
+        else:
+            return None
+        if answer.missing <= _MISSING:
             return answer
     return None
 
 
-class _Columns:
-    """A program of which only some labels are solved for."""
-
-    def __init__(self, program: Program, n_rows: int, owner: Ints, deadline: Deadline) -> None:
-        self.program, self.n_rows, self.owner, self.deadline = program, n_rows, owner, deadline
-        self.score = np.where(program.upper[: len(owner)] > 0, -program.cost[: len(owner)], -np.inf)
-        self.possible = ~np.isneginf(self.score)
-        self.starts = np.flatnonzero(np.diff(owner, prepend=-1))
-        self.turned = sp.csr_array(program.matrix[:n_rows, : len(owner)].T)
-
-    def reduced(self, prices: Floats) -> Floats:
-        """Scores less prices; ``-inf`` for impossible labels."""
-        return self.score - self.turned @ prices
-
-    def best(self, reduced: Floats) -> Floats:
-        """The largest value of every instance."""
-        return np.maximum.reduceat(reduced, self.starts)
-
-    def grow(self, taking: Bools, large: float, tol: float) -> ColumnSolution | None:
-        """Solve, and add labels to ``taking``, until no label is missing; None after too many rounds or out of time."""
-        for _ in range(_MOST_ROUNDS):
-            answer = self.solve(taking, large)
-            if answer is None:
-                return None
-            reduced = self.reduced(answer.prices)
-            best = self.best(reduced)
-            gain = best - self.best(np.where(taking, reduced, -np.inf))
-            if gain.sum() <= 0.1 * tol * max(1.0, abs(answer.cost)):
-                return answer
-            taking |= self.possible & (gain > 0)[self.owner] & (reduced >= best[self.owner])
+def _solve_columns(
+    program: Program, owner: Ints, taking: Bools, n_rows: int, large: float, deadline: Deadline
+) -> ColumnSolution | None:
+    """Solve the program of the labels ``taking``, whose rows may be violated at a cost of ``large``."""
+    several = np.bincount(owner[taking], minlength=int(owner[-1]) + 1) > 1
+    fixed, free = np.flatnonzero(taking & ~several[owner]), np.flatnonzero(taking & several[owner])
+    x = np.zeros(len(program.cost))
+    x[fixed] = 1.0
+    left = replace(program, bounds=program.bounds - program.matrix @ x)
+    n_ties = len(program.bounds) - n_rows - len(several)
+    rows = np.flatnonzero(np.concatenate([np.ones(n_rows, np.bool_), several, np.ones(n_ties, np.bool_)]))
+    columns = np.concatenate([free, np.arange(len(owner), len(x))])
+    some = left.pick(rows, columns).elastic(np.full(n_rows, large))
+    # With many rows programs are degenerate: an interior point method with crossover is far faster than simplex.
+    result = run_linear(some, deadline.left, method="highs-ipm" if n_rows > _MANY_ROWS else "highs")
+    if result.x is None:
+        result = run_linear(some, deadline.left)
+    if result.x is None:
         return None
-
-    def solve(self, taking: Bools, large: float) -> ColumnSolution | None:
-        """Solve the program of some labels, whose rows may be violated at a cost of ``large``."""
-        program, owner, n_rows = self.program, self.owner, self.n_rows
-        several = np.bincount(owner[taking], minlength=len(self.starts)) > 1
-        fixed, free = np.flatnonzero(taking & ~several[owner]), np.flatnonzero(taking & several[owner])
-        x = np.zeros(len(program.cost))
-        x[fixed] = 1.0
-        left = replace(program, bounds=program.bounds - program.matrix @ x)
-        n_ties = len(program.bounds) - n_rows - len(several)
-        rows = np.flatnonzero(np.concatenate([np.ones(n_rows, np.bool_), several, np.ones(n_ties, np.bool_)]))
-        columns = np.concatenate([free, np.arange(len(owner), len(x))])
-        some = left.pick(rows, columns).elastic(np.full(n_rows, large))
-        # With many rows programs are degenerate: an interior point method with crossover is far faster than simplex.
-        method = "highs-ipm" if n_rows > _MANY_ROWS else "highs"
-        result = run_linear(some, self.deadline.left, method=method)
-        if result.x is None:
-            result = run_linear(some, self.deadline.left)
-        if result.x is None:
-            return None
-        x[columns] = result.x[: len(columns)]
-        missing = float(result.x[len(columns) :].sum())
-        return ColumnSolution(x, result.prices[:n_rows], result.cost + float(program.cost[fixed].sum()), missing)
+    x[columns] = result.x[: len(columns)]
+    missing = float(result.x[len(columns) :].sum())
+    return ColumnSolution(x, result.prices[:n_rows], result.cost + float(program.cost[fixed].sum()), missing)
 
 
 @dataclass(frozen=True)

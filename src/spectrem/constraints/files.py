@@ -16,8 +16,7 @@ from spectrem.constraints.compilation.compile import Constraints, flatten
 from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
 from spectrem.constraints.links import ColumnLinks, RowLinks
 from spectrem.constraints.text import HINT, ConstraintTextError, parse_constraint, source_text
-from spectrem.data.decoding import decode
-from spectrem.data.reading import read_bytes
+from spectrem.data.files import decode, read_bytes
 from spectrem.exceptions import InvalidInputError, shorten
 
 _FORMATS = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}

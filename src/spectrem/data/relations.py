@@ -10,9 +10,8 @@ from operator import index
 from typing import Any
 
 from spectrem._validate import as_texts
-from spectrem.data.reading import Lines, read_lines
-from spectrem.data.tagging.tagged_lines import MISSING
-from spectrem.data.writers import open_output
+from spectrem.data.files import Lines, open_output, read_lines
+from spectrem.data.tagged import MISSING
 from spectrem.exceptions import InvalidInputError, quoted
 
 OUTSIDE = "O"

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._heads import ROOT
 from spectrem._validate import as_array, as_lengths
 from spectrem.exceptions import InvalidInputError, quoted
-from spectrem.metrics.significance import TaggingComparison, compare_taggings
+from spectrem.metrics.tagging import TaggingComparison, compare_taggings
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,13 @@ from spectrem.learning import EStep, Expectations, Posed, PosedCorpus, Step, pos
 from spectrem.learning.estep import expectation, scores_of
 from spectrem.learning.posed_corpus import Numbered, posed_of
 from spectrem.models.estep import RowSum
-from spectrem.reports.constraints import ConstraintReport, report_corpus_rows, report_weighted
-from spectrem.reports.summaries import ConstraintSummary, summarise
+from spectrem.reports.constraints import (
+    ConstraintReport,
+    ConstraintSummary,
+    report_corpus_rows,
+    report_weighted,
+    summarise,
+)
 from spectrem.structures import Parts
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_lengths
 from spectrem.constraints.compilation.groups import Key
-from spectrem.data.features import FeatureIndex, TokenFeatures, token_features
-from spectrem.data.features.tokens import check_sentence
+from spectrem.data.features import FeatureIndex, TokenFeatures, check_sentence, token_features
 from spectrem.estimators.conventions import PerSentence, row_weights
 from spectrem.estimators.labels import Kind, Known, LabelReader, place_of, plain_tokens
 from spectrem.estimators.sentence_columns import read_sentence_columns

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.data import FeatureIndex, RelationSentence, mention_features, pair_features
-from spectrem.data.features.index import TokenFeatures
-from spectrem.data.features.mentions import CONTEXTS
+from spectrem.data.features import CONTEXTS, TokenFeatures
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models.loglinear import Features, Labels, Member
 from spectrem.structures._ragged import offsets_of, positions_of

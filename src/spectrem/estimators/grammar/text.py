@@ -10,8 +10,7 @@ import numpy as np
 
 from spectrem._arrays import Ints
 from spectrem._validate import as_array
-from spectrem.data.treebank import ROOT, UNKNOWN_HEAD
-from spectrem.data.treebank.heads import describe_problem
+from spectrem.data.treebank import ROOT, UNKNOWN_HEAD, describe_problem
 from spectrem.estimators.sentence_columns import read_sentence_columns
 from spectrem.estimators.tagging.text import Tag, check_tag, read_text
 from spectrem.exceptions import InvalidInputError, quoted

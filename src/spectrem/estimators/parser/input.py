@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_array
 from spectrem.data import UNKNOWN_HEAD, ParsedSentence, projectivise
-from spectrem.data.treebank import describe_problem, is_projective
-from spectrem.data.treebank.sentence import check_texts
+from spectrem.data.treebank import check_texts, describe_problem, is_projective
 from spectrem.estimators.sentence_columns import read_sentence_columns
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models.parsing import FREE, GIVEN, SHARED

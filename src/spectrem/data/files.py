@@ -378,6 +378,15 @@ def _text(stream: BinaryIO, *, gzipped: bool) -> Iterator[TextIO]:
         yield lines
 
 
+def write_texts(output: str | os.PathLike[str] | TextIO, texts: Iterable[str]) -> None:
+    """Write texts one after another, through `open_output` or to a stream, which is left open."""
+    if isinstance(output, str | os.PathLike):
+        with open_output(output) as stream:
+            stream.writelines(texts)
+    else:
+        output.writelines(texts)
+
+
 def write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
     """Write lines, given without their ends, through `open_output`.
 
@@ -387,8 +396,7 @@ def write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
     0-0 1-1
     <BLANKLINE>
     """
-    with open_output(path) as output:
-        output.writelines(f"{line}\n" for line in lines)
+    write_texts(path, (f"{line}\n" for line in lines))
 
 
 def read_objects(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:

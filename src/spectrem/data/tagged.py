@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TextIO, TypeAlias
 
-from spectrem.data.files import Lines, display_name, open_output, read_lines, write_lines
+from spectrem.data.files import Lines, display_name, read_lines, write_lines, write_texts
 from spectrem.exceptions import InvalidInputError, quoted, shorten
 
 _COARSE_17 = {
@@ -99,86 +100,73 @@ def map_tags(tags: Iterable[Iterable[str | None]], table: Mapping[str, str]) -> 
 MISSING = "_"
 
 
-class Tagged(NamedTuple):
-    """Words and tags of sentences, and the line, from 1, where each sentence starts."""
-
-    words: list[list[str]]
-    tags: list[list[str | None]]
-    starts: list[int]
+Pair: TypeAlias = tuple[str, str | None]
+"""A word and its tag."""
+Sentence: TypeAlias = tuple[int, list[str], list[str | None]]
+"""The line, from 0, where a sentence starts, its words and their tags."""
 
 
-def parse_text(lines: Lines) -> Tagged:
-    """A sentence per line; equal words are one object."""
-    known: dict[str, str] = {}
-    words = [
-        [known.setdefault(word, word) for word in line.replace("\t", " ").split(" ") if word] for line in lines.lines
-    ]
-    return Tagged(words, [], list(range(1, len(words) + 1)))
-
-
-def parse_slashes(lines: Lines) -> Tagged:
+def _slash_sentences(lines: Lines) -> Iterator[Sentence]:
     """A sentence per line of ``word/TAG``, perhaps with a name and a tab before it."""
-    known: dict[str, tuple[str, str | None]] = {}
-    words: list[list[str]] = []
-    tags: list[list[str | None]] = []
+    known: dict[str, Pair] = {}
     for number, line in enumerate(lines.lines):
         name, _, rest = line.rpartition("\t")
         if "\t" in name:
             lines.refuse(number, "has several tabs; write words with spaces between, at most one tab after a name")
-        found = []
+        pairs = []
         for token in rest.split(" "):
             if token:
                 pair = known.get(token)
                 if pair is None:
                     pair = known[token] = _split(lines, number, token)
-                found.append(pair)
-        words.append([word for word, _ in found])
-        tags.append([tag for _, tag in found])
-    return Tagged(words, tags, list(range(1, len(words) + 1)))
+                pairs.append(pair)
+        yield number, [word for word, _ in pairs], [tag for _, tag in pairs]
 
 
-def parse_columns(lines: Lines, columns: tuple[int, int]) -> Tagged:
+def _column_sentences(lines: Lines, columns: tuple[int, int]) -> Iterator[Sentence]:
     """A word per line, blank lines between sentences."""
-    words: list[list[str]] = []
-    tags: list[list[str | None]] = []
-    starts: list[int] = []
     known: dict[str, str] = {}
-    first: tuple[int, int] | None = None  # line and number of columns
-    tabs = False
+    first, n_columns = next(((number, len(_fields(line))) for number, line in lines.filled()), (0, 0))
+    tabs = bool(lines.lines) and "\t" in lines.lines[first]
+    for column in columns if n_columns else ():
+        if not -n_columns <= column < n_columns:
+            lines.refuse(
+                first,
+                f"has {n_columns} column{'s' * (n_columns != 1)}, but column {column} was asked for; columns count "
+                "from 0 and end at tabs, or at spaces where the first line has no tab",
+            )
     for run in lines.sentences():
-        words.append([])
-        tags.append([])
-        starts.append(run[0][0] + 1)
+        words: list[str] = []
+        tags: list[str | None] = []
         for number, line in run:
-            if first is None:
-                tabs = "\t" in line
-            fields = line.split("\t") if tabs else [field for field in line.split(" ") if field]
-            if first is None:
-                first = number, len(fields)
-                _check_columns(lines, first, columns)
-            if len(fields) != first[1]:
+            fields = _fields(line, tabs)
+            if len(fields) != n_columns:
                 lines.refuse(
                     number,
-                    f"has {len(fields)} columns, but line {first[0] + 1} has {first[1]}; columns are separated by "
+                    f"has {len(fields)} columns, but line {first + 1} has {n_columns}; columns are separated by "
                     f"{'tabs' if tabs else 'spaces'} here; repair the line or name the format of the file",
                 )
-            word, tag = (fields[column] for column in columns)
+            word, tag = fields[columns[0]], fields[columns[1]]
             if not (word and tag):
                 lines.refuse(number, f"has no {'tag' if word else 'word'} in {quoted(line)}; write _ for a missing tag")
-            words[-1].append(known.setdefault(word, word))
-            tags[-1].append(None if tag == MISSING else known.setdefault(tag, tag))
-    return Tagged(words, tags, starts)
+            words.append(known.setdefault(word, word))
+            tags.append(None if tag == MISSING else known.setdefault(tag, tag))
+        yield run[0][0], words, tags
 
 
-def parse_conllu(lines: Lines, field: str | None) -> Tagged:
+def _fields(line: str, tabs: bool | None = None) -> list[str]:
+    """The columns of a line, which end at tabs if it has one, unless that is known already."""
+    if "\t" in line if tabs is None else tabs:
+        return line.split("\t")
+    return [field for field in line.split(" ") if field]
+
+
+def _conllu_sentences(lines: Lines, field: str | None) -> Iterator[Sentence]:
     """CoNLL-U: the form and one tag of every word; without a field, forms alone."""
-    words: list[list[str]] = []
-    tags: list[list[str | None]] = []
-    starts: list[int] = []
     known: dict[str, str] = {}
     for rows in conllu_words(lines):
-        sentence: list[str] = []
-        its_tags: list[str | None] = []
+        words: list[str] = []
+        tags: list[str | None] = []
         for number, cells in rows:
             form, tag = cells["form"], cells.get(field, "") if field else MISSING
             if not form or cells["id"] == MISSING or not tag:
@@ -187,12 +175,9 @@ def parse_conllu(lines: Lines, field: str | None) -> Tagged:
                     f"must have a number, a form and {field or 'a tag'}, but is {quoted(lines.lines[number])}; "
                     "add columns",
                 )
-            sentence.append(known.setdefault(form, form))
-            its_tags.append(None if tag == MISSING else known.setdefault(tag, tag))
-        words.append(sentence)
-        tags.append(its_tags)
-        starts.append(rows[0][0] + 1)
-    return Tagged(words, tags, starts)
+            words.append(known.setdefault(form, form))
+            tags.append(None if tag == MISSING else known.setdefault(tag, tag))
+        yield rows[0][0], words, tags
 
 
 def conllu_words(lines: Lines) -> Iterator[list[tuple[int, dict[str, str]]]]:
@@ -262,84 +247,67 @@ def _split(lines: Lines, number: int, token: str) -> tuple[str, str | None]:
     return word, None if tag == MISSING else tag
 
 
-def _check_columns(lines: Lines, first: tuple[int, int], columns: tuple[int, int]) -> None:
-    number, n_columns = first
-    for column in columns:
-        if not -n_columns <= column < n_columns:
-            lines.refuse(
-                number,
-                f"has {n_columns} column{'s' * (n_columns != 1)}, but column {column} was asked for; columns count "
-                "from 0 and end at tabs, or at spaces where the first line has no tab",
-            )
-
-
-_Sentences: TypeAlias = Iterable[tuple[int, Sequence[str], Sequence[str | None]]]
-_BLANKS = "\t\n\r"
 _NAMES = {"\t": "tab", "\n": "line end", "\r": "carriage return", " ": "space", "/": "slash"}
 
 
-def _slash_lines(sentences: _Sentences, field: str) -> Iterator[str]:
-    known: dict[tuple[str, str | None], str] = {}
+def _lines_of(
+    sentences: Iterable[tuple[int, Sequence[str], Sequence[str | None]]], format: str, field: str
+) -> Iterator[str]:
+    """The text of every sentence in a format."""
+    known: dict[Pair, str] = {}
     for number, words, tags in sentences:
+        if not words and format != "slash":
+            raise InvalidInputError(
+                f"sentence {number} is empty, which the format {format} cannot say; drop it or use the format slash"
+            )
         tokens = []
         for pair in zip(words, tags, strict=True):
             token = known.get(pair)
             if token is None:
-                token = known[pair] = _token(number, *pair)
+                token = known[pair] = _token(number, pair, format, field)
             tokens.append(token)
-        yield " ".join(tokens) + "\n"
+        if format == "slash":
+            yield " ".join(tokens) + "\n"
+        elif format == "columns":
+            yield "".join(tokens) + "\n"
+        else:
+            yield number_lines(tokens)
 
 
-def _column_lines(sentences: _Sentences, field: str) -> Iterator[str]:
-    for number, words, tags in sentences:
-        _check_not_empty(number, words, "columns")
-        for word, tag in zip(words, tags, strict=True):
-            yield f"{_cell(number, 'word', word)}\t{_tag(number, tag)}\n"
-        yield "\n"
+def _token(number: int, pair: Pair, format: str, field: str) -> str:
+    """A word and its tag as the format writes them."""
+    if format == "slash":
+        return "/".join(_cells(number, *pair, " ", " /"))
+    word, tag = _cells(number, *pair)
+    return f"{word}\t{tag}\n" if format == "columns" else conllu_cells(word, **{field: tag})
 
 
-def _conllu_lines(sentences: _Sentences, field: str) -> Iterator[str]:
-    for number, words, tags in sentences:
-        _check_not_empty(number, words, "conllu")
-        for place, (word, tag) in enumerate(zip(words, tags, strict=True), start=1):
-            both = f"{_tag(number, tag)}\t_" if field == "upos" else f"_\t{_tag(number, tag)}"
-            yield f"{place}\t{_cell(number, 'word', word)}\t_\t{both}\t_\t_\t_\t_\t_\n"
-        yield "\n"
+def conllu_cells(
+    form: str, upos: str = MISSING, xpos: str = MISSING, head: str = MISSING, deprel: str = MISSING
+) -> str:
+    """A line of CoNLL-U behind its number, with its end; the other columns are ``_``."""
+    return f"\t{form}\t_\t{upos}\t{xpos}\t_\t{head}\t{deprel}\t_\t_\n"
 
 
-FORMATTERS: dict[str, Callable[[_Sentences, str], Iterator[str]]] = {
-    "slash": _slash_lines,
-    "columns": _column_lines,
-    "conllu": _conllu_lines,
-}
+def number_lines(cells: Iterable[str]) -> str:
+    """A sentence of CoNLL-U from `conllu_cells` of its words, and the blank line after it."""
+    return "".join([f"{place}{own}" for place, own in enumerate(cells, start=1)]) + "\n"
 
 
-def _token(number: int, word: str, tag: str | None) -> str:
-    return f"{_cell(number, 'word', word, _BLANKS + ' ')}/{_tag(number, tag, _BLANKS + ' /')}"
-
-
-def _tag(number: int, tag: str | None, forbidden: str = _BLANKS) -> str:
-    if tag is None:
-        return MISSING
+def _cells(number: int, word: str, tag: str | None, in_words: str = "", in_tags: str = "") -> tuple[str, str]:
+    """A word and a tag as they are written, unless they hold a blank, or what else separates them in the format."""
+    for what, text, more in (("word", word, in_words), ("tag", tag, in_tags)):
+        if text is None and what == "tag":
+            continue
+        forbidden = "\t\n\r" + more
+        if not isinstance(text, str) or not text or any(mark in text for mark in forbidden):
+            raise InvalidInputError(
+                f"sentence {number}: the {what} {text!r} cannot be written; here a {what} is a str, not empty, without "
+                f"{', '.join(map(_NAMES.__getitem__, forbidden))}; replace it or choose another format"
+            )
     if tag == MISSING:
         raise InvalidInputError(f"sentence {number}: the tag '_' would be read as missing; rename it, or give None")
-    return _cell(number, "tag", tag, forbidden)
-
-
-def _cell(number: int, what: str, text: str, forbidden: str = _BLANKS) -> str:
-    if not isinstance(text, str) or not text or any(mark in text for mark in forbidden):
-        raise InvalidInputError(
-            f"sentence {number}: the {what} {text!r} cannot be written; here a {what} is a str, not empty, without "
-            f"{', '.join(map(_NAMES.__getitem__, forbidden))}; replace it or choose another format"
-        )
-    return text
-
-
-def _check_not_empty(number: int, words: Sequence[str], format: str) -> None:
-    if not words:
-        raise InvalidInputError(
-            f"sentence {number} is empty, which the format {format} cannot say; drop it or use the format slash"
-        )
+    return word, MISSING if tag is None else tag
 
 
 TaggedFormat: TypeAlias = Literal["slash", "columns", "conllu"]
@@ -492,9 +460,9 @@ def read_sentences(
             f"looks like {chosen}, not like plain text; say format {chosen}, or text if every line is a sentence",
         )
     chosen = "text" if format == "plain" else chosen
-    found = _parse(chosen, lines, (column, column), None)
-    sentences = FileSentences(found.words)
-    sentences.starts = found.starts
+    words, _, starts = _parse(chosen, lines, (column, column), None)
+    sentences = FileSentences(words)
+    sentences.starts = starts
     return sentences
 
 
@@ -531,47 +499,50 @@ def write_tagged(
     >>> write_tagged("-", [["and/or", "not"]], [["CC", None]])
     and/or/CC not/_
     """
-    _check_options(format, tuple(FORMATTERS), field)
-    sentences = FORMATTERS[format](_paired(words, tags), field)
-    if isinstance(output, str | os.PathLike):
-        with open_output(output) as stream:
-            stream.writelines(sentences)
-    else:
-        output.writelines(sentences)
+    _check_options(format, ("slash", "columns", "conllu"), field)
+    write_texts(output, _lines_of(_paired(words, tags), format, field))
 
 
 def _paired(
     words: Iterable[Sequence[str]], tags: Iterable[Sequence[str | None]]
-) -> Iterable[tuple[int, Sequence[str], Sequence[str | None]]]:
-    both = zip(words, tags, strict=True)
-    number = 0
-    while True:
-        try:
-            sentence, its_tags = next(both)
-        except StopIteration:
-            return
-        except ValueError:
+) -> Iterator[tuple[int, Sequence[str], Sequence[str | None]]]:
+    for number, (sentence, its_tags) in enumerate(zip_longest(words, tags)):
+        if sentence is None or its_tags is None:
             raise InvalidInputError(
                 f"words and tags must have as many sentences as each other, but one ends after {number}; "
                 "give the tags of the same text"
-            ) from None
+            )
         if len(sentence) != len(its_tags):
             raise InvalidInputError(
                 f"sentence {number} must have a tag per word, but has {len(sentence)} words and {len(its_tags)} tags; "
                 "write None for a missing tag"
             )
         yield number, sentence, its_tags
-        number += 1
 
 
-def _parse(format: str, lines: Lines, columns: tuple[int, int], field: ConlluField | None) -> Tagged:
-    if format == "text":
-        return parse_text(lines)
+def _parse(
+    format: str, lines: Lines, columns: tuple[int, int], field: ConlluField | None
+) -> tuple[list[list[str]], list[list[str | None]], list[int]]:
+    """Words and tags of all sentences, and the line, from 1, where each starts; plain text has no tags."""
+    if format == "text":  # equal words are one object
+        known: dict[str, str] = {}
+        words = [
+            [known.setdefault(word, word) for word in line.replace("\t", " ").split(" ") if word]
+            for line in lines.lines
+        ]
+        return words, [], list(range(1, len(words) + 1))
     if format == "slash":
-        return parse_slashes(lines)
-    if format == "columns":
-        return parse_columns(lines, columns)
-    return parse_conllu(lines, field)
+        sentences = _slash_sentences(lines)
+    elif format == "columns":
+        sentences = _column_sentences(lines, columns)
+    else:
+        sentences = _conllu_sentences(lines, field)
+    words, tags, starts = [], [], list[int]()
+    for number, sentence, its_tags in sentences:
+        words.append(sentence)
+        tags.append(its_tags)
+        starts.append(number + 1)
+    return words, tags, starts
 
 
 def _guess(path: str | os.PathLike[str], lines: Lines, otherwise: str) -> str:

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Ints
 from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem._validate import as_array, as_bool, as_integers, as_texts
-from spectrem.data.files import Lines, display_name, open_output, read_lines
-from spectrem.data.tagged import MISSING, conllu_words
+from spectrem.data.files import Lines, display_name, read_lines, write_texts
+from spectrem.data.tagged import MISSING, conllu_cells, conllu_words, number_lines
 from spectrem.exceptions import InvalidInputError, quoted, shorten
 
 _HINT = "write '_' where there is none"
@@ -265,12 +265,7 @@ def write_conllu(output: str | os.PathLike[str] | TextIO, sentences: Iterable[Pa
      ['2', 'fell', '_', 'VERB', '_', '_', '0', '_'],
      ['']]
     """
-    texts = (_text_of(number, sentence) for number, sentence in enumerate(sentences))
-    if isinstance(output, str | os.PathLike):
-        with open_output(output) as stream:
-            stream.writelines(texts)
-    else:
-        output.writelines(texts)
+    write_texts(output, (_text_of(number, sentence) for number, sentence in enumerate(sentences)))
 
 
 def _sentence_of(
@@ -345,11 +340,7 @@ def _text_of(number: int, sentence: ParsedSentence) -> str:
             f"sentence {number}: heads must be a tree, but {problem[1]}; use -2 for heads that are not known"
         )
     names = [MISSING if head == UNKNOWN_HEAD else str(head + 1) for head in heads.tolist()]
-    rows = zip(*columns, names, strict=True)
-    return "".join(
-        f"{place}\t{form}\t_\t{upos}\t{xpos}\t_\t{head}\t{relation}\t_\t_\n"
-        for place, (form, upos, xpos, relation, head) in enumerate(rows, start=1)
-    ) + ("\n")
+    return number_lines(map(conllu_cells, sentence.forms, sentence.upos, sentence.xpos, names, relations))
 
 
 def copy_with_trees(path: str | os.PathLike[str], sentences: Iterable[ParsedSentence]) -> Iterator[str]:

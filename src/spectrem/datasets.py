@@ -7,8 +7,8 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_count, as_generator
 from spectrem.data import ROOT, Links, ParsedSentence
 from spectrem.exceptions import InvalidInputError
@@ -177,7 +177,7 @@ def _bitext_sentence(rng: np.random.Generator) -> list[list[str]]:
     return phrases
 
 
-def _reorder(phrases: list[list[str]], rng: np.random.Generator) -> NDArray[np.int64]:
+def _reorder(phrases: list[list[str]], rng: np.random.Generator) -> Ints:
     """Source positions in the order in which the target says them."""
     starts = np.cumsum([0] + [len(phrase) for phrase in phrases])
     spans = []
@@ -194,7 +194,7 @@ def _reorder(phrases: list[list[str]], rng: np.random.Generator) -> NDArray[np.i
 
 
 def _translate(
-    source: list[str], order: NDArray[np.int64], lexicon: _Lexicon, rng: np.random.Generator
+    source: list[str], order: Ints, lexicon: _Lexicon, rng: np.random.Generator
 ) -> tuple[list[str], list[tuple[int, int]]]:
     function_words = {*lexicon.words["determiner"], *lexicon.words["preposition"]}
     target: list[str] = []
@@ -341,7 +341,7 @@ def _with_ed(word: str) -> str:
 
 
 @cache
-def _shares(n_words: int) -> NDArray[np.float64]:
+def _shares(n_words: int) -> Floats:
     """Probabilities of words by rank: Zipf's law, flattened so that the first word is not far more frequent."""
     weights = 1.0 / (2.0 + np.arange(n_words))
     return weights / weights.sum()

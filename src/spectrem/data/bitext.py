@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Ints
 from spectrem._validate import as_bool
 from spectrem.data.text import UNKNOWN, Text, Vocabulary, tokenise
 from spectrem.exceptions import InvalidInputError, quoted
@@ -89,10 +90,10 @@ class Side(NamedTuple):
     """One side of a bitext: word numbers, where sentences begin and end among them, and the words."""
 
     tokens: NDArray[np.int32]
-    offsets: NDArray[np.int64]
+    offsets: Ints
     vocabulary: Vocabulary
 
-    def take(self, indices: NDArray[np.int64]) -> Side:
+    def take(self, indices: Ints) -> Side:
         """The sentences at some indices."""
         lengths = np.diff(self.offsets)[indices]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -135,9 +136,9 @@ class Bitext:
     """
 
     source_tokens: NDArray[np.int32]
-    source_offsets: NDArray[np.int64]
+    source_offsets: Ints
     target_tokens: NDArray[np.int32]
-    target_offsets: NDArray[np.int64]
+    target_offsets: Ints
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
 
@@ -168,12 +169,12 @@ class Bitext:
         return self.source_offsets.size - 1
 
     @property
-    def source_lengths(self) -> NDArray[np.int64]:
+    def source_lengths(self) -> Ints:
         """Source words of every pair, shape (n_pairs,)."""
         return np.diff(self.source_offsets)
 
     @property
-    def target_lengths(self) -> NDArray[np.int64]:
+    def target_lengths(self) -> Ints:
         """Target words of every pair, shape (n_pairs,)."""
         return np.diff(self.target_offsets)
 
@@ -340,7 +341,7 @@ def join_lines(lines: Sequence[str], name: str) -> bytes:
     return data + b"\n" if len(lines) else data
 
 
-def _check_side(side: str, tokens: NDArray[np.int32], offsets: NDArray[np.int64], vocabulary: Vocabulary) -> None:
+def _check_side(side: str, tokens: NDArray[np.int32], offsets: Ints, vocabulary: Vocabulary) -> None:
     if offsets.size == 0 or offsets[0] != 0 or offsets[-1] != tokens.size or np.any(np.diff(offsets) < 0):
         raise InvalidInputError(
             f"{side}_offsets must rise from 0 to the number of {side} tokens, {tokens.size}, "
@@ -353,7 +354,7 @@ def _check_side(side: str, tokens: NDArray[np.int32], offsets: NDArray[np.int64]
         )
 
 
-def _as_indices(indices: ArrayLike, n_pairs: int) -> NDArray[np.int64]:
+def _as_indices(indices: ArrayLike, n_pairs: int) -> Ints:
     array = np.asarray(indices)
     if array.dtype == bool:
         if array.shape != (n_pairs,):

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.data.relations import RelationSentence
 from spectrem.exceptions import InvalidInputError, quoted
 
@@ -116,10 +117,10 @@ class TokenFeatures(NamedTuple):
         None where all are 1.
     """
 
-    lengths: NDArray[np.int64]
-    indptr: NDArray[np.int64]
+    lengths: Ints
+    indptr: Ints
     indices: NDArray[np.int32]
-    values: NDArray[np.float64] | None
+    values: Floats | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +173,7 @@ class FeatureIndex:
         object.__setattr__(index, "names", names)
         return index
 
-    def take(self, order: NDArray[np.int64]) -> FeatureIndex:
+    def take(self, order: Ints) -> FeatureIndex:
         """The same names, those of these numbers, in this order."""
         return self._of_distinct(tuple(map(self.names.__getitem__, order.tolist())))
 

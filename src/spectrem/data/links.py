@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Bools, Ints
 from spectrem._compiled import njit
 from spectrem.data.files import decoded_lines, describe, display_name, parse_objects, read_pieces, write_lines
 from spectrem.data.text import Text, tokenise
@@ -46,10 +47,10 @@ class Links:
     (2, 2, [(0, 0), (1, 1)])
     """
 
-    offsets: NDArray[np.int64]
+    offsets: Ints
     source: NDArray[np.int32]
     target: NDArray[np.int32]
-    sure: NDArray[np.bool_]
+    sure: Bools
 
     def __post_init__(self) -> None:
         if self.offsets.size > MAX_SENTENCES:
@@ -157,12 +158,12 @@ class Links:
         return self.source.size
 
     @property
-    def sentence(self) -> NDArray[np.int64]:
+    def sentence(self) -> Ints:
         """Sentence of every link, shape (n_links,)."""
         return np.repeat(np.arange(self.n_sentences), np.diff(self.offsets))
 
     @property
-    def keys(self) -> NDArray[np.int64]:
+    def keys(self) -> Ints:
         """One number per link, for set operations: ``(sentence * MAX_LENGTH + source) * MAX_LENGTH + target``."""
         return _keys(self.sentence, self.source, self.target)
 
@@ -207,7 +208,7 @@ class Links:
                 f"outside its {sizes[0][n]} source and {sizes[1][n]} target words; count words from 0"
             )
 
-    def where(self, keep: NDArray[np.bool_]) -> Links:
+    def where(self, keep: Bools) -> Links:
         """The marked links only; ``links.where(links.sure)`` are the sure ones.
 
         Parameters
@@ -244,7 +245,7 @@ def _check_positions(side: str, positions: NDArray[np.integer]) -> None:
         )
 
 
-def _keys(sentence: NDArray[np.int64], source: NDArray[np.integer], target: NDArray[np.integer]) -> NDArray[np.int64]:
+def _keys(sentence: Ints, source: NDArray[np.integer], target: NDArray[np.integer]) -> Ints:
     """One number per link, in the order of (sentence, source, target)."""
     return (sentence * MAX_LENGTH + source) * MAX_LENGTH + target
 
@@ -649,7 +650,7 @@ def _parse_shared_task(text: Text, name: str, n_sentences: int | None) -> Links:
     )
 
 
-def _refuse(text: Text, positions: NDArray[np.int64], bad_words: NDArray[np.bool_], name: str, expected: str) -> None:
+def _refuse(text: Text, positions: Ints, bad_words: Bools, name: str, expected: str) -> None:
     bad = positions[bad_words[text.tokens[positions]]]
     if bad.size:
         position = int(bad[0])
@@ -657,7 +658,7 @@ def _refuse(text: Text, positions: NDArray[np.int64], bad_words: NDArray[np.bool
         raise InvalidInputError(f"{name}, line {text.line_of(position)}: {quoted(word)} is not {expected}")
 
 
-def _check_length(text: Text, numbers: NDArray[np.int64], name: str, *positions: NDArray[np.int64]) -> None:
+def _check_length(text: Text, numbers: Ints, name: str, *positions: Ints) -> None:
     """Refuse tokens (all, or those at some positions) that stand for too long a sentence."""
     for among in positions or (np.arange(text.tokens.size),):
         _refuse(text, among, numbers >= MAX_LENGTH, name, f"a position below {MAX_LENGTH}; check the file")

@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Ints
 from spectrem._validate import as_bool
 from spectrem.data.bitext import Bitext, NumberedSide, join_lines, new_folder
 from spectrem.data.files import (
@@ -562,7 +562,7 @@ def _split_tokens(text: Text, separator: str | None, name: str, first_line: int)
     )
 
 
-def _select(text: Text, keep: NDArray[np.bool_], lengths: NDArray[np.int64]) -> Text:
+def _select(text: Text, keep: Bools, lengths: Ints) -> Text:
     """The kept tokens of a text, renumbered in the order of first appearance among them."""
     tokens = text.tokens[keep]
     first = np.full(len(text.words), tokens.size, dtype=np.int64)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Ints
 from spectrem._validate import as_bool
 from spectrem.data.bitext import Bitext, Side, join_lines, numbers_at
 from spectrem.data.links import Links
@@ -53,7 +54,7 @@ _LEANING = frozenset(["s", "re", "ve", "ll", "d", "m"])
 _BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")
 
 
-def token_bounds(text: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def token_bounds(text: str) -> tuple[Ints, Ints]:
     """Where the tokens of a text start and stop, in characters.
 
     Boundaries are those of ICU ([UAX29], with dictionaries for Chinese, Japanese, Thai, Lao, Khmer and Burmese).
@@ -93,7 +94,7 @@ def import_icu() -> Any:
     return breakers
 
 
-def _icu_boundaries(text: str) -> NDArray[np.bool_]:
+def _icu_boundaries(text: str) -> Bools:
     """Whether a boundary stands before every character, and at the end."""
     places = np.array([0, *(end for _, end in import_icu().WordBreaker(text, "en").segments())], np.int64)
     if _BEYOND_BMP.search(text):  # ICU counts such a character twice
@@ -144,7 +145,7 @@ def _blank_characters() -> NDArray[np.uint32]:
     )
 
 
-def _visible_parts(text: str, cuts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _visible_parts(text: str, cuts: Ints) -> tuple[Ints, Ints]:
     """Segments between boundaries, without blanks at both ends; those of blanks alone are left out."""
     codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
     visible = np.flatnonzero(~np.isin(codes, _blank_characters()))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Ints
 from spectrem.data.files import STANDARD_INPUT, check_text, decode, display_name, is_plain_file, open_output, read_bytes
 from spectrem.exceptions import InvalidInputError, did_you_mean, listed, quoted, shorten
 
@@ -159,7 +160,7 @@ class TableFile:
         """
         return self._column(name, MISSING_KEYS)
 
-    def labels(self, name: str, option: str) -> NDArray[np.int64]:
+    def labels(self, name: str, option: str) -> Ints:
         """A column of whole numbers from 0, -1 where the cell is empty.
 
         Raises

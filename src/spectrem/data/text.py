@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Ints
 from spectrem._compiled import njit
 from spectrem.data.files import decode
 from spectrem.exceptions import InvalidInputError
@@ -90,7 +91,7 @@ class Text:
     """
 
     tokens: NDArray[np.int32]
-    offsets: NDArray[np.int64]
+    offsets: Ints
     words: tuple[str, ...]
 
     @property
@@ -101,7 +102,7 @@ class Text:
         """The line, counted from 1, that holds the token at a position of ``tokens``."""
         return int(np.searchsorted(self.offsets, position, side="right"))
 
-    def first_line_where(self, bad_words: NDArray[np.bool_]) -> tuple[int, str] | None:
+    def first_line_where(self, bad_words: Bools) -> tuple[int, str] | None:
         """Line (from 1) and spelling of the first token whose word is marked, or None."""
         positions = np.flatnonzero(bad_words[self.tokens])
         if positions.size == 0:

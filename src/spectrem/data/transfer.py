@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Bools, Ints
 from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem._validate import as_bool, as_generator
 from spectrem.data.links import Links
@@ -15,7 +16,7 @@ from spectrem.exceptions import InvalidInputError
 
 def conserved_arcs(
     heads: Sequence[ArrayLike], links: Links, lengths: ArrayLike, *, name: str = "links", roots: bool = True
-) -> list[NDArray[np.bool_]]:
+) -> list[Bools]:
     """Mark the arcs between target words whose aligned source words stand in an arc ([Ganchev2010] §7.1).
 
     The arc from head p' to dependent c' is conserved if some source word p linked with p' is the head of some source
@@ -66,9 +67,7 @@ def conserved_arcs(
     return found
 
 
-def _project(
-    heads: NDArray[np.int64], source: NDArray[np.int32], target: NDArray[np.int32], length: int, roots: bool
-) -> NDArray[np.bool_]:
+def _project(heads: Ints, source: NDArray[np.int32], target: NDArray[np.int32], length: int, roots: bool) -> Bools:
     head = heads[source]
     # One row and one column per link: does the link of the row join a dependent of the word that the column links?
     meets = head[:, None] == source[None, :]
@@ -99,7 +98,7 @@ def one_to_one(links: Links) -> Links:
     return links.where(alone)
 
 
-def aligned_words(links: Links, lengths: ArrayLike) -> list[NDArray[np.bool_]]:
+def aligned_words(links: Links, lengths: ArrayLike) -> list[Bools]:
     """Which words of every target sentence have a link, each of shape (n_target_words,).
 
     Examples
@@ -114,9 +113,7 @@ def aligned_words(links: Links, lengths: ArrayLike) -> list[NDArray[np.bool_]]:
     return marks
 
 
-def complete_trees(
-    arcs: Iterable[NDArray[np.bool_]], *, random_state: int | np.random.Generator | None = None
-) -> list[NDArray[np.int64]]:
+def complete_trees(arcs: Iterable[Bools], *, random_state: int | np.random.Generator | None = None) -> list[Ints]:
     """Complete the marked arcs of every sentence to a projective tree by a random process.
 
     Parameters
@@ -138,7 +135,7 @@ def complete_trees(
     return [complete_tree(own, rng) for own in arcs]
 
 
-def complete_tree(arcs: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+def complete_tree(arcs: ArrayLike, rng: np.random.Generator) -> Ints:
     """Complete marked arcs, which may conflict, to one projective tree with a single root ([Ganchev2010] §7.3).
 
     Marked arcs are tried first, in random order; then the words without a head in random order, each with all words,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Floats
 from spectrem.data import Links
 from spectrem.exceptions import InvalidInputError
 
@@ -155,9 +156,7 @@ def expected_f1_threshold(
     return float(max(f1[best] / 2, probabilities[best + 1]))
 
 
-def _check_probabilities(
-    posteriors: NDArray[np.float64], weights: NDArray[np.float64], right: NDArray[np.float64]
-) -> None:
+def _check_probabilities(posteriors: Floats, weights: Floats, right: Floats) -> None:
     if not ((posteriors >= 0) & (posteriors <= 1)).all():
         raise InvalidInputError(
             f"posteriors must be probabilities in [0, 1], got values from {posteriors.min()} to "

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Floats, Ints
 from spectrem.exceptions import InvalidInputError
 
 
@@ -27,10 +28,10 @@ class Reliability:
         The share that was right, equal to ``expected`` if the probabilities are; NaN in an empty bin.
     """
 
-    edges: NDArray[np.float64]
-    counts: NDArray[np.int64]
-    expected: NDArray[np.float64]
-    observed: NDArray[np.float64]
+    edges: Floats
+    counts: Ints
+    expected: Floats
+    observed: Floats
 
     def __str__(self) -> str:
         rows = [f"{'from':>6} {'to':>6} {'count':>9} {'expected':>9} {'observed':>9}"]
@@ -96,7 +97,7 @@ def reliability(posteriors: ArrayLike, right: ArrayLike, bins: int | Sequence[fl
     return Reliability(edges, counts, expected, observed)
 
 
-def _edges(bins: int | Sequence[float]) -> NDArray[np.float64]:
+def _edges(bins: int | Sequence[float]) -> Floats:
     if np.ndim(bins) == 0:
         if not isinstance(bins, int | np.integer) or bins < 1:
             raise InvalidInputError(

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import check_same_index
 from spectrem.exceptions import InvalidInputError, quoted
 
@@ -38,14 +39,14 @@ def paired_labels(first: Labels, second: Labels, names: tuple[str, str]) -> tupl
     return left, right
 
 
-def encode(labels: list[Any]) -> tuple[list[Any], NDArray[np.int64]]:
+def encode(labels: list[Any]) -> tuple[list[Any], Ints]:
     """The distinct labels by first appearance, and the number of each token's."""
     numbers: dict[Any, int] = {}
     codes = np.fromiter((numbers.setdefault(label, len(numbers)) for label in labels), np.int64, len(labels))
     return list(numbers), codes
 
 
-def as_mask(mask: object, n_tokens: int) -> NDArray[np.bool_]:
+def as_mask(mask: object, n_tokens: int) -> Bools:
     """Which tokens count; None means all."""
     if mask is None:
         return np.ones(n_tokens, dtype=np.bool_)
@@ -97,7 +98,7 @@ def tagging_accuracy(predicted: Labels, gold: Labels, *, mask: ArrayLike | None 
     return float(chosen.mean()) if chosen.size else math.nan
 
 
-def correct_tokens(predicted: Labels, gold: Labels) -> NDArray[np.bool_]:
+def correct_tokens(predicted: Labels, gold: Labels) -> Bools:
     """Whether each token's predicted tag is the gold one, shape (n_tokens,).
 
     Examples
@@ -109,7 +110,7 @@ def correct_tokens(predicted: Labels, gold: Labels) -> NDArray[np.bool_]:
     return np.fromiter(map(operator.eq, left, right), np.bool_, len(left))
 
 
-def ambiguous_tokens(words: Labels, dictionary: Mapping[Any, Collection[Any]]) -> NDArray[np.bool_]:
+def ambiguous_tokens(words: Labels, dictionary: Mapping[Any, Collection[Any]]) -> Bools:
     """Which tokens are ambiguous by a dictionary: those of words with two tags or more, and of words not listed.
 
     Parameters
@@ -266,7 +267,7 @@ sentences=SignTest(n_first=1, n_second=1, p_value=1.0))
     return TaggingComparison(sign_test(won[counted], lost[counted]), sign_test(*by_sentence))
 
 
-def _sentence_lengths(lengths: ArrayLike, n_tokens: int) -> NDArray[np.int64]:
+def _sentence_lengths(lengths: ArrayLike, n_tokens: int) -> Ints:
     sizes = np.asarray(lengths)
     whole = sizes.size == 0 or (sizes.dtype.kind in "iu" and sizes.min() >= 0)
     if sizes.ndim != 1 or not whole or sizes.sum() != n_tokens:
@@ -411,12 +412,12 @@ def tag_entropy(tags: Labels) -> float:
     return float(entropy(np.bincount(encode(_not_empty(flat_labels(tags, "tags"), "tags"))[1]), base=2)) + 0.0
 
 
-def _codes(first: Labels, second: Labels, names: tuple[str, str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _codes(first: Labels, second: Labels, names: tuple[str, str]) -> tuple[Ints, Ints]:
     left, right = paired_labels(first, second, names)
     return encode(_not_empty(left, names[0]))[1], encode(right)[1]
 
 
-def _contingency(states: Labels, gold: Labels) -> tuple[list[Any], list[Any], NDArray[np.int64]]:
+def _contingency(states: Labels, gold: Labels) -> tuple[list[Any], list[Any], Ints]:
     """The distinct states and tags, and how often each pair occurs: shape (n_states, n_tags)."""
     left, right = paired_labels(states, gold, ("states", "gold"))
     rows, row = encode(_not_empty(left, "states"))
@@ -431,7 +432,7 @@ def _not_empty(labels: list[Any], name: str) -> list[Any]:
     return labels
 
 
-def _greedy(counts: NDArray[np.int64]) -> tuple[list[int], list[int]]:
+def _greedy(counts: Ints) -> tuple[list[int], list[int]]:
     order = np.argsort(-counts, axis=None, kind="stable")
     rows: list[int] = []
     columns: list[int] = []
@@ -442,9 +443,7 @@ def _greedy(counts: NDArray[np.int64]) -> tuple[list[int], list[int]]:
     return rows, columns
 
 
-def _mapping(
-    states: list[Any], tags: list[Any], counts: NDArray[np.int64], rows: list[int], columns: list[int]
-) -> StateMapping:
+def _mapping(states: list[Any], tags: list[Any], counts: Ints, rows: list[int], columns: list[int]) -> StateMapping:
     chosen = {states[row]: tags[column] for row, column in zip(rows, columns, strict=True)}
     return StateMapping(
         {state: chosen.get(state) for state in states}, float(counts[rows, columns].sum() / counts.sum())
@@ -502,7 +501,7 @@ def average_l1_linf(posteriors: ArrayLike | Sequence[ArrayLike], words: Labels, 
     return float(highest[frequent].sum(axis=1).mean())
 
 
-def posterior_entropy(posteriors: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.float64]:
+def posterior_entropy(posteriors: ArrayLike | Sequence[ArrayLike]) -> Floats:
     """Entropy of every token's posterior, bits ([SmithEisner2004] note 7).
 
     Parameters
@@ -530,7 +529,7 @@ def posterior_entropy(posteriors: ArrayLike | Sequence[ArrayLike]) -> NDArray[np
     return -(table * logs).sum(axis=1) + 0.0
 
 
-def _table(posteriors: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.float64]:
+def _table(posteriors: ArrayLike | Sequence[ArrayLike]) -> Floats:
     """The posteriors of all sentences as one table, shape (n_tokens, n_states)."""
     if isinstance(posteriors, np.ndarray) and posteriors.dtype != object:
         table = np.asarray(posteriors, dtype=np.float64)
@@ -547,7 +546,7 @@ def _table(posteriors: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.float64]:
     return table
 
 
-def _stack(items: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+def _stack(items: list[Floats]) -> Floats:
     """One table of all items, which are arrays of sentences or rows of tokens."""
     if not items:
         return np.zeros((0, 1))

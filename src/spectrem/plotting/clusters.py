@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Floats, Ints
 from spectrem.constraints.links import RowLinks
 from spectrem.exceptions import InvalidInputError
 from spectrem.plotting.curves import COLOURS, axes_of, plain_label
@@ -103,7 +104,7 @@ def plot_clusters(
     return figure
 
 
-def _read(X: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _read(X: ArrayLike, labels: ArrayLike) -> tuple[Floats, Ints]:
     points, codes = np.asarray(X, np.float64), np.asarray(labels)
     if points.ndim != 2 or points.shape[1] != 2:
         raise InvalidInputError(
@@ -137,7 +138,7 @@ def _draw_ellipses(axes: Axes, mixture: Any) -> None:
     axes.autoscale_view()
 
 
-def _draw_links(axes: Axes, points: NDArray[np.float64], links: RowLinks) -> None:
+def _draw_links(axes: Axes, points: Floats, links: RowLinks) -> None:
     from matplotlib.collections import LineCollection
 
     segments = points[links.pairs]

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Floats, Ints
 from spectrem._heads import ROOT
 from spectrem._outputs import open_bytes
 from spectrem.exceptions import InvalidInputError
@@ -26,10 +27,7 @@ FORMATS = (".png", ".svg", ".pdf")
 
 
 def plot_posteriors(
-    matrices: Mapping[str, NDArray[np.float64]],
-    source: Sequence[str],
-    target: Sequence[str],
-    gold: Iterable[tuple[int, int]] = (),
+    matrices: Mapping[str, Floats], source: Sequence[str], target: Sequence[str], gold: Iterable[tuple[int, int]] = ()
 ) -> Figure:
     """One panel per matrix, shaded by probability, with boxes around gold links.
 
@@ -92,7 +90,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
         stream.write(drawn.getbuffer())
 
 
-def _check(matrices: Mapping[str, NDArray[np.float64]], n_source: int, n_target: int) -> None:
+def _check(matrices: Mapping[str, Floats], n_source: int, n_target: int) -> None:
     if not matrices:
         raise InvalidInputError("matrices must hold at least one matrix, got none")
     if not (n_source and n_target):
@@ -207,9 +205,7 @@ _Arcs: TypeAlias = dict[tuple[int, int], float]
 _Levels: TypeAlias = dict[tuple[int, int], int]
 
 
-def _draw(
-    axes: Axes, places: NDArray[np.float64], arcs: _Arcs, levels: _Levels, gold: NDArray[np.int64] | None
-) -> None:
+def _draw(axes: Axes, places: Floats, arcs: _Arcs, levels: _Levels, gold: Ints | None) -> None:
     """Arcs of one picture, and heads of arrows; arcs from the root come straight from above."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
@@ -248,7 +244,7 @@ def _draw(
             )
 
 
-def _arcs(table: NDArray[np.float64], true: NDArray[np.int64] | None, least: float) -> _Arcs:
+def _arcs(table: Floats, true: Ints | None, least: float) -> _Arcs:
     """Probabilities of the arcs (dependent, head) that are drawn; -1 for true ones that are improbable."""
     arcs: _Arcs = {}
     for dependent, row in enumerate(table):
@@ -271,7 +267,7 @@ def _levels(arcs: _Arcs) -> _Levels:
     return levels
 
 
-def _ends(places: NDArray[np.float64], arcs: _Arcs, levels: _Levels) -> dict[Any, float]:
+def _ends(places: Floats, arcs: _Arcs, levels: _Levels) -> dict[Any, float]:
     """Where each arc ends at each of its words: (dependent, head, word) -> place.
 
     Arcs to the left come first, the highest of them last, then those from the root, then arcs to the right, the highest
@@ -289,7 +285,7 @@ def _ends(places: NDArray[np.float64], arcs: _Arcs, levels: _Levels) -> dict[Any
     return found
 
 
-def _table(title: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
+def _table(title: str, values: ArrayLike, n: int) -> Floats:
     """Probabilities of arcs, of heads too."""
     array, name = np.asarray(values), f"posteriors[{title!r}]" if title else "posteriors"
     if array.ndim == 1:
@@ -310,7 +306,7 @@ def _table(title: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
     return table
 
 
-def _heads(name: str, values: ArrayLike, n: int) -> NDArray[np.int64]:
+def _heads(name: str, values: ArrayLike, n: int) -> Ints:
     array = np.asarray(values)
     if array.shape != (n,) or array.dtype.kind not in "iu" or array.min() < -2 or array.max() >= n:
         raise InvalidInputError(

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows
 from spectrem.structures.structure import Structure
 
@@ -51,21 +52,21 @@ class ConstraintReport:
     name: str
     sense: NDArray[np.str_]
     keys: Mapping[str, NDArray]
-    bound: NDArray[np.float64]
-    price: NDArray[np.float64]
-    before: NDArray[np.float64]
-    after: NDArray[np.float64]
-    violation_before: NDArray[np.float64]
-    violation_after: NDArray[np.float64]
-    tolerance: NDArray[np.float64]
+    bound: Floats
+    price: Floats
+    before: Floats
+    after: Floats
+    violation_before: Floats
+    violation_after: Floats
+    tolerance: Floats
 
     @property
-    def cost(self) -> NDArray[np.float64]:
+    def cost(self) -> Floats:
         """About what each row cost the objective, ``|price (after - before)|`` in nats, shape (n_rows,)."""
         return np.abs(self.price * (self.after - self.before))
 
     @property
-    def broken(self) -> NDArray[np.bool_]:
+    def broken(self) -> Bools:
         """Rows that are violated by more than their tolerance after, shape (n_rows,)."""
         return self.violation_after > self.tolerance
 
@@ -80,9 +81,7 @@ class ConstraintReport:
         return float(self.violation_after.max(initial=0.0))
 
 
-def report_constraints(
-    rows: Rows, multipliers: NDArray[np.float64], before: NDArray[np.float64], after: NDArray[np.float64]
-) -> tuple[ConstraintReport, ...]:
+def report_constraints(rows: Rows, multipliers: Floats, before: Floats, after: Floats) -> tuple[ConstraintReport, ...]:
     """Reports of all constraints from the probabilities of the cells before and after.
 
     Where cells count with weights, in rows over several instances, ``rows.matrix`` holds them already.
@@ -90,9 +89,7 @@ def report_constraints(
     return report_rows(rows, multipliers, rows.matrix @ before, rows.matrix @ after)
 
 
-def report_rows(
-    rows: Rows, multipliers: NDArray[np.float64], before: NDArray[np.float64], after: NDArray[np.float64]
-) -> tuple[ConstraintReport, ...]:
+def report_rows(rows: Rows, multipliers: Floats, before: Floats, after: Floats) -> tuple[ConstraintReport, ...]:
     """Reports of all constraints from the expected values of their rows before and after, shape (n_rows,)."""
     matrix = rows.matrix
     squares = sp.csr_array((matrix.data**2, matrix.indices, matrix.indptr), shape=matrix.shape)
@@ -101,7 +98,7 @@ def report_rows(
 
 
 def report_corpus_rows(
-    rows: CorpusRows, multipliers: NDArray[np.float64], before: NDArray[np.float64], after: NDArray[np.float64]
+    rows: CorpusRows, multipliers: Floats, before: Floats, after: Floats
 ) -> tuple[ConstraintReport, ...]:
     """Reports of the constraints that span a corpus, from the expected values of their rows, shape (n_rows,)."""
     norms = np.ones(len(rows.bounds)) if rows.norms is None else rows.norms
@@ -109,12 +106,7 @@ def report_corpus_rows(
 
 
 def report_weighted(
-    rows: Rows,
-    structure: Structure,
-    weights: NDArray[np.float64],
-    multipliers: NDArray[np.float64],
-    before: NDArray[np.float64],
-    after: NDArray[np.float64],
+    rows: Rows, structure: Structure, weights: Floats, multipliers: Floats, before: Floats, after: Floats
 ) -> tuple[ConstraintReport, ...]:
     """Reports as of `report_constraints` where instances count with weights in rows of corpus scope.
 
@@ -135,7 +127,7 @@ def report_weighted(
     return report_constraints(weighted, price_copies(rows, weights, multipliers), before, after)
 
 
-def price_copies(rows: Rows, weights: NDArray[np.float64] | None, multipliers: NDArray[np.float64]) -> NDArray:
+def price_copies(rows: Rows, weights: Floats | None, multipliers: Floats) -> NDArray:
     """Prices of rows, those inside an instance for all its copies together, shape (n_rows,)."""
     return (
         multipliers
@@ -144,9 +136,9 @@ def price_copies(rows: Rows, weights: NDArray[np.float64] | None, multipliers: N
     )
 
 
-def prices_by_name(constraints: Iterable[tuple[str, NDArray[np.float64]]]) -> dict[str, NDArray[np.float64]]:
+def prices_by_name(constraints: Iterable[tuple[str, Floats]]) -> dict[str, Floats]:
     """Prices of constraints by their names; those of a second one of the same name are called ``"name (2)"``."""
-    out: dict[str, NDArray[np.float64]] = {}
+    out: dict[str, Floats] = {}
     for name, price in constraints:
         distinct, again = name, 1
         while distinct in out:
@@ -172,7 +164,7 @@ def row_line(report: ConstraintReport, row: int) -> str:
     )
 
 
-def largest_rows(report: ConstraintReport, limit: int | None = None) -> NDArray[np.int64]:
+def largest_rows(report: ConstraintReport, limit: int | None = None) -> Ints:
     """The rows that matter most, at most ``limit``: by violation, then by cost, then by price.
 
     The cost is about ``|price (after - before)|`` nats. By price alone, rows would come first that bind only in the
@@ -191,17 +183,13 @@ def largest_rows(report: ConstraintReport, limit: int | None = None) -> NDArray[
     return order[:limit].astype(np.int64)
 
 
-def binding_rows(price: NDArray[np.float64] | float, tolerance: NDArray[np.float64] | float) -> NDArray[np.bool_]:
+def binding_rows(price: Floats | float, tolerance: Floats | float) -> Bools:
     """Rows whose bound, relaxed by the size of the row, would gain a thousandth of a nat or more, shape (n_rows,)."""
     return np.asarray(np.abs(price) * tolerance / _SOLVED >= 1e-3)
 
 
 def _reports(
-    rows: Rows | CorpusRows,
-    norms: NDArray[np.float64],
-    multipliers: NDArray[np.float64],
-    before: NDArray[np.float64],
-    after: NDArray[np.float64],
+    rows: Rows | CorpusRows, norms: Floats, multipliers: Floats, before: Floats, after: Floats
 ) -> tuple[ConstraintReport, ...]:
     size = np.maximum(np.abs(rows.bounds), norms)
     tolerance = _SOLVED * np.where(size > 0, size, 1.0)
@@ -209,17 +197,12 @@ def _reports(
 
 
 def _report(
-    block: Block,
-    bounds: NDArray[np.float64],
-    multipliers: NDArray[np.float64],
-    before: NDArray[np.float64],
-    after: NDArray[np.float64],
-    tolerance: NDArray[np.float64],
+    block: Block, bounds: Floats, multipliers: Floats, before: Floats, after: Floats, tolerance: Floats
 ) -> ConstraintReport:
     span = slice(block.start, block.stop)
     sign = np.where(block.senses == ">=", -1.0, 1.0)
 
-    def violation(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def violation(values: Floats) -> Floats:
         excess = values[span] - bounds[span]
         return np.abs(excess) if block.equality else np.maximum(excess, 0.0)
 
@@ -475,9 +458,7 @@ def rounded(violation: float) -> str:
     return f"{violation:.3g}" if violation > 1e-6 else "0"
 
 
-def summarise(
-    report: ConstraintReport, has_slack: bool = False, left_out: NDArray[np.bool_] | None = None
-) -> ConstraintSummary:
+def summarise(report: ConstraintReport, has_slack: bool = False, left_out: Bools | None = None) -> ConstraintSummary:
     """The rows of a report taken together.
 
     Parameters

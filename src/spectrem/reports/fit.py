@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.data import open_output
 from spectrem.learning.history import FitStatus, Record
 from spectrem.reports.constraints import ConstraintReport, ConstraintSummary, count_demands, demands_of, prices_by_name
@@ -91,7 +91,7 @@ class FitReport:
     summaries: Sequence[ConstraintSummary] = ()
 
     @property
-    def prices(self) -> dict[str, NDArray[np.float64]]:
+    def prices(self) -> dict[str, Floats]:
         """``price`` of every constraint by its name; a second one of the same name is called ``"name (2)"``."""
         return prices_by_name((own.name, own.price) for own in self.constraints)
 

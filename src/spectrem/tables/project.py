@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_sample_weight, check_same_index
 from spectrem.constraints.compilation.compile import Constraints, compile_constraints, flatten
 from spectrem.constraints.compilation.draft import each_columns, used_columns
@@ -70,15 +71,15 @@ def compile_table(listed: Sequence[Any], cells: Cells, given: Mapping[str, Key])
     return compile_constraints(listed, cells.table, columns, cells.weights)
 
 
-def expected_of(cells: Cells, rows: Rows, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def expected_of(cells: Cells, rows: Rows, values: Floats) -> Floats:
     """Expected values of the constraints' rows under these probabilities of cells, shape (n_constraint_rows,)."""
     if rows.alike is None:
-        expected: NDArray[np.float64] = weigh_rows(cells.table.inner, rows, cells.weights).matrix @ values
+        expected: Floats = weigh_rows(cells.table.inner, rows, cells.weights).matrix @ values
         return expected
     return rows.matrix @ rows.alike.add_up(values, _weights(cells))
 
 
-def expected_before(cells: Cells, rows: Rows) -> NDArray[np.float64]:
+def expected_before(cells: Cells, rows: Rows) -> Floats:
     """Expected values under the probabilities that the table had before the projection."""
     if rows.alike is None:
         return expected_of(cells, rows, cells.table.smoothed_max(cells.scores, 1.0)[1].unary)
@@ -86,13 +87,13 @@ def expected_before(cells: Cells, rows: Rows) -> NDArray[np.float64]:
     return rows.matrix @ posteriors_alike(rows.alike, cells.scores.unary, free, 1.0, _weights(cells))[1]
 
 
-def _weights(cells: Cells) -> NDArray[np.float64]:
+def _weights(cells: Cells) -> Floats:
     return np.broadcast_to(1.0, cells.table.n_instances) if cells.weights is None else cells.weights
 
 
 def _kinds(
     listed: Sequence[Any], cells: Cells, given: Mapping[str, Key]
-) -> tuple[Alike, Mapping[str, Key], NDArray[np.float64]] | None:
+) -> tuple[Alike, Mapping[str, Key], Floats] | None:
     """Which rows of the table constraints cannot tell apart, the columns of one of each, and how often each counts.
 
     None where that cannot be said, or where most rows are of their own.
@@ -145,7 +146,7 @@ class Decision:
     """
 
     labels: NDArray
-    positions: NDArray[np.int64]
+    positions: Ints
     score: float
     relaxation: float
     n_changed: int
@@ -154,7 +155,7 @@ class Decision:
     status: Status
 
 
-def decide(cells: Cells, rows: Rows, time_limit: float | None, weights: NDArray[np.float64] | None = None) -> Decision:
+def decide(cells: Cells, rows: Rows, time_limit: float | None, weights: Floats | None = None) -> Decision:
     """See `ProjectedTable.decide`; ``weights`` of rows multiply their scores and their share in rows across rows."""
     table = cells.table.inner
     if not has_one_label(table):
@@ -172,9 +173,7 @@ def decide(cells: Cells, rows: Rows, time_limit: float | None, weights: NDArray[
     )
 
 
-def _decide_lattice(
-    cells: Cells, rows: Rows, time_limit: float | None, weights: NDArray[np.float64] | None
-) -> Decision:
+def _decide_lattice(cells: Cells, rows: Rows, time_limit: float | None, weights: Floats | None) -> Decision:
     """By the integer program and the linear relaxation of the structure."""
     deadline = Deadline(time_limit)
     best = project_batch(cells.table.inner, cells.scores, rows, -np.inf, weights=weights, time_limit=deadline.left)
@@ -224,7 +223,7 @@ class ProjectedTable:
         Passes over the table.
     """
 
-    proba: NDArray[np.float64] | list[NDArray[np.float64]]
+    proba: Floats | list[Floats]
     constraints: tuple[ConstraintReport, ...]
     status: Status
     kl: float | None
@@ -232,7 +231,7 @@ class ProjectedTable:
     violation_before: float
     violation_after: float
     violation: float
-    multipliers: NDArray[np.float64]
+    multipliers: Floats
     n_evaluations: int
     _cells: Cells = field(repr=False)
     _rows: Rows = field(repr=False)
@@ -258,7 +257,7 @@ class ProjectedTable:
         return filled_frame(self._cells.frame, np.asarray(self.proba))
 
     @property
-    def prices(self) -> dict[str, NDArray[np.float64]]:
+    def prices(self) -> dict[str, Floats]:
         """``price`` of every constraint by its name; a second one of the same name is called ``"name (2)"``."""
         return prices_by_name((own.name, own.price) for own in self.constraints)
 
@@ -462,7 +461,7 @@ def _compile(constraints: Constraints, columns: Any, cells: Cells) -> Rows:
     return compile_table(listed, cells, given)
 
 
-def _result(cells: Cells, rows: Rows, before: NDArray[np.float64], solution: Projection) -> ProjectedTable:
+def _result(cells: Cells, rows: Rows, before: Floats, solution: Projection) -> ProjectedTable:
     after = solution.marginals.unary
     multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows.bounds))
     prices = price_copies(rows, cells.weights, multipliers)
@@ -488,7 +487,7 @@ def names_pairs(constraints: Constraints) -> bool:
     return any("previous" in used_columns(one) for one in flatten(constraints))
 
 
-def _without(rows: Rows, skipped: NDArray[np.int64]) -> Rows:
+def _without(rows: Rows, skipped: Ints) -> Rows:
     """The rows that a decision has to meet."""
     if not len(skipped):
         return rows

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.cells import read_columns
 from spectrem.constraints.compilation.groups import Coded, Key, as_key, distinct
 from spectrem.data.frames import as_frame
@@ -71,12 +72,12 @@ class TableStructure:
         return "row"
 
     @property
-    def instance(self) -> NDArray[np.int64]:
+    def instance(self) -> Ints:
         """Row of every cell, shape (n_unary,)."""
         return self.inner.instance
 
     @property
-    def choice(self) -> NDArray[np.int64]:
+    def choice(self) -> Ints:
         """Row of every cell, or token of a lattice, shape (n_unary,)."""
         return self.inner.choice
 
@@ -86,12 +87,12 @@ class TableStructure:
         return not has_one_label(self.inner)
 
     @property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Ints:
         """Boundaries of the parts to choose among: of the rows, or of the tokens of a lattice."""
         return self.inner.offsets
 
     @property
-    def state_part(self) -> NDArray[np.int64] | None:
+    def state_part(self) -> Ints | None:
         """Token and label of every part of a lattice whose parts are pairs of labels; None elsewhere."""
         return self.inner.state_part if isinstance(self.inner, EdgeChain) else None
 
@@ -103,17 +104,12 @@ class TableStructure:
         return {_COLUMN_NAMES.get(name, name): values for name, values in self.inner.columns.items()}
 
     def smoothed_max(
-        self,
-        scores: Parts,
-        gamma: float,
-        *,
-        active: NDArray[np.bool_] | None = None,
-        weights: NDArray[np.float64] | None = None,
-    ) -> tuple[NDArray[np.float64], Parts]:
+        self, scores: Parts, gamma: float, *, active: Bools | None = None, weights: Floats | None = None
+    ) -> tuple[Floats, Parts]:
         """The same method of ``inner``."""
         return self.inner.smoothed_max(scores, gamma, active=active, weights=weights)
 
-    def decode(self, scores: Parts) -> NDArray[np.int64]:
+    def decode(self, scores: Parts) -> Ints:
         """Positions of the best labels."""
         return self.inner.decode(scores)
 
@@ -121,7 +117,7 @@ class TableStructure:
         """The same method of ``inner``."""
         return self.inner.polytope(scores, instance)
 
-    def positions(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    def positions(self, cells: Ints) -> Ints:
         """Which of the labels to choose among one cell of each is."""
         if isinstance(self.inner, EdgeChain):
             return self.inner.state_part[cells] % self.inner.n_states
@@ -201,8 +197,8 @@ class Lattice:
     ['VERB', 'NOUN']
     """
 
-    scores: tuple[NDArray[np.float64], ...]
-    transitions: NDArray[np.float64]
+    scores: tuple[Floats, ...]
+    transitions: Floats
 
     def __init__(self, scores: Sequence[ArrayLike], transitions: ArrayLike | None = None) -> None:
         rows = tuple(np.array(row, np.float64) for row in scores)
@@ -254,7 +250,7 @@ class ScoreError(InvalidInputError):
         self.rule, self.row, self.position, self.value, self.n_rows = rule, row, position, value, n_rows
 
 
-def check_log_scores(values: NDArray[np.float64], offsets: NDArray[np.int64]) -> None:
+def check_log_scores(values: Floats, offsets: Ints) -> None:
     """Refuse what are no scores in nats."""
     _check_cells(np.isnan(values), "nan", values, offsets)
     _check_cells(values == np.inf, "infinite log", values, offsets)
@@ -268,7 +264,7 @@ def check_log_scores(values: NDArray[np.float64], offsets: NDArray[np.int64]) ->
         )
 
 
-def check_probabilities(values: NDArray[np.float64], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+def check_probabilities(values: Floats, offsets: Ints) -> Floats:
     """Refuse what are no probabilities; the sum of each row, shape (n_rows,)."""
     _check_cells(np.isnan(values), "nan", values, offsets)
     _check_cells((values < 0) | (values == np.inf), "no probability", values, offsets)
@@ -287,7 +283,7 @@ def check_probabilities(values: NDArray[np.float64], offsets: NDArray[np.int64])
     return totals
 
 
-def _check_cells(bad: NDArray[np.bool_], rule: str, values: NDArray[np.float64], offsets: NDArray[np.int64]) -> None:
+def _check_cells(bad: Bools, rule: str, values: Floats, offsets: Ints) -> None:
     """Refuse the first bad cell."""
     if not bad.any():
         return
@@ -325,10 +321,10 @@ class Cells:
     table: TableStructure
     scores: Parts
     names: Key | None
-    weights: NDArray[np.float64] | None = None
+    weights: Floats | None = None
     frame: narwhals.DataFrame[Any] | None = None
 
-    def labels(self, cells: NDArray[np.int64] | None = None) -> Key:
+    def labels(self, cells: Ints | None = None) -> Key:
         """The labels of some cells, or of all, where the user named them."""
         assert self.names is not None
         cells = np.arange(self.table.n_unary) if cells is None else cells
@@ -435,7 +431,7 @@ def _read_lattice(lattice: Lattice, labels: Any, pairs: bool) -> Cells:
     return Cells(table, scores, names)
 
 
-def _values(proba: Any, labels: Any) -> tuple[NDArray[np.float64], NDArray[np.int64], bool]:
+def _values(proba: Any, labels: Any) -> tuple[Floats, Ints, bool]:
     """Flat cells, sizes of the rows, and whether the table is ragged."""
     is_list = isinstance(proba, (list, tuple)) or (isinstance(proba, np.ndarray) and proba.dtype == object)
     if is_list and len(proba) and all(np.ndim(row) == 1 for row in proba):
@@ -451,7 +447,7 @@ def _values(proba: Any, labels: Any) -> tuple[NDArray[np.float64], NDArray[np.in
     return array.ravel(), np.full(len(array), array.shape[1]), False
 
 
-def _numbers(values: ArrayLike) -> NDArray[np.float64]:
+def _numbers(values: ArrayLike) -> Floats:
     try:
         return np.require(values, np.float64, ["C"])
     except (TypeError, ValueError) as error:

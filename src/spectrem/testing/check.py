@@ -9,6 +9,7 @@ import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem._validate import as_gamma, as_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Parts, Structure
@@ -32,9 +33,9 @@ class BruteForce(NamedTuple):
         The first best structure; None where none is possible.
     """
 
-    values: NDArray[np.float64]
+    values: Floats
     marginals: Parts
-    entropy: NDArray[np.float64]
+    entropy: Floats
     argmax: tuple[Parts | None, ...]
 
 
@@ -84,7 +85,7 @@ def brute_force_smoothed_max(
     scores: Parts,
     gamma: float,
     *,
-    weights: NDArray[np.float64] | None = None,
+    weights: Floats | None = None,
     enumerator: Enumerator = enumerate_structures,
 ) -> BruteForce:
     """The smoothed max and its gradient by enumeration.
@@ -198,7 +199,7 @@ def _with_impossible(scores: Parts, rng: np.random.Generator) -> Parts:
     )
 
 
-def _flat(parts: Parts) -> NDArray[np.float64]:
+def _flat(parts: Parts) -> Floats:
     return np.concatenate([parts.unary, *(f.ravel() for f in parts.factors)])
 
 

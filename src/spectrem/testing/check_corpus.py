@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_info
 
+from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
 
@@ -194,7 +194,7 @@ class _Scaled:
 
     scale: float
 
-    def __call__(self, shard: Any, argument: NDArray[np.int64]) -> Any:
+    def __call__(self, shard: Any, argument: Ints) -> Any:
         return self.scale * shard["number"] * argument
 
 
@@ -236,7 +236,7 @@ def _n_threads(shard: Any) -> int:
     return max((library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"), default=1)
 
 
-def _scaled(shard: Any, scale: float) -> NDArray[np.float64]:
+def _scaled(shard: Any, scale: float) -> Floats:
     return shard["values"] * scale
 
 
@@ -244,7 +244,7 @@ def _joined(shard: Any, own: str, number: int) -> tuple[str, int]:
     return f"{_named(shard)}, {own}", number
 
 
-def _stepped(shard: Any, step: float) -> tuple[NDArray[np.float64], Any]:
+def _stepped(shard: Any, step: float) -> tuple[Floats, Any]:
     return shard["values"] * step, {**shard, "values": np.sqrt(np.abs(shard["values"]) + step)}
 
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.constraints.compilation.table import PartTable
 from spectrem.corpus import Local
 from spectrem.learning import EStep, Model, Step, Stopping, pose, posterior, run_em
@@ -37,7 +37,7 @@ def check_model(
     rng: np.random.Generator,
     *,
     perturb: Callable[[Params, np.random.Generator], Params],
-    reweigh: Callable[[Shard, NDArray[np.float64]], Shard] | None = None,
+    reweigh: Callable[[Shard, Floats], Shard] | None = None,
     join: Callable[[Sequence[Shard]], Shard] | None = None,
     iterations: int = 5,
     tol: float = 1e-8,
@@ -168,7 +168,7 @@ def _check_processes(model: Any, params: Any, shards: Sequence[Any]) -> None:
     _require(np.array_equal(here, there), model, "the E-step must have the same bits in another process")
 
 
-def _all_gammas(model: Any, params: Any, shards: Sequence[Any]) -> NDArray[np.float64]:
+def _all_gammas(model: Any, params: Any, shards: Sequence[Any]) -> Floats:
     """Objectives and statistics of the E-step at every gamma, as one array of numbers."""
     return _flat([_expect(model, params, shards, gamma)[:2] for gamma in _GAMMAS])
 
@@ -228,7 +228,7 @@ def _check_linear_in_weights(model: Any, params: Any, shard: Any, rng: np.random
     n = structure.n_instances
     drawn = rng.uniform(0.2, 2.0, (2, n))
 
-    def counted(weights: NDArray[np.float64]) -> Any:
+    def counted(weights: Floats) -> Any:
         weighed = reweigh(shard, weights)
         _require(
             np.array_equal(weights_of(model, weighed, structure), weights),
@@ -264,7 +264,7 @@ def _expected_score(model: Any, params: Any, shards: Sequence[Any], marginals: S
     return total
 
 
-def _flat(value: Any) -> NDArray[np.float64]:
+def _flat(value: Any) -> Floats:
     """All numbers inside parameters, statistics or shards, in a fixed order."""
     if value is None or isinstance(value, str):
         return np.zeros(0)
@@ -282,7 +282,7 @@ def _flat(value: Any) -> NDArray[np.float64]:
     return np.concatenate([np.zeros(0), *(_flat(part) for part in inside)])
 
 
-def _close(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
+def _close(a: Floats, b: Floats) -> bool:
     return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-9, atol=1e-11))
 
 

@@ -9,11 +9,10 @@ from functools import cached_property
 from typing import overload
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows
+from spectrem.constraints.compilation.rows import CorpusRows, Rows
 from spectrem.structures.structure import Structure
 
 SIGNS = {"<=": "≤", ">=": "≥", "==": "="}
@@ -89,20 +88,38 @@ def report_constraints(rows: Rows, multipliers: Floats, before: Floats, after: F
     return report_rows(rows, multipliers, rows.matrix @ before, rows.matrix @ after)
 
 
-def report_rows(rows: Rows, multipliers: Floats, before: Floats, after: Floats) -> tuple[ConstraintReport, ...]:
-    """Reports of all constraints from the expected values of their rows before and after, shape (n_rows,)."""
-    matrix = rows.matrix
-    squares = sp.csr_array((matrix.data**2, matrix.indices, matrix.indptr), shape=matrix.shape)
-    copies = np.ones(matrix.shape[1]) if rows.alike is None else rows.alike.copies()
-    return _reports(rows, np.sqrt(squares @ copies), multipliers, before, after)
-
-
-def report_corpus_rows(
-    rows: CorpusRows, multipliers: Floats, before: Floats, after: Floats
+def report_rows(
+    rows: Rows | CorpusRows, multipliers: Floats, before: Floats, after: Floats
 ) -> tuple[ConstraintReport, ...]:
-    """Reports of the constraints that span a corpus, from the expected values of their rows, shape (n_rows,)."""
-    norms = np.ones(len(rows.bounds)) if rows.norms is None else rows.norms
-    return _reports(rows, norms, multipliers, before, after)
+    """Reports of all constraints from the expected values of their rows before and after, shape (n_rows,)."""
+    if isinstance(rows, Rows):
+        copies = np.ones(rows.matrix.shape[1]) if rows.alike is None else rows.alike.copies()
+        norms = np.sqrt(rows.matrix.power(2) @ copies)
+    else:
+        norms = np.ones(len(rows.bounds)) if rows.norms is None else rows.norms
+    size = np.maximum(np.abs(rows.bounds), norms)
+    tolerance = _SOLVED * np.where(size > 0, size, 1.0)
+    reports = []
+    for block in rows.blocks:
+        span = slice(block.start, block.stop)
+        sign = np.where(block.senses == ">=", -1.0, 1.0)
+        excess = [values[span] - rows.bounds[span] for values in (before, after)]
+        violation = [np.abs(own) if block.equality else np.maximum(own, 0.0) for own in excess]
+        reports.append(
+            ConstraintReport(
+                name=block.name,
+                sense=block.senses,
+                keys=dict(block.keys.items()),
+                bound=sign * rows.bounds[span],
+                price=multipliers[span],
+                before=sign * before[span],
+                after=sign * after[span],
+                violation_before=violation[0],
+                violation_after=violation[1],
+                tolerance=tolerance[span],
+            )
+        )
+    return tuple(reports)
 
 
 def report_weighted(
@@ -186,38 +203,6 @@ def largest_rows(report: ConstraintReport, limit: int | None = None) -> Ints:
 def binding_rows(price: Floats | float, tolerance: Floats | float) -> Bools:
     """Rows whose bound, relaxed by the size of the row, would gain a thousandth of a nat or more, shape (n_rows,)."""
     return np.asarray(np.abs(price) * tolerance / _SOLVED >= 1e-3)
-
-
-def _reports(
-    rows: Rows | CorpusRows, norms: Floats, multipliers: Floats, before: Floats, after: Floats
-) -> tuple[ConstraintReport, ...]:
-    size = np.maximum(np.abs(rows.bounds), norms)
-    tolerance = _SOLVED * np.where(size > 0, size, 1.0)
-    return tuple(_report(block, rows.bounds, multipliers, before, after, tolerance) for block in rows.blocks)
-
-
-def _report(
-    block: Block, bounds: Floats, multipliers: Floats, before: Floats, after: Floats, tolerance: Floats
-) -> ConstraintReport:
-    span = slice(block.start, block.stop)
-    sign = np.where(block.senses == ">=", -1.0, 1.0)
-
-    def violation(values: Floats) -> Floats:
-        excess = values[span] - bounds[span]
-        return np.abs(excess) if block.equality else np.maximum(excess, 0.0)
-
-    return ConstraintReport(
-        name=block.name,
-        sense=block.senses,
-        keys=dict(block.keys.items()),
-        bound=sign * bounds[span],
-        price=multipliers[span],
-        before=sign * before[span],
-        after=sign * after[span],
-        violation_before=violation(before),
-        violation_after=violation(after),
-        tolerance=tolerance[span],
-    )
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from spectrem.models.estep import RowSum
 from spectrem.reports.constraints import (
     ConstraintReport,
     ConstraintSummary,
-    report_corpus_rows,
+    report_rows,
     report_weighted,
     summarise,
 )
@@ -97,7 +97,7 @@ def _reports(
     across: tuple[ConstraintReport, ...] = ()
     if posed.rows is not None and total.before is not None and total.after is not None:
         prices = np.full(len(posed.rows.bounds), np.nan) if prices is None else prices
-        across = report_corpus_rows(posed.rows, prices, total.before.dense, total.after.dense)
+        across = report_rows(posed.rows, prices, total.before.dense, total.after.dense)
     blocks = () if posed.rows is None else posed.rows.blocks
     long = [summarise(a, b.slack is not None) for a, b in zip(across, blocks, strict=True) if len(a.bound) > LONGEST]
     inside = [own for own in total.inside if own.n_rows + own.n_left_out]

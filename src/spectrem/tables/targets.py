@@ -109,6 +109,8 @@ class Quadratic:
 _TINY = 1e-100
 # How often a batch is looked at, as long as prices are far from what it asks for.
 _LOOKS = 30
+# What batches tell of rows, 0 before the first one: attributes of `KeptRows`.
+_KEPT = ("prices", "moments", "largest", "seen", "over")
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,59 +152,46 @@ class KeptRows:
     @classmethod
     def none(cls, constraint: Constraint) -> KeptRows:
         """Before any batch."""
-        nothing, keys = np.zeros(0), dict.fromkeys(constraint.key_columns, np.zeros(0))
+        keys = dict.fromkeys(constraint.key_columns, np.zeros(0))
         shares = {term.over for side in constraint.sides for term in side.terms} - {None}
-        over = np.zeros((0, len(shares)))
-        return cls(np.zeros(0, np.int64), keys, nothing, nothing, nothing, nothing, nothing, over)
+        nothing: dict[str, Any] = dict.fromkeys(("constant", *_KEPT), np.zeros(0))
+        return cls(**{**nothing, "side": np.zeros(0, np.int64), "over": np.zeros((0, len(shares)))}, keys=keys)
 
     def __len__(self) -> int:
         return len(self.side)
 
     def join(self, rows: RowFacts) -> tuple[KeptRows, Ints, Ints]:
-        """The same with the rows of a batch, in the order of sides and keys; where those of before and those are."""
+        """These rows and those of a batch, in the order of sides and keys, and where each of both stands then."""
         n = len(self)
-        if not n:
-            keys = dict(rows.keys)
-        else:
-            keys = {name: join_keys([own, rows.keys[name]], name) for name, own in self.keys.items()}
+        keys = {
+            name: join_keys([key, rows.keys[name]], name) if n else rows.keys[name] for name, key in self.keys.items()
+        }
         side = np.concatenate([self.side, rows.side])
         row, first = number_groups([side, *map(numbers_of, keys.values())], len(side))
-        own = row[:n]
-
-        def widen(values: Floats) -> Floats:
-            found = np.zeros((len(first), *values.shape[1:]))
-            found[own] = values
-            return found
-
-        joined = KeptRows(
-            side[first],
-            {name: key[first] for name, key in keys.items()},
-            np.concatenate([self.constant, rows.constant])[first],
-            widen(self.prices),
-            widen(self.moments),
-            widen(self.largest),
-            widen(self.seen),
-            widen(self.over),
-            self.total,
-        )
-        return joined, own, row[n:]
+        joined: dict[str, Any] = {}
+        for name in _KEPT:
+            values = getattr(self, name)
+            joined[name] = np.zeros((len(first), *values.shape[1:]))
+            joined[name][row[:n]] = values
+        joined |= {"side": side[first], "constant": np.concatenate([self.constant, rows.constant])[first]}
+        kept = KeptRows(**joined, keys={name: key[first] for name, key in keys.items()}, total=self.total)
+        return kept, row[:n], row[n:]
 
     @property
     def state(self) -> dict[str, Any]:
         """All of it as lists of numbers and text."""
         keys = {name: [plain(value) for value in np.asarray(key)] for name, key in self.keys.items()}
-        names = ("side", "constant", "prices", "moments", "largest", "seen", "over")
-        return {"keys": keys, "total": self.total, **{name: getattr(self, name).tolist() for name in names}}
+        numbers = {name: getattr(self, name).tolist() for name in ("side", "constant", *_KEPT)}
+        return {"keys": keys, "total": self.total, **numbers}
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> KeptRows:
         """The rows that `state` described."""
         keys = {name: as_key(np.array(values)) for name, values in state["keys"].items()}
-        names, n = ("constant", "prices", "moments", "largest", "seen"), len(state["side"])
-        constant, prices, moments, largest, seen = (np.array(state[name], np.float64) for name in names)
-        over = np.array(state["over"], np.float64).reshape(n, -1 if n else 0)
-        side = np.array(state["side"], np.int64)
-        return cls(side, keys, constant, prices, moments, largest, seen, over, int(state["total"]))
+        numbers: dict[str, Any] = {name: np.array(state[name], np.float64) for name in ("constant", *_KEPT)}
+        n = len(state["side"])
+        numbers |= {"side": np.array(state["side"], np.int64), "over": numbers["over"].reshape(n, -1 if n else 0)}
+        return cls(**numbers, keys=keys, total=int(state["total"]))
 
 
 class Look(NamedTuple):
@@ -336,20 +325,9 @@ class BatchRows:
     def _terms(self) -> SlackTerms:
         blocks, start = [], 0
         for head, own in zip(self.heads, self.kept, strict=True):
-            tied = np.zeros(len(own), np.int64)
-            blocks.append(
-                Block(
-                    head.name,
-                    start,
-                    start + len(own),
-                    head.equality,
-                    "corpus",
-                    head.slack,
-                    tied,
-                    KeyColumns(dict(own.keys)),
-                )
-            )
-            start += len(own)
+            stop, tied, keys = start + len(own), np.zeros(len(own), np.int64), KeyColumns(dict(own.keys))
+            blocks.append(Block(head.name, start, stop, head.equality, "corpus", head.slack, tied, keys))
+            start = stop
         return compile_slack(tuple(blocks), np.zeros(start, np.int64), 1)
 
     def _gathered(self, name: str) -> Floats:

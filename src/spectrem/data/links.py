@@ -463,6 +463,7 @@ def _check_json_link(link: Any, lengths: list[int | None], place: str) -> None:
 
 # Of a file that numbers its sentences: one digit more in a number must not ask for gigabytes.
 _MOST_NUMBERED = (1 << 23) - 1
+_SHORTER = f"a position below {MAX_LENGTH}; check the file"
 _PHARAOH = re.compile(r"([0-9]{1,7})([-?])([0-9]{1,7})")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?")
@@ -592,15 +593,11 @@ def _parse_pharaoh(text: Text, name: str, n_sentences: int | None, bitext: str) 
             "give the alignment of the same file, one line per pair"
         )
     matches = [_PHARAOH.fullmatch(word) for word in text.words]
-    bad = text.first_line_where(np.array([match is None for match in matches], dtype=bool))
-    if bad is not None:
-        raise InvalidInputError(
-            f"{name}, line {bad[0]}: {quoted(bad[1])} is not a link; write i-j (sure) or i?j (possible), "
-            "positions counted from 0"
-        )
+    bad = np.array([match is None for match in matches], dtype=bool)
+    _refuse(text, bad, name, "a link; write i-j (sure) or i?j (possible), positions counted from 0")
     parsed = [(int(match[1]), int(match[3]), match[2] == "-") for match in matches if match]
     source, target, sure = np.array(parsed, dtype=np.int64).reshape(-1, 3).T
-    _check_length(text, np.maximum(source, target), name)
+    _refuse(text, np.maximum(source, target) >= MAX_LENGTH, name, _SHORTER)
     sentence = np.repeat(np.arange(text.n_lines), np.diff(text.offsets))
     return Links.from_arrays(
         sentence, source[text.tokens], target[text.tokens], n_sentences=text.n_lines, sure=sure[text.tokens]
@@ -619,13 +616,13 @@ def _parse_shared_task(text: Text, name: str, n_sentences: int | None) -> Links:
         )
     numbers = np.array([int(word) if _WHOLE.fullmatch(word) else -1 for word in text.words], dtype=np.int64)
     for k, what in enumerate(("sentence number", "source position", "target position")):
-        _refuse(text, starts + k, numbers < (1 if k == 0 else 0), name, f"a {what}; count from 1 (0 is NULL)")
+        _refuse(text, numbers < (1 if k == 0 else 0), name, f"a {what}; count from 1 (0 is NULL)", starts + k)
     is_kind = np.array([word in ("S", "P") for word in text.words], dtype=bool)
     is_confidence = np.array([_NUMBER.fullmatch(word) is not None for word in text.words], dtype=bool)
     fourth, fifth = starts[fields >= 4] + 3, starts[fields == 5] + 3
-    _refuse(text, fourth, ~(is_kind | is_confidence), name, "S, P or a confidence; write S for sure, P for possible")
-    _refuse(text, fifth, ~is_kind, name, "S or P; write `sentence source target [S|P] [confidence]`")
-    _refuse(text, fifth + 1, ~is_confidence, name, "a confidence; write a number such as 0.9")
+    _refuse(text, ~(is_kind | is_confidence), name, "S, P or a confidence; write S for sure, P for possible", fourth)
+    _refuse(text, ~is_kind, name, "S or P; write `sentence source target [S|P] [confidence]`", fifth)
+    _refuse(text, ~is_confidence, name, "a confidence; write a number such as 0.9", fifth + 1)
 
     sentence, source, target = (numbers[text.tokens[starts + k]] for k in range(3))
     last = int(sentence.max())
@@ -637,7 +634,8 @@ def _parse_shared_task(text: Text, name: str, n_sentences: int | None) -> Links:
             f"{name}, line {line}: sentence {sentence[sentence > most][0]} lies beyond the {most} sentence pairs {of}; "
             "give the alignment of the same file"
         )
-    _check_length(text, numbers, name, starts + 1, starts + 2)
+    for k in (1, 2):
+        _refuse(text, numbers >= MAX_LENGTH, name, _SHORTER, starts + k)
     sure = np.ones(starts.size, dtype=bool)
     sure[fields >= 4] = np.array([word != "P" for word in text.words], dtype=bool)[text.tokens[fourth]]
     linked = (source > 0) & (target > 0)
@@ -650,15 +648,11 @@ def _parse_shared_task(text: Text, name: str, n_sentences: int | None) -> Links:
     )
 
 
-def _refuse(text: Text, positions: Ints, bad_words: Bools, name: str, expected: str) -> None:
-    bad = positions[bad_words[text.tokens[positions]]]
+def _refuse(text: Text, bad_words: Bools, name: str, expected: str, positions: Ints | None = None) -> None:
+    """Refuse the first of the tokens at some positions, or of all, whose word is bad."""
+    among = np.arange(text.tokens.size) if positions is None else positions
+    bad = among[bad_words[text.tokens[among]]]
     if bad.size:
         position = int(bad[0])
         word = text.words[text.tokens[position]]
         raise InvalidInputError(f"{name}, line {text.line_of(position)}: {quoted(word)} is not {expected}")
-
-
-def _check_length(text: Text, numbers: Ints, name: str, *positions: Ints) -> None:
-    """Refuse tokens (all, or those at some positions) that stand for too long a sentence."""
-    for among in positions or (np.arange(text.tokens.size),):
-        _refuse(text, among, numbers >= MAX_LENGTH, name, f"a position below {MAX_LENGTH}; check the file")

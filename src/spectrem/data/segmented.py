@@ -107,22 +107,17 @@ def _icu_boundaries(text: str) -> Bools:
 
 def _uncut(text: str) -> Iterator[tuple[int, int]]:
     """Spans of single tokens that have boundaries inside, in order and without overlap."""
-    addresses = [span for line in _lines_with_anchor(text) for span in line]
-    others = [match.span() for match in _UNCUT.finditer(text)]
+    spans, at = [match.span() for match in _UNCUT.finditer(text)], 0
+    while anchor := _ANCHOR.search(text, at):
+        begin = text.rfind("\n", 0, anchor.start()) + 1
+        at = text.find("\n", anchor.end())
+        at = len(text) if at < 0 else at
+        spans += [match.span() for match in _ADDRESS.finditer(text, begin, at)]
     last = 0
-    for begin, end in sorted(addresses + others, key=lambda span: (span[0], -span[1])):
+    for begin, end in sorted(spans, key=lambda span: (span[0], -span[1])):
         if begin >= last:
             yield begin, end
             last = end
-
-
-def _lines_with_anchor(text: str) -> Iterator[list[tuple[int, int]]]:
-    at = 0
-    while found := _ANCHOR.search(text, at):
-        begin = text.rfind("\n", 0, found.start()) + 1
-        at = text.find("\n", found.end())
-        at = len(text) if at < 0 else at
-        yield [match.span() for match in _ADDRESS.finditer(text, begin, at)]
 
 
 def _clitic_cuts(text: str) -> Iterator[int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Bools, Ints
+from spectrem._arrays import Ints
 from spectrem._compiled import njit
 from spectrem.data.files import decode
 from spectrem.exceptions import InvalidInputError
@@ -101,14 +101,6 @@ class Text:
     def line_of(self, position: int) -> int:
         """The line, counted from 1, that holds the token at a position of ``tokens``."""
         return int(np.searchsorted(self.offsets, position, side="right"))
-
-    def first_line_where(self, bad_words: Bools) -> tuple[int, str] | None:
-        """Line (from 1) and spelling of the first token whose word is marked, or None."""
-        positions = np.flatnonzero(bad_words[self.tokens])
-        if positions.size == 0:
-            return None
-        position = int(positions[0])
-        return self.line_of(position), self.words[self.tokens[position]]
 
 
 def tokenise(data: bytes, name: str, *, split_tabs: bool = True, first_line: int = 1) -> Text:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools, Ints
 from spectrem._heads import ROOT, UNKNOWN_HEAD
@@ -61,24 +61,19 @@ def conserved_arcs(
     trees = [np.asarray(own, np.int64) for own in heads]
     links.check_inside([own.size for own in trees], sizes, name)
     found = []
-    for n, own in enumerate(trees):
+    for n, tree in enumerate(trees):
         span = slice(links.offsets[n], links.offsets[n + 1])
-        found.append(_project(own, links.source[span], links.target[span], int(sizes[n]), roots))
+        source, target = links.source[span], links.target[span]
+        head = tree[source]
+        # One row and one column per link: does the link of the row join a dependent of the word that the column links?
+        dependent, parent = np.nonzero(head[:, None] == source[None, :])
+        arcs = np.zeros((sizes[n], sizes[n]), np.bool_)
+        arcs[target[dependent], target[parent]] = True
+        np.fill_diagonal(arcs, False)  # a word is not its own head
+        if roots:
+            arcs[target[head == ROOT], target[head == ROOT]] = True
+        found.append(arcs)
     return found
-
-
-def _project(heads: Ints, source: NDArray[np.int32], target: NDArray[np.int32], length: int, roots: bool) -> Bools:
-    head = heads[source]
-    # One row and one column per link: does the link of the row join a dependent of the word that the column links?
-    meets = head[:, None] == source[None, :]
-    arcs = np.zeros((length, length), np.bool_)
-    dependent, parent = np.nonzero(meets)
-    arcs[target[dependent], target[parent]] = True
-    np.fill_diagonal(arcs, False)  # a word is not its own head
-    if roots:
-        own = target[head == ROOT]
-        arcs[own, own] = True
-    return arcs
 
 
 def one_to_one(links: Links) -> Links:

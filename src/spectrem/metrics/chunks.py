@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -473,11 +473,9 @@ def relation_scores(predicted: Sequence[Any], gold: Sequence[Any]) -> RelationSc
     return RelationScores(_count(types), _count(relations))
 
 
-def _count(pairs: Iterable[tuple[Any, Any]]) -> LabelScores:
+def _count(pairs: Sequence[tuple[Any, Any]]) -> LabelScores:
     """Scores of predicted labels with gold ones; None is none."""
-    n_correct, n_predicted, n_gold = Counter[str](), Counter[str](), Counter[str]()
-    for guess, truth in pairs:
-        n_predicted.update([guess] if guess is not None else [])
-        n_gold.update([truth] if truth is not None else [])
-        n_correct.update([guess] if guess is not None and guess == truth else [])
+    n_predicted = Counter(guess for guess, _ in pairs if guess is not None)
+    n_gold = Counter(truth for _, truth in pairs if truth is not None)
+    n_correct = Counter(guess for guess, truth in pairs if guess is not None and guess == truth)
     return LabelScores(*count_by_type(n_correct, n_predicted, n_gold))

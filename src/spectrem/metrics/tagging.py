@@ -346,7 +346,12 @@ def one_to_one(states: Labels, gold: Labels, *, method: Literal["greedy", "optim
     """
     names, tags, counts = _contingency(states, gold)
     if method == "greedy":
-        rows, columns = _greedy(counts)
+        rows, columns = [], []
+        order = np.argsort(-counts, axis=None, kind="stable")
+        for row, column in zip(*(part.tolist() for part in np.unravel_index(order, counts.shape)), strict=True):
+            if row not in rows and column not in columns:
+                rows.append(row)
+                columns.append(column)
     elif method == "optimal":
         from scipy.optimize import linear_sum_assignment
 
@@ -430,17 +435,6 @@ def _not_empty(labels: list[Any], name: str) -> list[Any]:
     if not labels:
         raise InvalidInputError(f"{name} must hold at least one token, got none; check that the text was read")
     return labels
-
-
-def _greedy(counts: Ints) -> tuple[list[int], list[int]]:
-    order = np.argsort(-counts, axis=None, kind="stable")
-    rows: list[int] = []
-    columns: list[int] = []
-    for row, column in zip(*(part.tolist() for part in np.unravel_index(order, counts.shape)), strict=True):
-        if row not in rows and column not in columns:
-            rows.append(row)
-            columns.append(column)
-    return rows, columns
 
 
 def _mapping(states: list[Any], tags: list[Any], counts: Ints, rows: list[int], columns: list[int]) -> StateMapping:

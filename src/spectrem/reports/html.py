@@ -117,11 +117,6 @@ def number_texts(values: Sequence[float]) -> list[str]:
     return texts
 
 
-def gammas_of(history: Sequence[Record]) -> list[float]:
-    """Gamma of every iteration."""
-    return [record.gamma for record in history]
-
-
 def _captions(changes: Sequence[tuple[float, float]], bottom: float) -> list[str]:
     """A dashed line at every change, and its gamma where there is room."""
     out, free = [], 0.0
@@ -206,7 +201,7 @@ def curves(history: Sequence[Record], tolerance: float = 0.0) -> str:
     """Objective and, where it exceeds the tolerance of the constraints, violation per iteration."""
     if not history:
         return ""
-    gammas = gammas_of(history)
+    gammas = [record.gamma for record in history]
     objective = "objective, nats" if len(find_stages(gammas)) == 1 else "objective, nats, at each gamma"
     drawn = [draw_curve(objective, gammas, [record.objective for record in history], BLUE)]
     violations = [record.violation for record in history]

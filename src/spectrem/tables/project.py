@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
@@ -99,7 +99,11 @@ def _kinds(
     None where that cannot be said, or where most rows are of their own.
     """
     table, n = cells.table, cells.table.n_instances
-    if table.ragged or table.is_lattice or not _by_columns(listed):
+    if (
+        table.ragged
+        or table.is_lattice
+        or not all(isinstance(one, Constraint) and not each_columns(one) for one in listed)
+    ):
         return None
     width = table.n_unary // n
     names = sorted(set().union(*map(used_columns, listed)) - {"label"})
@@ -113,11 +117,6 @@ def _kinds(
     if cells.names is not None:
         columns["label"] = cells.labels(np.arange(width * len(first)))
     return Alike(kind, width), columns, np.bincount(kind, cells.weights).astype(np.float64)
-
-
-def _by_columns(listed: Collection[Any]) -> bool:
-    """Whether all are of the language and add up rows, so that rows may be told by the columns alone."""
-    return all(isinstance(one, Constraint) and not each_columns(one) for one in listed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,40 +156,26 @@ class Decision:
 
 def decide(cells: Cells, rows: Rows, time_limit: float | None, weights: Floats | None = None) -> Decision:
     """See `ProjectedTable.decide`; ``weights`` of rows multiply their scores and their share in rows across rows."""
-    table = cells.table.inner
-    if not has_one_label(table):
-        return _decide_lattice(cells, rows, time_limit, weights)
-    found = assign(table, cells.scores.unary, rows.whole, weights=weights, time_limit=time_limit)
-    return Decision(
-        labels=found.labels if cells.names is None else np.asarray(cells.labels(table.offsets[:-1] + found.labels)),
-        positions=found.labels,
-        score=found.score,
-        relaxation=found.relaxation,
-        n_changed=int((table.decode(cells.scores) != found.labels).sum()),
-        gap=found.gap,
-        violation=found.violation,
-        status=found.status,
-    )
-
-
-def _decide_lattice(cells: Cells, rows: Rows, time_limit: float | None, weights: Floats | None) -> Decision:
-    """By the integer program and the linear relaxation of the structure."""
-    deadline = Deadline(time_limit)
-    best = project_batch(cells.table.inner, cells.scores, rows, -np.inf, weights=weights, time_limit=deadline.left)
-    relaxed = project_batch(cells.table.inner, cells.scores, rows, 0.0, weights=weights, time_limit=deadline.left)
-    cell = np.flatnonzero(np.rint(best.marginals.unary) == 1)
-    positions = cells.table.positions(cell)
-    gap = relaxed.dual_value - best.primal_value
-    gap = gap if gap > 1e-9 * max(1.0, abs(best.primal_value)) else 0.0
+    inner = cells.table.inner
+    score: dict[str, Any]
+    if has_one_label(inner):
+        found = assign(inner, cells.scores.unary, rows.whole, weights=weights, time_limit=time_limit)
+        positions, cell = found.labels, inner.offsets[:-1] + found.labels
+        score = {name: getattr(found, name) for name in ("score", "relaxation", "gap", "violation", "status")}
+    else:  # by the integer program and the linear relaxation of the structure
+        deadline = Deadline(time_limit)
+        best = project_batch(inner, cells.scores, rows, -np.inf, weights=weights, time_limit=deadline.left)
+        relaxed = project_batch(inner, cells.scores, rows, 0.0, weights=weights, time_limit=deadline.left)
+        cell = np.flatnonzero(np.rint(best.marginals.unary) == 1)
+        positions, gap = cells.table.positions(cell), relaxed.dual_value - best.primal_value
+        gap = gap if gap > 1e-9 * max(1.0, abs(best.primal_value)) else 0.0
+        score = {"score": best.primal_value, "relaxation": best.primal_value + gap, "gap": gap}
+        score |= {"violation": best.violation, "status": best.status}
     return Decision(
         labels=positions if cells.names is None else np.asarray(cells.labels(cell)),
         positions=positions,
-        score=best.primal_value,
-        relaxation=best.primal_value + gap,
-        n_changed=int((cells.table.inner.decode(cells.scores) != positions).sum()),
-        gap=gap,
-        violation=best.violation,
-        status=best.status,
+        n_changed=int((inner.decode(cells.scores) != positions).sum()),
+        **score,
     )
 
 
@@ -430,7 +415,8 @@ def project(
     check_same_index(proba=proba, columns=columns, sample_weight=sample_weight)
     cells = read_cells(proba, labels, scores, pairs=isinstance(proba, Lattice) and names_pairs(constraints))
     del proba  # a large table of which the caller keeps nothing is not held twice
-    cells = _weighted(cells, sample_weight)
+    unit = "sequence of the lattice" if cells.table.is_lattice else "row of proba"
+    cells = replace(cells, weights=as_sample_weight(sample_weight, cells.table.n_instances, unit))
     rows = _compile(constraints, columns, cells)
     before = expected_before(cells, rows)
     solution = project_batch(
@@ -438,11 +424,6 @@ def project(
         solver=solver, weights=cells.weights, tol=tol, max_iter=max_iter, infeasible=infeasible, time_limit=time_limit,
     )  # fmt: skip
     return _result(cells, rows, before, solution)
-
-
-def _weighted(cells: Cells, sample_weight: ArrayLike | None) -> Cells:
-    unit = "sequence of the lattice" if cells.table.is_lattice else "row of proba"
-    return replace(cells, weights=as_sample_weight(sample_weight, cells.table.n_instances, unit))
 
 
 def _compile(constraints: Constraints, columns: Any, cells: Cells) -> Rows:
@@ -478,19 +459,10 @@ def _result(cells: Cells, rows: Rows, before: Floats, solution: Projection) -> P
         multipliers=multipliers,
         n_evaluations=solution.n_evaluations,
         _cells=cells,
-        _rows=_without(rows, solution.skipped),
+        _rows=rows.pick(~np.isin(np.arange(len(rows.bounds)), solution.skipped)) if len(solution.skipped) else rows,
     )
 
 
 def names_pairs(constraints: Constraints) -> bool:
     """Whether some constraint names the label before."""
     return any("previous" in used_columns(one) for one in flatten(constraints))
-
-
-def _without(rows: Rows, skipped: Ints) -> Rows:
-    """The rows that a decision has to meet."""
-    if not len(skipped):
-        return rows
-    kept = np.ones(len(rows.bounds), np.bool_)
-    kept[skipped] = False
-    return rows.pick(kept)

@@ -143,8 +143,18 @@ class Bitext:
     target_vocabulary: Vocabulary
 
     def __post_init__(self) -> None:
-        for name, side in zip(("source", "target"), self.sides, strict=True):
-            _check_side(name, *side)
+        for side, (tokens, offsets, vocabulary) in zip(("source", "target"), self.sides, strict=True):
+            if offsets.size == 0 or offsets[0] != 0 or offsets[-1] != tokens.size or np.any(np.diff(offsets) < 0):
+                raise InvalidInputError(
+                    f"{side}_offsets must rise from 0 to the number of {side} tokens, {tokens.size}, "
+                    f"but are {offsets}; cumulate the sentence lengths"
+                )
+            if tokens.size and (tokens.min() < UNKNOWN or tokens.max() >= len(vocabulary)):
+                raise InvalidInputError(
+                    f"{side}_tokens must lie between -1 and {len(vocabulary) - 1}, the last number of "
+                    f"{side}_vocabulary, but reach from {tokens.min()} to "
+                    f"{tokens.max()}; encode them with this vocabulary"
+                )
         if self.source_offsets.size != self.target_offsets.size:
             raise InvalidInputError(
                 "source and target must have as many sentences as each other, but have "
@@ -339,19 +349,6 @@ def join_lines(lines: Sequence[str], name: str) -> bytes:
             "decode the text with its own encoding"
         ) from None
     return data + b"\n" if len(lines) else data
-
-
-def _check_side(side: str, tokens: NDArray[np.int32], offsets: Ints, vocabulary: Vocabulary) -> None:
-    if offsets.size == 0 or offsets[0] != 0 or offsets[-1] != tokens.size or np.any(np.diff(offsets) < 0):
-        raise InvalidInputError(
-            f"{side}_offsets must rise from 0 to the number of {side} tokens, {tokens.size}, "
-            f"but are {offsets}; cumulate the sentence lengths"
-        )
-    if tokens.size and (tokens.min() < UNKNOWN or tokens.max() >= len(vocabulary)):
-        raise InvalidInputError(
-            f"{side}_tokens must lie between -1 and {len(vocabulary) - 1}, the last number of {side}_vocabulary, "
-            f"but reach from {tokens.min()} to {tokens.max()}; encode them with this vocabulary"
-        )
 
 
 def _as_indices(indices: ArrayLike, n_pairs: int) -> Ints:

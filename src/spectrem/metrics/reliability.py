@@ -79,11 +79,7 @@ def reliability(posteriors: ArrayLike, right: ArrayLike, bins: int | Sequence[fl
             f"right must have the shape of posteriors, {probabilities.shape}, got {outcomes.shape}; "
             "say of each one whether it is right"
         )
-    if not ((probabilities >= 0) & (probabilities <= 1)).all():
-        raise InvalidInputError(
-            f"posteriors must be probabilities in [0, 1], got values from {probabilities.min()} to "
-            f"{probabilities.max()}; give probabilities, not their logarithms"
-        )
+    check_probabilities(probabilities)
     if not np.isin(outcomes, (0, 1)).all():
         raise InvalidInputError(
             f"right must be true or false, got {outcomes[~np.isin(outcomes, (0, 1))][0]}; compare with what is right"
@@ -110,3 +106,12 @@ def _edges(bins: int | Sequence[float]) -> Floats:
             f"bins must be limits that increase from 0 to 1, got {edges.tolist()}; try a number, or [0, 0.1, 0.5, 1]"
         )
     return edges
+
+
+def check_probabilities(posteriors: Floats) -> None:
+    """Refuse what lies outside [0, 1], or is NaN."""
+    if not ((posteriors >= 0) & (posteriors <= 1)).all():
+        raise InvalidInputError(
+            f"posteriors must be probabilities in [0, 1], got values from {posteriors.min()} to "
+            f"{posteriors.max()}; give probabilities, not their logarithms"
+        )

@@ -306,7 +306,12 @@ def plot_prices(report: Any, *, limit: int = 20, axes: Axes | None = None) -> Fi
     colours = [COLOURS[int(owner[i]) % len(COLOURS)] for i in chosen]
     bars = axes.barh(np.arange(len(chosen), dtype=np.float64), prices[chosen], 0.7, color=colours)
     axes.bar_label(bars, [f"{price:.3g}" for price in prices[chosen]], padding=3, fontsize=8)
-    _name_bars(axes, [_full_name(constraints[int(owner[i])], int(row[i])) for i in chosen])
+    names = []
+    for i in chosen:  # a row by its constraint, group and bound
+        own, k = constraints[int(owner[i])], int(row[i])
+        named = ": ".join(filter(None, (own.name, row_name(own, k))))
+        names.append(f"{named} {SIGNS[str(own.sense[k])]} {own.bound[k]:.4g}")
+    _name_bars(axes, names)
     axes.axvline(0.0, color="0.5", linewidth=0.8)
     axes.margins(x=0.12)
     more = f" ({len(chosen)} of {len(prices)})" if len(prices) > len(chosen) else ""
@@ -329,12 +334,6 @@ def _constraints(report: Any) -> tuple[ConstraintReport, ...]:
     if not report.constraints:
         raise InvalidInputError("report must hold constraints, got none; fit with constraints, or call plot_objective")
     return report.constraints
-
-
-def _full_name(report: ConstraintReport, row: int) -> str:
-    """A row by its constraint, group and bound."""
-    named = ": ".join(filter(None, (report.name, row_name(report, row))))
-    return f"{named} {SIGNS[str(report.sense[row])]} {report.bound[row]:.4g}"
 
 
 def _name_bars(axes: Axes, names: Sequence[str]) -> None:

@@ -62,11 +62,15 @@ def plot_posteriors(
     figure = make_figure(width, height)
     panels = figure.subplots(1, len(matrices), sharey=True, squeeze=False)[0]
     links = list(gold)
+    from matplotlib.patches import Rectangle
+
     for axes, (title, matrix) in zip(panels, matrices.items(), strict=True):
         image = axes.imshow(matrix, cmap="Blues", vmin=0.0, vmax=1.0, aspect="equal")
         axes.set_title(plain_label(title), fontsize=11)
         _label(axes, source, target)
-        _box(axes, links)
+        for i, j in links:
+            box = Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor="tab:orange", linewidth=2.2, zorder=3)
+            axes.add_patch(box)
     figure.colorbar(image, ax=list(panels), label="link probability", pad=0.01, aspect=24)
     if links:
         figure.supxlabel("boxes: true links", fontsize=9)
@@ -113,13 +117,6 @@ def _label(axes: Axes, source: Sequence[str], target: Sequence[str]) -> None:
     axes.set_yticks(np.arange(len(source) + 1) - 0.5, minor=True)
     axes.grid(which="minor", color="0.88", linewidth=0.6)
     axes.tick_params(which="minor", length=0)
-
-
-def _box(axes: Axes, links: Iterable[tuple[int, int]]) -> None:
-    from matplotlib.patches import Rectangle
-
-    for i, j in links:
-        axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor="tab:orange", linewidth=2.2, zorder=3))
 
 
 _LEAST = 0.05

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -497,13 +497,7 @@ class OnDemand(Sequence[ConstraintSummary]):
     def _found(self) -> tuple[ConstraintSummary, ...]:
         return tuple(self._find())
 
-    @overload
-    def __getitem__(self, index: int) -> ConstraintSummary: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[ConstraintSummary]: ...
-
-    def __getitem__(self, index: int | slice) -> ConstraintSummary | Sequence[ConstraintSummary]:
+    def __getitem__(self, index: Any) -> Any:
         return self._found[index]
 
     def __len__(self) -> int:

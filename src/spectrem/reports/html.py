@@ -276,20 +276,16 @@ def _outcome(report: ConstraintReport, chosen: Sequence[Demand], n: int) -> str:
 
 
 def _cells(demand: Demand, most: float) -> tuple[str, str, str, str]:
-    text = escape(demand.text)
+    text, price = escape(demand.text), "0"
+    if demand.binds:  # the price beside a bar of its size, in the colour of the bound that binds
+        colour, width = BLUE if demand.from_above else ORANGE, max(_BAR * abs(demand.price) / most, 2.0)
+        price = f'<span class="swatch" style="background:{colour};width:{width:.0f}px"></span>{demand.price:.3g}'
     return (
         escape(demand.group),
         demand.rounded(demand.before),
         f'<span class="broken">{text}</span>' if demand.miss > 0 else text,
-        _price(demand, most) if demand.binds else "0",
+        price,
     )
-
-
-def _price(demand: Demand, most: float) -> str:
-    """The price beside a bar of its size, in the colour of the bound that binds."""
-    colour = BLUE if demand.from_above else ORANGE
-    width = max(_BAR * abs(demand.price) / most, 2.0)
-    return f'<span class="swatch" style="background:{colour};width:{width:.0f}px"></span>{demand.price:.3g}'
 
 
 def _text(value: object) -> str:

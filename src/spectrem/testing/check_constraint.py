@@ -89,7 +89,10 @@ def check_constraint(
     assert (block.start, block.stop) == (0, n_rows), "the block does not cover the rows"
     assert np.isfinite(rows.bounds).all(), "a bound is not finite"
     assert np.isfinite(rows.matrix.data).all(), "a coefficient is not finite"
-    _check_adjoint(rows, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    multipliers, marginals = rng.normal(size=n_rows), rng.normal(size=structure.n_unary)
+    left, right = float((rows.matrix @ marginals) @ multipliers), float(marginals @ (rows.matrix.T @ multipliers))
+    assert math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-9), f"<U mu, l> = {left}, <mu, U' l> = {right}"
     groups = np.unique(block.slack_group)
     assert np.array_equal(groups, np.arange(len(groups))), "slack groups are not numbered 0, 1, ..."
     for row in range(n_rows):
@@ -104,12 +107,6 @@ def check_constraint(
     if isinstance(constraint, Constraint):
         _check_literally(constraint, PartTable(structure, extra_columns or {}), rows)
     return rows
-
-
-def _check_adjoint(rows: Rows, rng: np.random.Generator) -> None:
-    multipliers, marginals = rng.normal(size=len(rows.bounds)), rng.normal(size=rows.matrix.shape[1])
-    left, right = float((rows.matrix @ marginals) @ multipliers), float(marginals @ (rows.matrix.T @ multipliers))
-    assert math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-9), f"<U mu, l> = {left}, <mu, U' l> = {right}"
 
 
 def _check_literally(constraint: Constraint, table: PartTable, rows: Rows) -> None:

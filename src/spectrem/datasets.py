@@ -129,12 +129,16 @@ def _make_lexicon(size: int, rng: np.random.Generator) -> _Lexicon:
 
 
 def _translations_of(
-    kind: str, own: str, others: list[str], taken: set[str], rng: np.random.Generator
+    kind: str, translation: str, others: list[str], taken: set[str], rng: np.random.Generator
 ) -> list[tuple[str, ...]]:
     """A word's own translation, then a synonym, then the translation of another word."""
     if kind == "name":
-        return [(own,)]
-    best = (own, _new_word(rng, 1, _TARGET_CONSONANTS, _TARGET_VOWELS, taken)) if rng.random() < 0.08 else (own,)
+        return [(translation,)]
+    best = (
+        (translation, _new_word(rng, 1, _TARGET_CONSONANTS, _TARGET_VOWELS, taken))
+        if rng.random() < 0.08
+        else (translation,)
+    )
     synonym = _new_word(rng, 2, _TARGET_CONSONANTS, _TARGET_VOWELS, taken)
     return [best, (synonym,), (_choose(others, rng),)]
 
@@ -295,14 +299,14 @@ def make_tagged_corpus(n_sentences: int = 1000, seed: int = 0) -> GeneratedTaggi
     rng = as_generator(seed, "seed")
     words, tags = [], []
     for _ in range(n_sentences):
-        kinds = _sentence(rng)
-        words.append([_draw(kind, rng) for kind in kinds])
-        tags.append([_tag(kind) for kind in kinds])
+        classes = _sentence(rng)
+        words.append([_draw(kind, rng) for kind in classes])
+        tags.append([_tag(kind) for kind in classes])
     allowed: dict[str, dict[str, None]] = {}
     for kind, listed in _vocabulary().items():
         for word in listed:
             allowed.setdefault(word, {})[_tag(kind)] = None
-    return GeneratedTagging(words, tags, {word: tuple(its) for word, its in allowed.items()})
+    return GeneratedTagging(words, tags, {word: tuple(tags_of) for word, tags_of in allowed.items()})
 
 
 def _tag(kind: str) -> str:
@@ -312,20 +316,20 @@ def _tag(kind: str) -> str:
 @cache
 def _vocabulary() -> dict[str, list[str]]:
     """Words of every kind by falling frequency."""
-    kinds: dict[str, list[str]] = {
+    classes: dict[str, list[str]] = {
         kind: [] for kind in ("NOUN.singular", "NOUN.plural", "VERB.plain", "VERB.third", "VERB.past")
     }
     for noun in _NOUNS.split():
         singular, _, plural = noun.partition("/")
-        kinds["NOUN.singular"].append(singular)
-        kinds["NOUN.plural"].append(plural or _with_s(singular))
+        classes["NOUN.singular"].append(singular)
+        classes["NOUN.plural"].append(plural or _with_s(singular))
     for verb in _VERBS.split():
         plain, _, others = verb.partition("/")
         third, _, past = others.partition("/")
-        kinds["VERB.plain"].append(plain)
-        kinds["VERB.third"].append(third or _with_s(plain))
-        kinds["VERB.past"].append(past or _with_ed(plain))
-    return kinds | {kind: listed.split() for kind, listed in _OTHERS.items()}
+        classes["VERB.plain"].append(plain)
+        classes["VERB.third"].append(third or _with_s(plain))
+        classes["VERB.past"].append(past or _with_ed(plain))
+    return classes | {kind: listed.split() for kind, listed in _OTHERS.items()}
 
 
 def _with_s(word: str) -> str:
@@ -353,11 +357,11 @@ def _draw(kind: str, rng: np.random.Generator) -> str:
 
 
 def _sentence(rng: np.random.Generator) -> list[str]:
-    kinds = [*_prepositional(rng), "PUNCT.comma"] if rng.random() < 0.08 else []
-    kinds += _clause(rng)
+    classes = [*_prepositional(rng), "PUNCT.comma"] if rng.random() < 0.08 else []
+    classes += _clause(rng)
     if rng.random() < 0.25:
-        kinds += ["PUNCT.comma"] * int(rng.random() < 0.5) + ["CCONJ", *_clause(rng)]
-    return [*kinds, "PUNCT.stop"]
+        classes += ["PUNCT.comma"] * int(rng.random() < 0.5) + ["CCONJ", *_clause(rng)]
+    return [*classes, "PUNCT.stop"]
 
 
 def _clause(rng: np.random.Generator) -> list[str]:
@@ -376,21 +380,21 @@ def _predicate(number: str, rng: np.random.Generator) -> list[str]:
     draw = rng.random()
     adverb = ["ADV"] * int(rng.random() < 0.12)
     if draw < 0.3:
-        kinds = ["AUX"] + ["PART.not"] * int(rng.random() < 0.2) + adverb + ["VERB.plain"]
+        classes = ["AUX"] + ["PART.not"] * int(rng.random() < 0.2) + adverb + ["VERB.plain"]
     elif draw < 0.65:
-        kinds = [*adverb, "VERB.past"]
+        classes = [*adverb, "VERB.past"]
     else:
-        kinds = [*adverb, "VERB.plain" if number == "plural" else "VERB.third"]
+        classes = [*adverb, "VERB.plain" if number == "plural" else "VERB.third"]
     draw = rng.random()
     if draw < 0.55:
-        kinds += _object(rng)
+        classes += _object(rng)
     elif draw < 0.67:
-        kinds += ["PART.to", "VERB.plain", *_object(rng)]
+        classes += ["PART.to", "VERB.plain", *_object(rng)]
     elif draw < 0.75:
-        kinds += ["ADJ"]
+        classes += ["ADJ"]
     if rng.random() < 0.35:
-        kinds += _prepositional(rng)
-    return kinds + ["ADV"] * int(rng.random() < 0.2)
+        classes += _prepositional(rng)
+    return classes + ["ADV"] * int(rng.random() < 0.2)
 
 
 def _object(rng: np.random.Generator) -> list[str]:
@@ -502,11 +506,13 @@ def make_treebank(n_sentences: int = 200, seed: int = 0) -> list[ParsedSentence]
     rng = as_generator(seed, "seed")
     drawn = []
     for _ in range(as_count(n_sentences, "n_sentences", minimum=0)):
-        own = _Sentence(rng)
-        own.clause()
-        forms = tuple(str(rng.choice(_TREEBANK_WORDS[tag])) for tag in own.tags)
-        relations = tuple("root" if head == ROOT else "dep" for head in own.heads)
-        drawn.append(ParsedSentence(forms, tuple(own.tags), ("_",) * len(forms), np.array(own.heads), relations))
+        sentence = _Sentence(rng)
+        sentence.clause()
+        forms = tuple(str(rng.choice(_TREEBANK_WORDS[tag])) for tag in sentence.tags)
+        relations = tuple("root" if head == ROOT else "dep" for head in sentence.heads)
+        drawn.append(
+            ParsedSentence(forms, tuple(sentence.tags), ("_",) * len(forms), np.array(sentence.heads), relations)
+        )
     return drawn
 
 

@@ -229,10 +229,10 @@ def _split_side(name: str, side: Side, names: Sequence[str]) -> tuple[Side, dict
         line = int(np.searchsorted(offsets, at, side="right"))
         token = vocabulary.words[tokens[at]] if len(tokens) and wrong[tokens[at]] else vocabulary.words[wrong.argmax()]
         n_found, wanted = token.count(SEPARATOR) + 1, quoted(SEPARATOR.join(names))
-        found = f"has {n_found} factors, and {wanted} names {len(names)}; give every token as many"
+        problem = f"has {n_found} factors, and {wanted} names {len(names)}; give every token as many"
         if n_found == len(names):
-            found = f"has an empty word where {wanted} names it; write one, and {SEPARATOR} inside words as &#124;"
-        raise InvalidInputError(f"{name} sentence {line} (counted from 1): {quoted(token)} {found}")
+            problem = f"has an empty word where {wanted} names it; write one, and {SEPARATOR} inside words as &#124;"
+        raise InvalidInputError(f"{name} sentence {line} (counted from 1): {quoted(token)} {problem}")
     words = [fields[place] for fields in split]
     distinct = Vocabulary.from_words(words)
     numbers = np.append(distinct.lookup(words), np.int32(-1))
@@ -250,8 +250,8 @@ def _classes(
     for word, fields, count in zip(words, split, counts, strict=True):
         pair = word, fields[names.index(CLASS)]
         sums[pair] = sums.get(pair, 0) + count
-    found: dict[str, str] = {}
-    for (word, own), count in sums.items():
-        if word not in found or count > sums[word, found[word]]:
-            found[word] = own
-    return found
+    classes: dict[str, str] = {}
+    for (word, name), count in sums.items():
+        if word not in classes or count > sums[word, classes[word]]:
+            classes[word] = name
+    return classes

@@ -254,10 +254,10 @@ class NumberedSide:
         words = [word.lower() for word in text.words] if self._lowercase else text.words
         known = self._numbers
         if self._vocabulary is None:
-            found = (known.setdefault(word, len(known)) for word in words)
+            looked_up = (known.setdefault(word, len(known)) for word in words)
         else:
-            found = (known.get(word, UNKNOWN) for word in words)
-        numbers = np.fromiter(found, np.int32, len(words))
+            looked_up = (known.get(word, UNKNOWN) for word in words)
+        numbers = np.fromiter(looked_up, np.int32, len(words))
         is_same = self._vocabulary is None and len(known) == len(words)  # as for the first piece
         self._tokens.append(text.tokens if is_same else numbers[text.tokens])
         self._offsets.append(text.offsets[1:] + self._n_tokens)

@@ -230,25 +230,25 @@ def _encode(sentences: Iterable[Sequence[Any]], numbers: Mapping[str, int], unkn
         check_sentence(sentence, number)
         if is_plain(sentence):
             size = len(numbers)
-            found = look_up(chain.from_iterable(sentence))
+            entries = look_up(chain.from_iterable(sentence))
             # a name that is known is text
-            if (len(numbers) > size or -1 in found) and set(map(type, chain.from_iterable(sentence))) != {str}:
+            if (len(numbers) > size or -1 in entries) and set(map(type, chain.from_iterable(sentence))) != {str}:
                 for t, token in enumerate(sentence):
                     pairs_of(token, number, t)
             sizes.extend(map(len, sentence))
             if has_values:
-                values.extend(repeat(1.0, len(found)))
+                values.extend(repeat(1.0, len(entries)))
         else:
             if not has_values:
                 has_values = True
                 values.extend(repeat(1.0, len(indices)))
-            found = []
+            entries = []
             for t, token in enumerate(sentence):
-                names, own = pairs_of(token, number, t)
-                found += look_up(names)
+                names, numbers_of_token = pairs_of(token, number, t)
+                entries += look_up(names)
                 sizes.append(len(names))
-                values.extend(own)
-        indices.fromlist(found)
+                values.extend(numbers_of_token)
+        indices.fromlist(entries)
         lengths.append(len(sentence))
     indptr = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(_view(sizes, np.int32), out=indptr[1:])
@@ -324,10 +324,14 @@ def token_features(sentences: Iterable[Sequence[Any]], templates: str) -> Iterat
 
 def _columns(sentence: Sequence[Any], number: int, n_columns: int, templates: str) -> list[list[str]]:
     tokens = list(sentence)
-    given = [tokens] if n_columns == 1 else list(map(list, zip(*tokens, strict=True))) if _are_pairs(tokens) else []
+    columns = [tokens] if n_columns == 1 else list(map(list, zip(*tokens, strict=True))) if _are_pairs(tokens) else []
     if n_columns == 2 and not tokens:
         return [[], []]
-    if len(given) != n_columns or isinstance(sentence, str) or not all(set(map(type, own)) <= {str} for own in given):
+    if (
+        len(columns) != n_columns
+        or isinstance(sentence, str)
+        or not all(set(map(type, column)) <= {str} for column in columns)
+    ):
         wanted = "a word" if n_columns == 1 else "a pair of a word and its tag"
         bad = next((t for t, token in enumerate(tokens) if not _is_token(token, n_columns)), 0)
         shown = sentence if isinstance(sentence, str) else tokens[bad]
@@ -337,7 +341,7 @@ def _columns(sentence: Sequence[Any], number: int, n_columns: int, templates: st
         )
         error.keys = {"sentence": number, "token": bad}
         raise error
-    return given
+    return columns
 
 
 def _are_pairs(tokens: list[Any]) -> bool:
@@ -364,10 +368,10 @@ def _chunking(words: list[str], tags: list[str]) -> list[list[str]]:
 
 
 def _words_and_tags(words: list[str], tags: list[str]) -> list[list[str]]:
-    found = _words(words)
-    for own, more in zip(found, _by_token([() for _ in words], _tag_columns(tags), marks=False), strict=True):
-        own += more
-    return found
+    features = _words(words)
+    for base, more in zip(features, _by_token([() for _ in words], _tag_columns(tags), marks=False), strict=True):
+        base += more
+    return features
 
 
 def _tag_columns(tags: list[str]) -> Columns:
@@ -406,30 +410,30 @@ def _joined(name: str, values: list[str], offsets: tuple[int, ...]) -> list[str 
     return [None] * min(-first, len(values)) + made + [None] * (len(values) - min(-first, len(values)) - len(made))
 
 
-def _by_token(own: Sequence[Sequence[str]], columns: Columns, *, marks: bool = True) -> list[list[str]]:
+def _by_token(own_features: Sequence[Sequence[str]], columns: Columns, *, marks: bool = True) -> list[list[str]]:
     """The features of every token: its own and those of all columns, without None; marks of first and last token."""
-    found = [
-        [*mine, *(feature for feature in row if feature is not None)]
-        for mine, row in zip(own, zip(*columns, strict=True), strict=True)
+    features = [
+        [*first, *(feature for feature in row if feature is not None)]
+        for first, row in zip(own_features, zip(*columns, strict=True), strict=True)
     ]
-    if marks and found:
-        found[0].append("__BOS__")
-        found[-1].append("__EOS__")
-    return found
+    if marks and features:
+        features[0].append("__BOS__")
+        features[-1].append("__EOS__")
+    return features
 
 
 @lru_cache(1 << 16)
 def _own_features(word: str) -> tuple[str, ...]:
     """Features of a word without its neighbours."""
     ends = range(1, min(len(word), 4) + 1)
-    kinds = {"capital": str.isupper, "digit": str.isdigit, "hyphen": "-".__eq__}
+    marks = {"capital": str.isupper, "digit": str.isdigit, "hyphen": "-".__eq__}
     return (
         f"w[0]={word}",
         f"lower={word.lower()}",
         *(f"prefix={word[:size]}" for size in ends),
         *(f"suffix={word[-size:]}" for size in ends),
         f"shape={word_shape(word)}",
-        *(f"has-{name}" for name, is_kind in kinds.items() if any(map(is_kind, word))),
+        *(f"has-{name}" for name, is_kind in marks.items() if any(map(is_kind, word))),
     )
 
 
@@ -442,8 +446,8 @@ def word_shape(word: str) -> str:
     >>> word_shape("Mid-1990s")
     'Xx-dx'
     """
-    kinds = ["X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else c for c in word]
-    return "".join(kind for kind, before in zip(kinds, ["", *kinds], strict=False) if kind != before)
+    classes = ["X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else c for c in word]
+    return "".join(kind for kind, before in zip(classes, ["", *classes], strict=False) if kind != before)
 
 
 _WINDOW, _CONTEXT = 2, 3  # words on either side of a mention, and of a pair
@@ -501,18 +505,20 @@ def pair_features(sentence: RelationSentence) -> list[list[str]]:
     """
     lower = [word.lower() for word in sentence.words]
     shared: dict[_Span, list[str]] = {}
-    found = []
+    pairs = []
     for first, second in sentence.pairs:
         sign, one, other = (">", first, second) if _in_order(sentence, first, second) else ("<", second, first)
         if (one, other) not in shared:
             shared[one, other] = list(_of_place(sentence, lower, sentence.mentions[one], sentence.mentions[other]))
-        own = [sign, *(sign + feature for feature in shared[one, other])]
+        features = [sign, *(sign + feature for feature in shared[one, other])]
         for argument, mention in (("1", first), ("2", second)):
-            own.extend(f"{argument}{feature}" for feature in _of_argument(sentence, lower, *sentence.mentions[mention]))
+            features.extend(
+                f"{argument}{feature}" for feature in _of_argument(sentence, lower, *sentence.mentions[mention])
+            )
         ends = (word_shape(sentence.words[sentence.mentions[mention][1] - 1]) for mention in (first, second))
-        own.append(f"{sign}shapes={'|'.join(ends)}")
-        found.append(list(dict.fromkeys(own)))
-    return found
+        features.append(f"{sign}shapes={'|'.join(ends)}")
+        pairs.append(list(dict.fromkeys(features)))
+    return pairs
 
 
 def _in_order(sentence: RelationSentence, first: int, second: int) -> bool:
@@ -608,18 +614,18 @@ def _patterns(sentence: RelationSentence, lower: Sequence[str], left: _Span, rig
     starts = {start for start, _ in sentence.mentions}
     inside = {at for start, stop in sentence.mentions for at in range(start, stop)}
 
-    def kinds(first: int, last: int) -> list[str]:
-        found = []
+    def pattern_of(first: int, last: int) -> list[str]:
+        pattern = []
         for at in range(max(first, 0), min(last, len(lower))):
             if at in starts:
-                found.append("M")
+                pattern.append("M")
             elif at not in inside:
                 tag = "" if sentence.tags is None else sentence.tags[at]
-                found.append(tag[:2] if tag[:1] in _OPEN and tag != "CC" else lower[at])
-        return found
+                pattern.append(tag[:2] if tag[:1] in _OPEN and tag != "CC" else lower[at])
+        return pattern
 
-    middle, before = kinds(left[1], right[0]), kinds(left[0] - _CONTEXT, left[0])
-    behind = kinds(right[1], right[1] + _CONTEXT)
+    middle, before = pattern_of(left[1], right[0]), pattern_of(left[0] - _CONTEXT, left[0])
+    behind = pattern_of(right[1], right[1] + _CONTEXT)
     if len(middle) <= _LONGEST_PATTERN:
         yield f"pattern={'_'.join(middle)}"
     yield from (f"p={'_'.join(three)}" for three in zip(middle, middle[1:], middle[2:], strict=False))

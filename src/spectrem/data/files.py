@@ -427,12 +427,12 @@ def read_objects(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, 
 
 def parse_objects(lines: Iterable[str], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """As `read_objects`, of the lines of a text that errors call ``name``."""
-    found = None
+    value = None
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            found = json.loads(line)
+            value = json.loads(line)
         except ValueError as error:
             reason = f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
             raise InvalidInputError(
@@ -440,17 +440,17 @@ def parse_objects(lines: Iterable[str], name: str) -> Iterator[tuple[int, dict[s
             ) from None
         except RecursionError:
             raise InvalidInputError(f"{name}, line {number}: is nested too deeply; make it flatter") from None
-        if "\\u" in line and not _is_unicode(found):
+        if "\\u" in line and not _is_unicode(value):
             raise InvalidInputError(
                 f"{name}, line {number}: holds an unpaired surrogate, which UTF-8 cannot write: {quoted(line)}; "
                 "correct the escapes \\ud800 to \\udfff there"
             )
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             raise InvalidInputError(
-                f"{name}, line {number}: holds {describe(found)}, not a JSON object; write one object on every line"
+                f"{name}, line {number}: holds {describe(value)}, not a JSON object; write one object on every line"
             )
-        yield number, found
-    if found is None:
+        yield number, value
+    if value is None:
         raise InvalidInputError(f"{name}: holds no JSON object; give it one a line")
 
 
@@ -471,7 +471,7 @@ def describe(value: object) -> str:
     >>> describe({}), describe([]), describe(None)
     ('an object', 'a list', 'null')
     """
-    kinds = {
+    names = {
         dict: "an object",
         list: "a list",
         str: "a text",
@@ -479,4 +479,4 @@ def describe(value: object) -> str:
         int: "a number",
         float: "a number",
     }
-    return kinds.get(type(value), "null")
+    return names.get(type(value), "null")

@@ -427,10 +427,10 @@ def parse_json_links(data: bytes, name: str, n_sentences: int | None, bitext: st
     for number, record in parse_objects(decoded_lines([data], name), name):
         links = record.get("links")
         if not isinstance(links, list):
-            found = "has no" if "links" not in record else f"holds {describe(links)} as"
+            problem = "has no" if "links" not in record else f"holds {describe(links)} as"
             raise InvalidInputError(
-                f'{name}, line {number}: {found} "links", a list of [i, j] or [i, j, probability] is needed; write it '
-                "as `spectrem align --output-format json` does"
+                f'{name}, line {number}: {problem} "links", a list of [i, j] or [i, j, probability] is needed; '
+                "write it as `spectrem align --output-format json` does"
             )
         lengths = [len(record[side]) if isinstance(record.get(side), list) else None for side in ("source", "target")]
         for link in links:

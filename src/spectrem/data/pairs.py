@@ -592,9 +592,9 @@ def _kind(
     """The kind of a file by its name: "tmx", "table" or "text"."""
     kind = _kind_of_name(source, columns is not None)
     if target is not None:
-        for path, its in ((source, kind), (target, _kind_of_name(target, columns is not None))):
-            if its != "text":
-                what = "a translation memory" if its == "tmx" else "a table"
+        for path, path_kind in ((source, kind), (target, _kind_of_name(target, columns is not None))):
+            if path_kind != "text":
+                what = "a translation memory" if path_kind == "tmx" else "a table"
                 raise InvalidInputError(
                     f"{display_name(path)}: by its name this is {what}, which holds both sides; give it alone, without "
                     "a second file"

@@ -134,9 +134,9 @@ def _clitic_cuts(text: str) -> Iterator[int]:
 @cache
 def _blank_characters() -> NDArray[np.uint32]:
     """White space, control characters and those that only change how others look."""
-    kinds = ("Cc", "Cf", "Zs", "Zl", "Zp")
+    categories = ("Cc", "Cf", "Zs", "Zl", "Zp")
     return np.array(
-        [code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) in kinds], dtype=np.uint32
+        [code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) in categories], dtype=np.uint32
     )
 
 
@@ -181,13 +181,13 @@ class SegmentedText:
 
     def tokens(self, line: int) -> list[str]:
         """The tokens of a line, counted from 0."""
-        own = self.text.tokens[self.text.offsets[line] : self.text.offsets[line + 1]]
-        return [self.text.words[word] for word in own.tolist()]
+        tokens = self.text.tokens[self.text.offsets[line] : self.text.offsets[line + 1]]
+        return [self.text.words[word] for word in tokens.tolist()]
 
     def spans(self, line: int) -> list[tuple[int, int]]:
         """First character, and the one after the last, of every token of a line."""
-        own = slice(self.text.offsets[line], self.text.offsets[line + 1])
-        return list(zip(self.starts[own].tolist(), self.stops[own].tolist(), strict=True))
+        span = slice(self.text.offsets[line], self.text.offsets[line + 1])
+        return list(zip(self.starts[span].tolist(), self.stops[span].tolist(), strict=True))
 
 
 class Segmenter:
@@ -203,8 +203,8 @@ class Segmenter:
     def __init__(self, path: Path | None = None) -> None:
         self._index: dict[str, int] = {}
         self._n_tokens = 0
-        kinds = {"offsets": np.int64, "tokens": np.int32, "starts": np.int32, "stops": np.int32, "places": np.int32}
-        self._columns = [numbers_at(path, kind, dtype) for kind, dtype in kinds.items()]
+        dtypes = {"offsets": np.int64, "tokens": np.int32, "starts": np.int32, "stops": np.int32, "places": np.int32}
+        self._columns = [numbers_at(path, kind, dtype) for kind, dtype in dtypes.items()]
         self._columns[0].append(np.zeros(1, np.int64))
 
     def add(self, lines: Sequence[str], name: str) -> None:
@@ -227,7 +227,7 @@ class Segmenter:
         is_blank = np.isin(codes, np.array([9, 10, 32], np.uint32))
         is_first = ~is_blank & np.append(True, is_blank[:-1])[: len(codes)]
         words = np.append(0, np.cumsum(is_first))
-        found = (
+        columns = (
             self._n_tokens + np.cumsum(np.bincount(line, minlength=len(lines))),
             np.array(numbers, np.int32),
             starts - begins[line],
@@ -235,7 +235,7 @@ class Segmenter:
             words[starts + 1] - 1 - words[begins][line],
         )
         self._n_tokens += len(numbers)
-        for column, values in zip(self._columns, found, strict=True):
+        for column, values in zip(self._columns, columns, strict=True):
             column.append(values)
 
     def finish(self) -> SegmentedText:
@@ -345,10 +345,13 @@ def links_of_words(links: Links, source: SegmentedText, target: SegmentedText) -
 def take_lines(segmented: SegmentedText, begin: int, end: int) -> SegmentedText:
     """Some lines in a row, with the words of all."""
     text = segmented.text
-    own = slice(text.offsets[begin], text.offsets[end])
+    span = slice(text.offsets[begin], text.offsets[end])
     offsets = text.offsets[begin : end + 1] - text.offsets[begin]
     return SegmentedText(
-        Text(text.tokens[own], offsets, text.words), segmented.starts[own], segmented.stops[own], segmented.places[own]
+        Text(text.tokens[span], offsets, text.words),
+        segmented.starts[span],
+        segmented.stops[span],
+        segmented.places[span],
     )
 
 

@@ -184,15 +184,15 @@ class TableFile:
             If a column is of numbers but for some cells, since that may be a mistake in them; ``option`` is where
             columns can be named.
         """
-        found = []
+        names = []
         for name, (is_number, is_slip, _) in self._kinds.items():
             if is_number and name not in without:
-                found.append(name)
+                names.append(name)
             elif is_slip and name not in without:
                 row, message = self._first_odd(name)
                 hint = f"correct it, or name the columns to use by {option}"
                 raise self.refusal(row, name, f"{message}, in a column of numbers; {hint}")
-        return found
+        return names
 
     def others(self, names: Collection[str]) -> list[str]:
         """Columns not among ``names``, in words: of text where some cells are numbers, also the first that is not.
@@ -229,14 +229,14 @@ class TableFile:
         """Per column: is it one of numbers; if not, does that seem a slip; are some of its cells numbers."""
         if not self.is_text:
             return {name: (kind.is_numeric(), False, False) for name, kind in self.schema.items()}
-        given, numbers = self._count(self.names, _ANY, _NUMBER)
-        mixed = [name for name in self.names if numbers[name] < given[name]]
+        filled, numbers = self._count(self.names, _ANY, _NUMBER)
+        mixed = [name for name in self.names if numbers[name] < filled[name]]
         whole, codes, written = self._count(mixed, _WHOLE, _CODE, _WRITTEN)
-        kinds = {name: (given[name] > 0, False, False) for name in self.names}
+        kinds = {name: (filled[name] > 0, False, False) for name in self.names}
         for name in mixed:
             # names of rows may be 007 and 8, but not 0.5
-            are_names = numbers[name] + codes[name] == given[name] and numbers[name] == whole[name]
-            slip = 2 * (numbers[name] + written[name]) >= given[name] and not are_names
+            are_names = numbers[name] + codes[name] == filled[name] and numbers[name] == whole[name]
+            slip = 2 * (numbers[name] + written[name]) >= filled[name] and not are_names
             kinds[name] = (False, slip, numbers[name] + codes[name] > 0)
         return kinds
 

@@ -291,7 +291,7 @@ def conllu_cells(
 
 def number_lines(cells: Iterable[str]) -> str:
     """A sentence of CoNLL-U from `conllu_cells` of its words, and the blank line after it."""
-    return "".join([f"{place}{own}" for place, own in enumerate(cells, start=1)]) + "\n"
+    return "".join([f"{place}{line}" for place, line in enumerate(cells, start=1)]) + "\n"
 
 
 def _cells(number: int, word: str, tag: str | None, in_words: str = "", in_tags: str = "") -> tuple[str, str]:

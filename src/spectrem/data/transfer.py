@@ -58,9 +58,9 @@ def conserved_arcs(
     """
     as_bool(roots, "roots")
     sizes = np.asarray(lengths, np.int64)
-    trees = [np.asarray(own, np.int64) for own in heads]
-    links.check_inside([own.size for own in trees], sizes, name)
-    found = []
+    trees = [np.asarray(tree, np.int64) for tree in heads]
+    links.check_inside([tree.size for tree in trees], sizes, name)
+    marked = []
     for n, tree in enumerate(trees):
         span = slice(links.offsets[n], links.offsets[n + 1])
         source, target = links.source[span], links.target[span]
@@ -72,8 +72,8 @@ def conserved_arcs(
         np.fill_diagonal(arcs, False)  # a word is not its own head
         if roots:
             arcs[target[head == ROOT], target[head == ROOT]] = True
-        found.append(arcs)
-    return found
+        marked.append(arcs)
+    return marked
 
 
 def one_to_one(links: Links) -> Links:
@@ -103,8 +103,8 @@ def aligned_words(links: Links, lengths: ArrayLike) -> list[Bools]:
     """
     sizes = np.asarray(lengths, np.int64).tolist()
     marks = [np.zeros(size, np.bool_) for size in sizes]
-    for n, own in enumerate(marks):
-        own[links.target[links.offsets[n] : links.offsets[n + 1]]] = True
+    for n, mark in enumerate(marks):
+        mark[links.target[links.offsets[n] : links.offsets[n + 1]]] = True
     return marks
 
 
@@ -127,7 +127,7 @@ def complete_trees(arcs: Iterable[Bools], *, random_state: int | np.random.Gener
     complete_tree : One sentence, and how it is done.
     """
     rng = as_generator(random_state)
-    return [complete_tree(own, rng) for own in arcs]
+    return [complete_tree(marked, rng) for marked in arcs]
 
 
 def complete_tree(arcs: ArrayLike, rng: np.random.Generator) -> Ints:

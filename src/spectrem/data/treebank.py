@@ -90,8 +90,8 @@ def describe_problem(heads: Ints, first: int = 0) -> tuple[int, str] | None:
     outside = np.flatnonzero((heads < UNKNOWN_HEAD) | (heads >= n))
     if len(outside):
         word = int(outside[0])
-        own, last = heads[word] + first, n - 1 + first
-        return word, f"word {word + first} has the head {own}, but the sentence has the words {first} to {last}"
+        head, last = heads[word] + first, n - 1 + first
+        return word, f"word {word + first} has the head {head}, but the sentence has the words {first} to {last}"
     state = np.zeros(n, np.int64)  # the word from which a word was first reached, counted from 1
     for start in range(n):
         word, path = start, []
@@ -157,20 +157,20 @@ def projectivise(heads: ArrayLike) -> Ints:
     >>> projectivise([2, -1, 1]), projectivise([2, 3, -1, 2])
     (array([ 1, -1,  1]), array([ 2,  2, -1,  2]))
     """
-    found = as_integers(heads, "heads").copy()
-    problem = describe_problem(found)
-    if problem is None and (found == UNKNOWN_HEAD).any():
-        word = int(np.argmax(found == UNKNOWN_HEAD))
+    tree = as_integers(heads, "heads").copy()
+    problem = describe_problem(tree)
+    if problem is None and (tree == UNKNOWN_HEAD).any():
+        word = int(np.argmax(tree == UNKNOWN_HEAD))
         problem = word, f"word {word} has no known head"
     if problem is not None:
         raise InvalidInputError(f"heads must be a tree, but {problem[1]}; repair them or leave the sentence out")
-    if is_projective(found):
-        return found
+    if is_projective(tree):
+        return tree
     while True:
-        lifted = _shortest_lift(found)
+        lifted = _shortest_lift(tree)
         if lifted is None:
-            return found
-        found[lifted] = found[found[lifted]]
+            return tree
+        tree[lifted] = tree[tree[lifted]]
 
 
 def _shortest_lift(heads: Ints) -> int | None:

@@ -91,8 +91,8 @@ def attachment_scores(
     right = truth == guess
     inside = truth != ROOT
     turned = np.zeros(truth.size, np.bool_)  # the gold head is predicted to hang on the word
-    own = np.arange(truth.size) - start
-    turned[inside] = guess[(start + truth)[inside]] == own[inside]
+    position = np.arange(truth.size) - start
+    turned[inside] = guess[(start + truth)[inside]] == position[inside]
     labelled = _equal_relations(gold_relations, predicted_relations, lengths)
     judged = np.bincount(sentence, counted, lengths.size) > 0
     whole = np.bincount(sentence, counted & ~right, lengths.size) == 0
@@ -183,9 +183,9 @@ def _paired_heads(
     gold: Sequence[ArrayLike], predicted: Sequence[ArrayLike], name: str = "predicted"
 ) -> tuple[Ints, Ints, Ints]:
     """Checked gold and predicted heads of all sentences one after another, and the lengths of the sentences."""
-    for side, given in (("gold", gold), (name, predicted)):
-        if isinstance(given, str) or not hasattr(given, "__iter__"):
-            raise InvalidInputError(f"{side} must hold the heads of every sentence, got {quoted(given)}; give a list")
+    for side, heads in (("gold", gold), (name, predicted)):
+        if isinstance(heads, str) or not hasattr(heads, "__iter__"):
+            raise InvalidInputError(f"{side} must hold the heads of every sentence, got {quoted(heads)}; give a list")
     truth, guess = list(gold), list(predicted)
     if len(truth) != len(guess):
         raise InvalidInputError(

@@ -92,7 +92,7 @@ def find_chunks(tags: Sequence[str]) -> list[Chunk]:
     [Chunk(type='NP', start=0, stop=2), Chunk(type='NP', start=2, stop=3), Chunk(type='VP', start=4, stop=5),
      Chunk(type='NP', start=5, stop=6)]
     """
-    found: list[Chunk] = []
+    chunks: list[Chunk] = []
     start, letter_before, type_before = -1, "O", ""
     for t, tag in enumerate(tags):
         if not isinstance(tag, str):
@@ -101,14 +101,14 @@ def find_chunks(tags: Sequence[str]) -> list[Chunk]:
         outside = letter in ("O", ".")
         begins = letter in ("B", "S") or letter_before in ("O", ".", "E", "S") or kind != type_before
         if start >= 0 and (outside or begins):
-            found.append(Chunk(type_before, start, t))
+            chunks.append(Chunk(type_before, start, t))
             start = -1
         if not outside and start < 0:
             start = t
         letter_before, type_before = letter, kind
     if start >= 0:
-        found.append(Chunk(type_before, start, len(tags)))
-    return found
+        chunks.append(Chunk(type_before, start, len(tags)))
+    return chunks
 
 
 def chunk_scores(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> ChunkScores:
@@ -354,7 +354,7 @@ def _pairs(
     check_same_length("predicted", len(predicted), "gold", len(gold))
     both = zip(_checked("predicted", predicted, lengths), _checked("gold", gold, lengths), strict=True)
     for pair, n in zip(both, _sizes(lengths), strict=True):
-        left, right = ({span for span in own if 1 < span[1] - span[0] < n + whole} for own in pair)
+        left, right = ({span for span in spans if 1 < span[1] - span[0] < n + whole} for spans in pair)
         yield left, right
 
 
@@ -365,8 +365,8 @@ def _checked(name: str, brackets: Brackets, lengths: ArrayLike) -> Iterator[set[
             f"lengths must have one number for each of the {len(brackets)} sentences of {name}, got {len(sizes)}; give "
             "the words of every sentence"
         )
-    for number, (own, n) in enumerate(zip(brackets, sizes, strict=True)):
-        spans = {_span(name, span, number) for span in (own if hasattr(own, "__iter__") else [own])}
+    for number, (sentence, n) in enumerate(zip(brackets, sizes, strict=True)):
+        spans = {_span(name, span, number) for span in (sentence if hasattr(sentence, "__iter__") else [sentence])}
         outside = next((span for span in sorted(spans) if not 0 <= span[0] < span[1] <= n), None)
         if outside is not None:
             raise InvalidInputError(
@@ -414,8 +414,8 @@ class LabelScores:
     @property
     def macro_f1(self) -> float:
         """The mean of the F1 of all labels that some gold label is; NaN without any."""
-        found = [own.f1 for own in self.by_label.values() if own.n_gold]
-        return sum(found) / len(found) if found else math.nan
+        scores = [counts.f1 for counts in self.by_label.values() if counts.n_gold]
+        return sum(scores) / len(scores) if scores else math.nan
 
 
 class RelationScores(NamedTuple):
@@ -466,10 +466,10 @@ def relation_scores(predicted: Sequence[Any], gold: Sequence[Any]) -> RelationSc
             )
         types += [pair for pair in zip(guess.types, truth.types, strict=True) if pair[1] is not None]
         if truth.relations is not None:
-            found = guess.relations or {}
+            guessed = guess.relations or {}
             unknown = {pair for pair, relation in truth.relations.items() if relation is None}
-            both = sorted((found.keys() | truth.relations.keys()) - unknown)
-            relations += [(found.get(pair), truth.relations.get(pair)) for pair in both]
+            both = sorted((guessed.keys() | truth.relations.keys()) - unknown)
+            relations += [(guessed.get(pair), truth.relations.get(pair)) for pair in both]
     return RelationScores(_count(types), _count(relations))
 
 

@@ -484,8 +484,8 @@ def average_l1_linf(posteriors: ArrayLike | Sequence[ArrayLike], words: Labels, 
     table = _table(posteriors)
     listed = flat_labels(words, "words")
     check_same_length("posteriors", len(table), "words", len(listed))
-    kinds, word = encode(listed)
-    counts = np.bincount(word, minlength=len(kinds))
+    distinct, word = encode(listed)
+    counts = np.bincount(word, minlength=len(distinct))
     frequent = counts > min_count
     if not frequent.any():
         return float("nan")

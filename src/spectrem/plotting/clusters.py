@@ -69,12 +69,12 @@ def plot_clusters(
     4
     """
     points, codes = _read(X, labels)
-    own = [link for link in links if isinstance(link, RowLinks)]
-    for link in own:
+    row_links = [link for link in links if isinstance(link, RowLinks)]
+    for link in row_links:
         link.check(len(points))
     figure, axes = axes_of(axes, 5.6, 4.6)
-    found = np.unique(codes)
-    for label in found.tolist():
+    distinct = np.unique(codes)
+    for label in distinct.tolist():
         chosen = points[codes == label]
         axes.scatter(
             chosen[:, 0],
@@ -84,10 +84,10 @@ def plot_clusters(
             marker=_MARKERS[max(label, 0) // len(COLOURS) % len(_MARKERS)],
             alpha=0.8,
             linewidths=0,
-            label=("unknown" if label < 0 else str(label)) if len(found) <= _LEGEND else None,
+            label=("unknown" if label < 0 else str(label)) if len(distinct) <= _LEGEND else None,
             zorder=2,
         )
-    for link in own:
+    for link in row_links:
         _draw_links(axes, points, link)
     if mixture is not None:
         _draw_ellipses(axes, mixture)

@@ -247,13 +247,13 @@ def plot_violations(report: Any, *, axes: Axes | None = None) -> Figure:
     place = np.arange(len(constraints), dtype=np.float64)
     for number, (label, values) in enumerate(
         [
-            ("before", [own.worst_before for own in constraints]),
-            ("after", [own.worst_after for own in constraints]),
+            ("before", [one.worst_before for one in constraints]),
+            ("after", [one.worst_after for one in constraints]),
         ]
     ):
         bars = axes.barh(place + (number - 0.5) * 0.38, values, 0.36, color=COLOURS[1 - number], label=label)
         axes.bar_label(bars, [f"{value:.3g}" for value in values], padding=3, fontsize=8)
-    _name_bars(axes, [own.name for own in constraints])
+    _name_bars(axes, [one.name for one in constraints])
     axes.margins(x=0.12)
     axes.set(title="worst violation of a constraint", xlabel="in the constraint's own unit")
     axes.set_xlim(left=0.0)

@@ -180,21 +180,21 @@ def plot_trees(
     places = np.cumsum(sizes) - sizes / 2
     drawn = [_arcs(table, true, min_probability) for table in tables.values()]
     levels = [_levels(arcs) for arcs in drawn]
-    tops = [max(own.values(), default=1) + 1 for own in levels]
+    tops = [max(heights.values(), default=1) + 1 for heights in levels]
     height = 0.34 * sum(tops) + (0.75 + 0.25 * any(tables)) * len(tables)
     figure = make_figure(max(float(sizes.sum()) + 0.3, 2.5), height)
     axes = figure.subplots(len(tables), 1, squeeze=False, gridspec_kw={"height_ratios": [top + 2 for top in tops]})
-    for own, title, arcs, level, top in zip(axes[:, 0], tables, drawn, levels, tops, strict=True):
-        _draw(own, places, arcs, level, true)
+    for panel, title, arcs, level, top in zip(axes[:, 0], tables, drawn, levels, tops, strict=True):
+        _draw(panel, places, arcs, level, true)
         for k, word in enumerate(shown):
-            own.text(places[k], -0.12, word, ha="center", va="top", fontsize=11)
+            panel.text(places[k], -0.12, word, ha="center", va="top", fontsize=11)
             if tags is not None:
-                own.text(places[k], -0.62, plain_label(tags[k]), ha="center", va="top", fontsize=_SMALL, color="0.45")
-        own.set_xlim(0, float(sizes.sum()))
-        own.set_ylim(-1.15 if tags is not None else -0.6, top + 0.15)
-        own.axis("off")
+                panel.text(places[k], -0.62, plain_label(tags[k]), ha="center", va="top", fontsize=_SMALL, color="0.45")
+        panel.set_xlim(0, float(sizes.sum()))
+        panel.set_ylim(-1.15 if tags is not None else -0.6, top + 0.15)
+        panel.axis("off")
         if title:
-            own.set_title(plain_label(title), fontsize=11, loc="left")
+            panel.set_title(plain_label(title), fontsize=11, loc="left")
     return figure
 
 
@@ -270,16 +270,16 @@ def _ends(places: Floats, arcs: _Arcs, levels: _Levels) -> dict[Any, float]:
     Arcs to the left come first, the highest of them last, then those from the root, then arcs to the right, the highest
     of them first: so arcs that enclose each other do not cross.
     """
-    found = {}
+    ends = {}
     for word, place in enumerate(places.tolist()):
-        own = []
+        here = []
         for arc in arcs:
             if word in arc:
                 side = 0 if arc[1] == ROOT else 1 if sum(arc) > 2 * word else -1
-                own.append((side, -side * levels.get(arc, 0), arc))
-        for k, (_, _, arc) in enumerate(sorted(own)):
-            found[*arc, word] = place + 0.1 * (k - (len(own) - 1) / 2)
-    return found
+                here.append((side, -side * levels.get(arc, 0), arc))
+        for k, (_, _, arc) in enumerate(sorted(here)):
+            ends[*arc, word] = place + 0.1 * (k - (len(here) - 1) / 2)
+    return ends
 
 
 def _table(title: str, values: ArrayLike, n: int) -> Floats:

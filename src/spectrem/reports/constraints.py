@@ -104,7 +104,7 @@ def report_rows(
         span = slice(block.start, block.stop)
         sign = np.where(block.senses == ">=", -1.0, 1.0)
         excess = [values[span] - rows.bounds[span] for values in (before, after)]
-        violation = [np.abs(own) if block.equality else np.maximum(own, 0.0) for own in excess]
+        violation = [np.abs(values) if block.equality else np.maximum(values, 0.0) for values in excess]
         reports.append(
             ConstraintReport(
                 name=block.name,
@@ -305,27 +305,27 @@ def demands_of(report: ConstraintReport, limit: int) -> list[Demand]:
     >>> [demand.text for demand in demands_of(table.constraints[0], 20)]
     ['1 within 1–1.5']
     """
-    found: list[Demand] = []
+    demands: list[Demand] = []
     done: set[int] = set()
     grouped = bool(report.keys) or count_demands(report) > 1
     for row in largest_rows(report, 2 * limit).tolist():
-        if row in done or len(found) == limit:
+        if row in done or len(demands) == limit:
             continue
-        own = [row, *_other_end(report, row)]
-        done.update(own)
-        ends = {str(report.sense[one]): float(report.bound[one]) for one in own}
-        found.append(
+        rows = [row, *_other_end(report, row)]
+        done.update(rows)
+        ends = {str(report.sense[one]): float(report.bound[one]) for one in rows}
+        demands.append(
             Demand(
-                row_name(report, min(own)) if grouped else "",
+                row_name(report, min(rows)) if grouped else "",
                 ends.get(">=", ends.get("==", -math.inf)),
                 ends.get("<=", ends.get("==", math.inf)),
                 float(report.before[row]),
                 float(report.after[row]),
-                max((float(report.price[one]) for one in own), key=abs),
-                float(report.tolerance[own].max()),
+                max((float(report.price[one]) for one in rows), key=abs),
+                float(report.tolerance[rows].max()),
             )
         )
-    return found
+    return demands
 
 
 def _other_end(report: ConstraintReport, row: int) -> list[int]:
@@ -333,8 +333,8 @@ def _other_end(report: ConstraintReport, row: int) -> list[int]:
     same = report.sense == {"<=": ">=", ">=": "<="}.get(str(report.sense[row]), "")
     for values in (report.before, report.after, *report.keys.values()):
         same &= values == values[row]
-    found = np.flatnonzero(same).tolist()
-    return found if len(found) == 1 else []
+    others = np.flatnonzero(same).tolist()
+    return others if len(others) == 1 else []
 
 
 # Violations are counted from a thousandth of the size of a row on: fixed steps on the multipliers leave smaller ones.

@@ -93,7 +93,7 @@ class FitReport:
     @property
     def prices(self) -> dict[str, Floats]:
         """``price`` of every constraint by its name; a second one of the same name is called ``"name (2)"``."""
-        return prices_by_name((own.name, own.price) for own in self.constraints)
+        return prices_by_name((report.name, report.price) for report in self.constraints)
 
     def summary(self) -> str:
         """A few lines of text: how it ended, the objective, a line per constraint."""
@@ -116,7 +116,7 @@ class FitReport:
                 f"{report.name}: {n} row{'' if n == 1 else 's'}, violation {before} -> {after}, largest price "
                 f"{largest:.3g}"
             )
-        lines += [own.text for own in self.summaries]
+        lines += [summary.text for summary in self.summaries]
         return "\n".join([*lines, *self.notes])
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -161,7 +161,7 @@ class FitReport:
             summary["time"] = self._seconds()
             summary["objective"] = f"{self.history[-1].objective:.6g} nats"
         settings = {name: _text(value) for name, value in self.settings.items()}
-        tolerance = max((float(own.tolerance.max(initial=0.0)) for own in self.constraints), default=0.0)
+        tolerance = max((float(report.tolerance.max(initial=0.0)) for report in self.constraints), default=0.0)
         return page(
             f"{self.title}: {self.status}",
             facts(summary),

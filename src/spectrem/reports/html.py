@@ -223,31 +223,33 @@ def summary_table(summaries: Sequence[ConstraintSummary]) -> str:
         return ""
     head = ("", "rows", "binding", "violated", "largest violation", "mean violation", "prices")
     left_out = [
-        f"{own.name}: {own.n_left_out:,} rows that cannot hold are left out" for own in summaries if own.n_left_out
+        f"{summary.name}: {summary.n_left_out:,} rows that cannot hold are left out"
+        for summary in summaries
+        if summary.n_left_out
     ]
     return _SUMMARY_LEGEND + table(head, map(_summary_cells, summaries)) + paragraphs(left_out)
 
 
-def _summary_cells(own: ConstraintSummary) -> tuple[str, ...]:
-    violated = f"{own.n_violated:,}"
-    if own.has_slack:
+def _summary_cells(summary: ConstraintSummary) -> tuple[str, ...]:
+    violated = f"{summary.n_violated:,}"
+    if summary.has_slack:
         violated += " use slack"
-    elif own.n_violated:
+    elif summary.n_violated:
         violated = f'<span class="broken">{violated}</span>'
     return (
-        f"<strong>{escape(own.name)}</strong>",
-        f"{own.n_rows:,}",
-        f"{own.n_binding:,}",
+        f"<strong>{escape(summary.name)}</strong>",
+        f"{summary.n_rows:,}",
+        f"{summary.n_binding:,}",
         violated,
-        f"{rounded(own.worst_before)} → {rounded(own.worst_after)}",
-        f"{rounded(own.mean_before)} → {rounded(own.mean_after)}",
-        own.prices,
+        f"{rounded(summary.worst_before)} → {rounded(summary.worst_after)}",
+        f"{rounded(summary.mean_before)} → {rounded(summary.mean_after)}",
+        summary.prices,
     )
 
 
 def _constraint(report: ConstraintReport) -> str:
-    found, n = demands_of(report, MOST_ROWS), count_demands(report)
-    chosen = [demand for k, demand in enumerate(found) if k < MOST_FREE or demand.binds or demand.miss > 0]
+    demands, n = demands_of(report, MOST_ROWS), count_demands(report)
+    chosen = [demand for k, demand in enumerate(demands) if k < MOST_FREE or demand.binds or demand.miss > 0]
     heading = f"<summary><strong>{escape(report.name)}</strong> {escape(_outcome(report, chosen, n))}</summary>"
     most = max((abs(demand.price) for demand in chosen), default=0.0)
     rows = [_cells(demand, most) for demand in chosen]

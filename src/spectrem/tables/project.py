@@ -56,9 +56,9 @@ def compile_table(listed: Sequence[Any], cells: Cells, given: Mapping[str, Key])
     >>> rows.matrix.toarray(), rows.whole.matrix.toarray()
     (array([[0., 1.]]), array([[0., 1., 0., 1., 0., 1.]]))
     """
-    found = _kinds(listed, cells, given)
-    if found is not None:
-        alike, columns, copies = found
+    distinct_rows = _kinds(listed, cells, given)
+    if distinct_rows is not None:
+        alike, columns, copies = distinct_rows
         one_of_each = TableStructure(Categorical(np.full(len(copies), alike.width)))
         try:
             rows = compile_constraints(listed, one_of_each, columns, copies)
@@ -109,7 +109,7 @@ def _kinds(
     names = sorted(set().union(*map(used_columns, listed)) - {"label"})
     if width < 2 or any(name not in given or given[name].shape != (n,) for name in names):
         return None
-    keys = [own.codes + 1 if isinstance(own := given[name], Coded) else own for name in names]
+    keys = [key.codes + 1 if isinstance(key := given[name], Coded) else key for name in names]
     kind, first = number_groups(keys, n)
     if 2 * len(first) > n:
         return None
@@ -159,9 +159,9 @@ def decide(cells: Cells, rows: Rows, time_limit: float | None, weights: Floats |
     inner = cells.table.inner
     score: dict[str, Any]
     if has_one_label(inner):
-        found = assign(inner, cells.scores.unary, rows.whole, weights=weights, time_limit=time_limit)
-        positions, cell = found.labels, inner.offsets[:-1] + found.labels
-        score = {name: getattr(found, name) for name in ("score", "relaxation", "gap", "violation", "status")}
+        assignment = assign(inner, cells.scores.unary, rows.whole, weights=weights, time_limit=time_limit)
+        positions, cell = assignment.labels, inner.offsets[:-1] + assignment.labels
+        score = {name: getattr(assignment, name) for name in ("score", "relaxation", "gap", "violation", "status")}
     else:  # by the integer program and the linear relaxation of the structure
         deadline = Deadline(time_limit)
         best = project_batch(inner, cells.scores, rows, -np.inf, weights=weights, time_limit=deadline.left)
@@ -244,7 +244,7 @@ class ProjectedTable:
     @property
     def prices(self) -> dict[str, Floats]:
         """``price`` of every constraint by its name; a second one of the same name is called ``"name (2)"``."""
-        return prices_by_name((own.name, own.price) for own in self.constraints)
+        return prices_by_name((report.name, report.price) for report in self.constraints)
 
     def decide(self, *, time_limit: float | None = None) -> Decision:
         """The best single label for every row such that the constraints hold exactly.
@@ -435,8 +435,8 @@ def _compile(constraints: Constraints, columns: Any, cells: Cells) -> Rows:
         if name in cells.table.columns:
             check_values(listed, name, cells.known_labels)
     named = set().union(*map(used_columns, listed)).difference(chosen)
-    own = {name: cells.table.columns[name] for name in cells.table.columns if name in named}
-    known = ChainMap(own, cast(Any, given))
+    table_columns = {name: cells.table.columns[name] for name in cells.table.columns if name in named}
+    known = ChainMap(table_columns, cast(Any, given))
     check_columns(listed, {name: known[name] for name in named if name in known})
     listed = list(resolve_links(listed, known, cells.table.n_instances))
     return compile_table(listed, cells, given)

@@ -504,9 +504,9 @@ def _label_names(labels: Any, width: int) -> Key:
 
 def _names(labels: Sequence[object]) -> NDArray:
     listed = np.asarray(labels).tolist() if isinstance(labels, np.ndarray) else list(labels)
-    kinds = {"text" if isinstance(label, str) else "number" for label in listed}
+    types = {"text" if isinstance(label, str) else "number" for label in listed}
     array = np.array(listed)
-    if len(kinds) > 1 or array.dtype.kind not in "biufU":
+    if len(types) > 1 or array.dtype.kind not in "biufU":
         raise InvalidInputError(
             f"labels must be all text or all numbers, got {listed[:5]!r}; turn them into text by str(...)"
         )

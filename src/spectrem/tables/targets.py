@@ -313,9 +313,9 @@ class BatchRows:
 
     def solved(self, n: int, look: Callable[[BatchRows], Look], prices: Floats, gamma: float) -> BatchRows:
         """The same with the prices of the ``open`` rows that solve the dual of the whole set, which is the batch."""
-        found = np.zeros(len(self.bounds))
-        found[self.open] = prices
-        rows = self._with(prices=found, seen=np.full(len(found), float(n)))
+        multipliers = np.zeros(len(self.bounds))
+        multipliers[self.open] = prices
+        rows = self._with(prices=multipliers, seen=np.full(len(multipliers), float(n)))
         if not gamma > 0:
             return rows
         _, curvature, moments = look(rows)
@@ -324,20 +324,20 @@ class BatchRows:
     @property
     def _terms(self) -> SlackTerms:
         blocks, start = [], 0
-        for head, own in zip(self.heads, self.kept, strict=True):
-            stop, tied, keys = start + len(own), np.zeros(len(own), np.int64), KeyColumns(dict(own.keys))
+        for head, kept in zip(self.heads, self.kept, strict=True):
+            stop, tied, keys = start + len(kept), np.zeros(len(kept), np.int64), KeyColumns(dict(kept.keys))
             blocks.append(Block(head.name, start, stop, head.equality, "corpus", head.slack, tied, keys))
             start = stop
         return compile_slack(tuple(blocks), np.zeros(start, np.int64), 1)
 
     def _gathered(self, name: str) -> Floats:
-        return np.concatenate([getattr(own, name) for own in self.kept])
+        return np.concatenate([getattr(kept, name) for kept in self.kept])
 
     def _with(self, **values: Floats) -> BatchRows:
-        cuts = np.cumsum([len(own) for own in self.kept])[:-1]
+        cuts = np.cumsum([len(rows) for rows in self.kept])[:-1]
         pieces = {name: np.split(value, cuts) for name, value in values.items()}
-        own: list[dict[str, Any]] = [{name: pieces[name][k] for name in pieces} for k in range(len(self.kept))]
-        kept = [replace(before, **after) for before, after in zip(self.kept, own, strict=True)]
+        columns: list[dict[str, Any]] = [{name: pieces[name][k] for name in pieces} for k in range(len(self.kept))]
+        kept = [replace(before, **after) for before, after in zip(self.kept, columns, strict=True)]
         return replace(self, kept=tuple(kept))
 
 
@@ -547,11 +547,11 @@ class ConstrainedTargets:
         InfeasibleConstraintError
             If constraints within the batch cannot hold.
         """
-        cells, given = self._read(log_probabilities, columns)
-        rows, within = None, self._rows_within(cells, given)
+        cells, values = self._read(log_probabilities, columns)
+        rows, within = None, self._rows_within(cells, values)
         if self._across:
             weight = self._weight(cells.table.n_instances)
-            rows = self._rows(cells, given, weight, learns=True)
+            rows = self._rows(cells, values, weight, learns=True)
             n = cells.table.n_instances
             rows = rows.descend(n, partial(self._look, cells, within), weight, self.gamma)
             self._kept, self._curvature = rows.kept, rows.curvature
@@ -562,11 +562,11 @@ class ConstrainedTargets:
 
         Use for a batch that is looked at only, or again.
         """
-        cells, given = self._read(log_probabilities, columns)
+        cells, values = self._read(log_probabilities, columns)
         rows = None
         if self._across:
-            rows = self._rows(cells, given, self._weight(cells.table.n_instances), learns=False)
-        return cells.table.cut(self._posterior(cells, self._rows_within(cells, given), rows).marginals.unary)
+            rows = self._rows(cells, values, self._weight(cells.table.n_instances), learns=False)
+        return cells.table.cut(self._posterior(cells, self._rows_within(cells, values), rows).marginals.unary)
 
     def solve(self, log_probabilities: Any, columns: Any = None) -> Any:
         """Targets for the whole set, which are those of `spectrem.project`; its prices are kept.
@@ -604,10 +604,10 @@ class ConstrainedTargets:
         if self._across:
             blocks = [table._rows.blocks[k] for k in self._where]
             prices = [table.multipliers[block.start : block.stop] for block in blocks]
-            cells, given = self._read(log_probabilities, columns)
+            cells, values = self._read(log_probabilities, columns)
             self._forget()
-            rows = self._rows(cells, given, 1.0, learns=True)
-            look = partial(self._look, cells, self._rows_within(cells, given))
+            rows = self._rows(cells, values, 1.0, learns=True)
+            look = partial(self._look, cells, self._rows_within(cells, values))
             rows = rows.solved(n, look, np.concatenate(prices), self.gamma)
             self._kept, self._curvature = rows.kept, rows.curvature
         return table.proba
@@ -636,7 +636,7 @@ class ConstrainedTargets:
         curvature = self._curvature.tocoo()
         return {
             "constraints": self._texts,
-            "rows": [own.state for own in self._kept],
+            "rows": [kept.state for kept in self._kept],
             "curvature": [values.tolist() for values in (*curvature.coords, curvature.data)],
         }
 
@@ -658,7 +658,7 @@ class ConstrainedTargets:
                 f"state must be that of the same constraints, {self._texts}, got {state['constraints']}; make the "
                 "object as it was made when the state was saved"
             )
-        self._kept = tuple(KeptRows.of_state(own) for own in state["rows"])
+        self._kept = tuple(KeptRows.of_state(kept) for kept in state["rows"])
         row, column, values = state["curvature"]
         n = sum(map(len, self._kept))
         self._curvature = sp.csr_array((np.array(values, np.float64), (row, column)), shape=(n, n))
@@ -726,20 +726,20 @@ class ConstrainedTargets:
                 check_values(self._across, name, cells.known_labels)
         return cells, user_columns(columns, cells)
 
-    def _rows(self, cells: Cells, given: Mapping[str, Any], weight: float, *, learns: bool) -> BatchRows:
-        columns = ChainMap(label_columns(cells), cast(Any, given))
+    def _rows(self, cells: Cells, values: Mapping[str, Any], weight: float, *, learns: bool) -> BatchRows:
+        columns = ChainMap(label_columns(cells), cast(Any, values))
         weights = np.full(cells.table.n_instances, weight)
         table = PartTable(cells.table, columns, weights=weights)
         rows = batch_rows(self._across, self._kept, self._curvature, table, learns=learns)
         # No price changes what is impossible.
         return replace(rows, matrix=sp.csr_array(rows.matrix * np.isfinite(cells.scores.unary)))
 
-    def _rows_within(self, cells: Cells, given: Mapping[str, Any]) -> Rows:
+    def _rows_within(self, cells: Cells, values: Mapping[str, Any]) -> Rows:
         """The rows of the constraints within the batch."""
         if not self._within:
             return no_rows(cells.table.n_unary)
-        known = ChainMap(cast(Any, cells.table.columns), cast(Any, given))
-        return compile_table(list(resolve_links(self._within, known, cells.table.n_instances)), cells, given)
+        known = ChainMap(cast(Any, cells.table.columns), cast(Any, values))
+        return compile_table(list(resolve_links(self._within, known, cells.table.n_instances)), cells, values)
 
     def _posterior(self, cells: Cells, within: Rows, rows: BatchRows | None) -> Projection:
         """The projection onto the constraints within the batch, at the prices of the others."""
@@ -747,17 +747,17 @@ class ConstrainedTargets:
 
     def _look(self, cells: Cells, within: Rows, rows: BatchRows) -> Look:
         """Marginals and curvature of the rows over the whole set, less what the rows within the batch take up."""
-        found = self._posterior(cells, within, rows)
-        curvature, moments = covariances(rows.matrix, cells.table, found.marginals.unary)
+        projection = self._posterior(cells, within, rows)
+        curvature, moments = covariances(rows.matrix, cells.table, projection.marginals.unary)
         curvature, moments = sp.csr_array(curvature / self.gamma), moments / self.gamma
         if len(within.bounds) and len(moments) <= MOST_ROWS:
             exact = curvature_of_batch(
-                cells.table.inner, _shifted(cells, rows), within, found.multipliers, self.gamma,
+                cells.table.inner, _shifted(cells, rows), within, projection.multipliers, self.gamma,
                 np.ones(cells.table.n_instances), sp.csr_array(rows.matrix.T),
             )  # fmt: skip
             if np.isfinite(exact).all():
                 curvature = sp.csr_array(exact)
-        return Look(found.marginals.unary, curvature, moments)
+        return Look(projection.marginals.unary, curvature, moments)
 
 
 def _shifted(cells: Cells, rows: BatchRows | None) -> Parts:

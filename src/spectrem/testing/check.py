@@ -71,13 +71,13 @@ def enumerate_structures(structure: Structure, instance: int) -> Iterator[Parts]
     >>> [one.unary.astype(int).tolist() for one in enumerate_structures(Chain([2], n_states=2), 0)]
     [[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]]
     """
-    own = getattr(structure, "enumerate", None)
-    if own is None:
+    enumerate_own = getattr(structure, "enumerate", None)
+    if enumerate_own is None:
         raise InvalidInputError(
             f"structure must have a method enumerate(instance); got {type(structure).__name__}; write one, or pass "
             "your own enumerator"
         )
-    yield from own(instance)
+    yield from enumerate_own(instance)
 
 
 def brute_force_smoothed_max(
@@ -112,15 +112,15 @@ def brute_force_smoothed_max(
     marginals = no_parts(structure)
     argmax: list[Parts | None] = []
     for n in range(structure.n_instances):
-        found = list(enumerator(structure, n))
-        score = np.array([scores.dot(h) for h in found])
+        structures = list(enumerator(structure, n))
+        score = np.array([scores.dot(h) for h in structures])
         if not np.isfinite(score).any():
             argmax.append(None)
             continue
         best = int(np.argmax(score))
-        argmax.append(found[best])
+        argmax.append(structures[best])
         if gamma == 0.0:
-            posterior = np.zeros(len(found))
+            posterior = np.zeros(len(structures))
             posterior[best] = 1.0
             values[n] = score[best]
         else:
@@ -130,7 +130,7 @@ def brute_force_smoothed_max(
             values[n] = score[best] + gamma * log_total
             likely = posterior > 0
             entropies[n] = -(posterior[likely] * (excess[likely] - log_total)).sum()
-        for probability, h in zip(posterior, found, strict=True):
+        for probability, h in zip(posterior, structures, strict=True):
             marginals.unary[:] += probability * h.unary
             for total, count in zip(marginals.factors, h.factors, strict=True):
                 total += weight[n] * probability * count
@@ -299,8 +299,8 @@ def _check_apart(structure: Structure, scores: Parts, gamma: float, rng: np.rand
         require(structure, "an inactive instance has marginals", not alone.unary[outside].any())
         require_same(structure, "the value depends on the other instances", value[active], values[active], 1e-10)
         total.unary[:] += alone.unary
-        for own, count in zip(total.factors, alone.factors, strict=True):
-            own += weights[n] * count
+        for counts, count in zip(total.factors, alone.factors, strict=True):
+            counts += weights[n] * count
     require_same(structure, "marginals depend on the other instances", total.unary, marginals.unary, 1e-10)
     promise = "expected counts of the factors are not the weighted sum over instances"
     require_same(structure, promise, total.factors, weighted.factors, 1e-9)
@@ -351,8 +351,10 @@ def _check_covariances(structure: Any, scores: Parts, rng: np.random.Generator) 
         flat(structure.smoothed_max(Parts(scores.unary + by * values, scores.factors), 1.0, weights=weights)[1])
         for by in (step, -step)
     )
-    found = structure.covariances(scores, values, weights)
-    require_same(structure, "covariances are not the derivatives of marginals", found, (up - down) / (2 * step), 1e-6)
+    covariances = structure.covariances(scores, values, weights)
+    require_same(
+        structure, "covariances are not the derivatives of marginals", covariances, (up - down) / (2 * step), 1e-6
+    )
 
 
 def _check_limit(structure: Structure, scores: Parts) -> None:

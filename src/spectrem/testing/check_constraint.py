@@ -111,16 +111,16 @@ def check_constraint(
 
 def _check_literally(constraint: Constraint, table: PartTable, rows: Rows) -> None:
     expected = _literal_rows(constraint, table)
-    found: dict[Key, list[LiteralRow]] = defaultdict(list)
+    compiled: dict[Key, list[LiteralRow]] = defaultdict(list)
     (block,) = rows.blocks
     for row in range(len(rows.bounds)):
         span = slice(rows.matrix.indptr[row], rows.matrix.indptr[row + 1])
         entries = dict(zip(rows.matrix.indices[span].tolist(), rows.matrix.data[span].tolist(), strict=True))
-        found[tuple(values[row].item() for values in block.keys.values())].append((entries, rows.bounds[row]))
-    assert found.keys() == expected.keys(), f"rows for {sorted(found)}, and by parts for {sorted(expected)}"
+        compiled[tuple(values[row].item() for values in block.keys.values())].append((entries, rows.bounds[row]))
+    assert compiled.keys() == expected.keys(), f"rows for {sorted(compiled)}, and by parts for {sorted(expected)}"
     for key, row_list in expected.items():
-        same = len(row_list) == len(found[key]) and all(map(_same, row_list, found[key]))
-        assert same, f"{constraint.name!r} at {key}: compiled to {found[key]}, and by parts to {row_list}"
+        same = len(row_list) == len(compiled[key]) and all(map(_same, row_list, compiled[key]))
+        assert same, f"{constraint.name!r} at {key}: compiled to {compiled[key]}, and by parts to {row_list}"
 
 
 def _same(one: LiteralRow, other: LiteralRow) -> bool:

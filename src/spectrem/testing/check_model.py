@@ -106,9 +106,9 @@ def check_model(
                 f"EM lowered the objective at gamma={gamma}, from {before!r} to {objective!r}",
                 objective >= before - tol * max(1.0, abs(before)),
             )
-            given = copy.deepcopy(now)
+            kept = copy.deepcopy(now)
             following = model.m_step(now, stats, Local(shards))
-            require_same(model, "m_step must not change the parameters", now, given)
+            require_same(model, "m_step must not change the parameters", now, kept)
             best = _expected_score(model, following, shards, marginals)
             for _ in range(5):
                 other = _expected_score(model, perturb(following, rng), shards, marginals)
@@ -126,16 +126,18 @@ def check_model(
 
 def _check_needs(model: Any, params: Any, shard: Any) -> None:
     """The E-step of a shard has the same bits with the parameters that it needs, sent as they are on a cluster."""
-    given = copy.deepcopy((params, shard))
+    kept = copy.deepcopy((params, shard))
     for gamma in _GAMMAS:
         posed, step = pose(model, Local([shard]), EStep()), Step(model, params, gamma, EStep())
         whole = posed.expect(step)[0]
         needs = pickle.loads(pickle.dumps([needs_of(shard, model.needs)]))
-        found = replace(posed, needs=needs).expect(step)[0]
+        restricted = replace(posed, needs=needs).expect(step)[0]
         require(
-            model, f"restrict and place must give the bits of the whole model at gamma={gamma}", are_same(whole, found)
+            model,
+            f"restrict and place must give the bits of the whole model at gamma={gamma}",
+            are_same(whole, restricted),
         )
-    require_same(model, "restrict must not change parameters", (params, shard), given)
+    require_same(model, "restrict must not change parameters", (params, shard), kept)
 
 
 def _check_cuts(model: Any, params: Any, shards: Sequence[Any], joined: Any) -> None:
@@ -175,7 +177,7 @@ def _all_gammas(model: Any, params: Any, shards: Sequence[Any]) -> Floats:
 
 
 def _check_scores(model: Any, params: Any, shard: Any) -> None:
-    given = copy.deepcopy((params, shard))
+    kept = copy.deepcopy((params, shard))
     structure, scores = model.structure(shard), model.scores(params, shard)
     require(model, "scores.unary must have shape (structure.n_unary,)", scores.unary.shape == (structure.n_unary,))
     shapes = tuple(factor.shape for factor in scores.factors)
@@ -198,7 +200,7 @@ def _check_scores(model: Any, params: Any, shard: Any) -> None:
     for name in columns.extra_columns:
         columns.column(name)  # raises where it fits neither parts nor instances nor occurrences
     again = model.scores(params, shard)
-    same = are_same((again, params, shard), (scores, *given))
+    same = are_same((again, params, shard), (scores, *kept))
     require(model, "scores must not change its arguments and give the same for the same", same)
 
 
@@ -207,7 +209,7 @@ def _check_linear_in_marginals(model: Any, params: Any, shard: Any, rng: np.rand
     weights = weights_of(model, shard, structure)
     near = [scores.map(lambda part: part + rng.normal(size=part.shape)) for _ in range(2)]
     first, second = (structure.smoothed_max(drawn, 1.0, weights=weights)[1] for drawn in near)
-    given = copy.deepcopy(first)
+    before = copy.deepcopy(first)
     share = 0.3
     mixed = first.map(lambda a, b: share * a + (1 - share) * b, second)
     one, other, both = (model.gather(params, shard, marginals) for marginals in (first, second, mixed))
@@ -221,7 +223,7 @@ def _check_linear_in_marginals(model: Any, params: Any, shard: Any, rng: np.rand
     total += other
     require_same(model, "a += b of statistics must give a + b", total, kept[0] + kept[1], 1e-9, 1e-11)
     require_same(model, "a += b of statistics must not change b", other, kept[1])
-    require_same(model, "gather must neither change nor return the marginals", first, given)
+    require_same(model, "gather must neither change nor return the marginals", first, before)
 
 
 def _check_linear_in_weights(model: Any, params: Any, shard: Any, rng: np.random.Generator, reweigh: Any) -> None:
@@ -251,7 +253,7 @@ def _expect(model: Any, params: Any, shards: Sequence[Any], gamma: float) -> tup
     step = Step(model, params, gamma, estep)
     posed = pose(model, Local(shards), estep)
     total, _ = posed.expect(step)
-    marginals = [found.marginals for found in posed.shards.collect(posterior, step)]
+    marginals = [projection.marginals for projection in posed.shards.collect(posterior, step)]
     return total.objective + log_prior(model, params), total.stats, marginals
 
 

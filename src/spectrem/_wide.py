@@ -56,19 +56,13 @@ def nats(number, unit, tops):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _common(one, other):  # type: ignore[no-untyped-def]
-    """The mantissas that two numbers have with the larger one of their exponents, and this."""
-    top = max(one[1], other[1])
-    if top == -np.inf:
-        return 0.0, 0.0, top
-    return one[0] * np.exp2(max(one[1] - top, -1e4)), other[0] * np.exp2(max(other[1] - top, -1e4)), top
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def add(hard, one, other):  # type: ignore[no-untyped-def]
-    """The sum of two numbers."""
-    first, second, top = _common(one, other)
-    return 1.0 if hard else first + second, top
+    """The sum of two numbers, over the larger one of their powers of two."""
+    if one[1] < other[1]:
+        one, other = other, one
+    if hard or other[1] == -np.inf:
+        return one
+    return one[0] + other[0] * np.exp2(max(other[1] - one[1], -1e4)), one[1]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -75,7 +75,7 @@ def test_lexicon(run, files, tmp_path):
 
 def test_demo(run, tmp_path):
     plot = tmp_path / "demo.png"
-    result = run("demo", "--pairs", "150", "--plot", plot)
+    result = run("demo", "--n-pairs", "150", "--plot", plot)
     assert result.exit_code == 0, result.stderr
     rows = [line.split("│")[1:-1] for line in result.stdout.splitlines() if line.startswith("│")]
     methods = [row[0].strip() for row in rows]
@@ -85,18 +85,18 @@ def test_demo(run, tmp_path):
     assert "EM (\N{GREEK SMALL LETTER GAMMA} = 1)" in result.stdout
     assert "[█]" in result.stdout
     assert plot.read_bytes().startswith(b"\x89PNG")
-    assert run("demo", "--pairs", "150").stdout in result.stdout
+    assert run("demo", "--n-pairs", "150").stdout in result.stdout
 
 
 def test_demo_draws_at_random(run):
     assert (
-        run("demo", "--pairs", "100", "--random-state", "1").stdout
-        != run("demo", "--pairs", "100", "--random-state", "2").stdout
+        run("demo", "--n-pairs", "100", "--random-state", "1").stdout
+        != run("demo", "--n-pairs", "100", "--random-state", "2").stdout
     )
 
 
 def test_demo_draws_in_known_formats_only(run, tmp_path):
-    result = run("demo", "--pairs", "60", "--plot", tmp_path / "demo.doc")
+    result = run("demo", "--n-pairs", "60", "--plot", tmp_path / "demo.doc")
     assert result.exit_code == 2
     assert "the name must end in .png, .svg, .pdf" in result.stderr
 

@@ -230,12 +230,11 @@ def test_links_of_words_that_only_new_text_has(fitted):
 
 
 def test_the_threshold_of_a_larger_text_is_chosen_there(fitted, monkeypatch):
-    from spectrem.estimators.alignment import decoding, word_aligner
+    from spectrem.estimators.alignment import decoding
 
     kept = updated(fitted, *lines(SECOND))
     assert kept.threshold_ == fitted.threshold_
-    for module in (decoding, word_aligner):
-        monkeypatch.setattr(module, "SAMPLE", 100)
+    monkeypatch.setattr(decoding, "SAMPLE", 100)
     chosen = updated(fitted, *lines(SECOND))
     assert chosen.threshold_ != fitted.threshold_
     assert updated(fitted, *lines(SECOND), threshold=0.25).threshold_ == 0.25

@@ -1,6 +1,7 @@
 """scikit-learn's cross-validation and searches, on every estimator that learns from labels."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,6 +56,10 @@ CASES = {
     "DependencyModel": (DependencyModel(max_iter=3, tol=0.0), UPOS, HEADS, {"smoothing": [0.1, 1.0]}),
     "BracketingModel": (BracketingModel(max_iter=3, tol=0.0), UPOS, None, {"by_length": [True, False]}),
     "RelationExtractor": (RelationExtractor(type_features=False), SENTENCES, None, {"C": [0.1, 1.0]}),
+    "RelationExtractor, y": (
+        RelationExtractor(type_features=False), [replace(one, relations=None) for one in SENTENCES],
+        [one.relations for one in SENTENCES], {"C": [0.1, 1.0]},
+    ),
 }  # fmt: skip
 each = pytest.mark.parametrize("name", CASES)
 FOLDS = KFold(3)

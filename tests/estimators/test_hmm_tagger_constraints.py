@@ -335,3 +335,29 @@ def test_constraints_can_be_about_words():
     tagger = make(dictionary=DICTIONARY, smoothing=0.1, constraints=[constraint.per("sentence").slack(penalty=100.0)])
     tagger.set_params(project_at_predict=True).fit(SENTENCES)
     assert tagger.predict_proba(["the run"])[0][1, 2] == pytest.approx(0.9, abs=1e-5)
+
+
+def test_constraints_name_columns_of_sentences_and_of_words():
+    """A column that is the words, spelled otherwise, says what they say."""
+    text = [sentence.split() for sentence in SENTENCES]
+    upper, numbers = [[word.upper() for word in sentence] for sentence in text], list(range(len(text)))
+    number, word = next((n, word) for n, sentence in enumerate(text) for word in sentence if word in OPEN)
+    rules = [
+        (E[(part("tag") == DICTIONARY[word][0]) & (part(name) == value) & (part("number") == number)] <= 0.3).per(
+            "sentence"
+        )
+        for name, value in (("word", word), ("shape", word.upper()))
+    ]
+    columns = {"shape": upper, "number": numbers}
+    one, two = (
+        make(1, dictionary=DICTIONARY, constraints=[rule], project_at_predict=True).fit(SENTENCES, columns=columns)
+        for rule in rules
+    )
+    assert one.objective_ == two.objective_
+    assert one.objective_ < make(1, dictionary=DICTIONARY).fit(SENTENCES).objective_
+    found = (tagger.predict_proba(SENTENCES, columns=columns) for tagger in (one, two))
+    assert all(np.array_equal(*pair) for pair in zip(*found, strict=True))
+    assert two.predict(SENTENCES, columns=columns) == one.predict(SENTENCES, columns=columns)
+    for wrong, message in [({"word": upper}, "must not be called 'word'"), ({"a": [1]}, "one entry per sentence")]:
+        with pytest.raises(InvalidInputError, match=message):
+            make(1, dictionary=DICTIONARY).fit(SENTENCES, columns=wrong)

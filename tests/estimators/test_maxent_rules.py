@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from spectrem import E, MaxEntClassifier, part
-from spectrem.estimators.classification.targets import read_targets
+from spectrem.estimators.table_input import read_targets
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError, NotFittedError
 from spectrem.learning import Constant, Expectations, Posteriors
 

@@ -17,7 +17,7 @@ from spectrem import (
     part,
 )
 from spectrem.constraints import at_least, cluster_size, label_proportions, linear, must_link, sparsity
-from spectrem.estimators.saved_constraints import read_constraints
+from spectrem.estimators.storage import read_constraints
 from spectrem.exceptions import InvalidInputError
 
 X = np.random.default_rng(0).normal(size=(30, 2)) + np.repeat([[0, 0], [6, 0], [0, 6]], 10, axis=0)

@@ -79,7 +79,7 @@ def parser():
         (lambda: parser().fit([ONE, OTHER], columns={"tag": [1, 2]}), "columns must not be called 'tag'"),
         (lambda: parser().fit([ONE, OTHER], columns={"head_upos": [1, 2]}), "columns must not be called 'head_upos'"),
         (lambda: BracketingModel(**QUICK).fit(X, **SHORT), f"sample_weight {SENTENCES}"),
-        (lambda: RelationExtractor().fit(RELATED, [1.0]), f"sample_weight {SENTENCES}"),
+        (lambda: RelationExtractor().fit(RELATED, sample_weight=[1.0]), f"sample_weight {SENTENCES}"),
         (lambda: RelationExtractor().fit(RELATED, columns={"c": [1]}), r"columns: 'c' has shape \(1,\)"),
         (lambda: RelationExtractor().fit(3), "sentences must be RelationSentence, got 3"),
         (lambda: WordAligner().fit(["a", "b"], ["x"]), "source_lines and target_lines must pair up, but have 2 and 1"),

@@ -87,7 +87,7 @@ COMMANDS = {
     "project": "project scores.csv --labels ham,spam -c c.yaml -o {out.csv} --prices {prices.csv} --report {r.html}",
     "cluster": "cluster data.csv -k 2 --id name --features x,y -c clusters.yaml --must-link must.csv --max-iter 3 "
     "-o {out.csv} --report {r.html}",
-    "demo": "demo --pairs 50",
+    "demo": "demo --n-pairs 50",
 }
 MODELS = {
     "aligner.npz": "align en.txt fr.txt --model1-iterations 1 --max-iter 1 -o links.out --save aligner.npz",

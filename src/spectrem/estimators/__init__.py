@@ -1,7 +1,9 @@
 """The estimators: word alignment, tagging, parsing, classification, extraction, clustering and self-training."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+# ruff: noqa: F401 - `__all__` lists what is imported here
+from typing import TYPE_CHECKING
+
+from spectrem._first_use import on_first_use
 
 if TYPE_CHECKING:
     from spectrem.estimators.alignment.word_aligner import LinkPosteriors, WordAligner
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from spectrem.estimators.parser.edge_factored_parser import EdgeFactoredParser
     from spectrem.estimators.selftraining.self_trainer import SelfTrainer
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
-    from spectrem.estimators.transfer.transfer import transfer_parser
+    from spectrem.estimators.transfer import transfer_parser
     from spectrem.estimators.views.views import Views
 
 # Loaded on first use, since an aligner does not need the libraries that a mixture imports.
@@ -31,27 +33,7 @@ _HOMES = {
     "SelfTrainer": "selftraining.self_trainer",
     "Views": "views.views",
     "WordAligner": "alignment.word_aligner",
-    "transfer_parser": "transfer.transfer",
+    "transfer_parser": "transfer",
 }
-
-__all__ = [
-    "BracketingModel",
-    "CRFTagger",
-    "DependencyModel",
-    "EdgeFactoredParser",
-    "GaussianMixture",
-    "HMMTagger",
-    "LinkPosteriors",
-    "MaxEntClassifier",
-    "RelationExtractor",
-    "SelfTrainer",
-    "Views",
-    "WordAligner",
-    "transfer_parser",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"spectrem.estimators.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'spectrem.estimators' has no attribute {name!r}")
+__all__ = list(_HOMES)
+__getattr__ = on_first_use(__name__, _HOMES)

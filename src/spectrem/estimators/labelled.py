@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from spectrem.corpus import Corpus
 from spectrem.estimators.engine import LabelledFit, asked_gamma
 from spectrem.exceptions import warn_unconverged
 from spectrem.learning import FitStatus, Record
-from spectrem.learning.checkpoint import Checkpoint
+from spectrem.learning.em import Checkpoint
 from spectrem.models.loglinear import Optimiser
 from spectrem.models.loglinear.lbfgs import Ending, State
 from spectrem.models.loglinear.optimise import advice, fit_known
@@ -43,31 +43,50 @@ def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -
     ConvergenceWarning
         If training ended before it reached ``m_tol``, unless that is 0 and ``m_steps`` were taken.
     """
-    started, own = time.perf_counter(), model.optimiser
-    optimiser = Optimiser(None if goes_on else own.max_steps, own.tol, own.memory)
-
-    def record_at(point: Floats, value: float) -> Record:
-        return _record(estimator, model, point, -value, started)
-
-    steps = _Steps(None if goes_on else estimator.on_iteration, record_at)
-    state = None
+    started, settings = time.perf_counter(), model.optimiser
+    optimiser = Optimiser(None if goes_on else settings.max_steps, settings.tol, settings.memory)
+    listener = None if goes_on else estimator.on_iteration
+    checkpoint: Checkpoint | None = None
+    state: State | None = None
+    unsaved: State | None = None
+    history: list[Record] = []
     if estimator.checkpoint is not None:
         blank = State.blank()
         folder = Path(estimator.checkpoint) / "labelled"
         # states of earlier versions were not in the coordinates of the model
-        steps.saved = Checkpoint.at(folder, corpus, blank, model, optimiser, "in coordinates")
-        if steps.saved.path.exists():
-            state, history = steps.saved.load_params(blank)
-            steps.replay(history)
-    best = fit_known(model, corpus, optimiser=optimiser, state=state, on_state=steps.take)
-    steps.end()
-    record = record_at(best.point, best.value)
+        checkpoint = Checkpoint.at(folder, corpus, blank, model, optimiser, "in coordinates")
+        if checkpoint.path.exists():
+            state, history = checkpoint.load_params(blank)
+    if listener is not None:
+        for record in history:
+            listener(record)
+
+    def write_state() -> None:
+        nonlocal unsaved
+        if checkpoint is not None and unsaved is not None:
+            checkpoint.save(unsaved, history)
+        unsaved = None
+
+    def take_step(reached: State, theta: Floats) -> None:
+        nonlocal unsaved
+        if listener is None and checkpoint is None:
+            return
+        unsaved = reached
+        history.append(_record(estimator, model, theta, -reached.value, started))
+        if reached.n_steps % _APART == 0:
+            write_state()
+        if listener is not None:
+            listener(history[-1])
+
+    best = fit_known(model, corpus, optimiser=optimiser, state=state, on_state=take_step)
+    write_state()
+    record = _record(estimator, model, best.point, -best.value, started)
     status = FitStatus.CONVERGED
     if best.ending is not Ending.CONVERGED:
-        fixed = own.tol == 0 and best.ending is Ending.STEPS and optimiser.max_steps is not None
+        fixed = settings.tol == 0 and best.ending is Ending.STEPS and optimiser.max_steps is not None
         status = FitStatus.FIXED_ITERATIONS if fixed else FitStatus.MAX_STEPS
-    if not goes_on and estimator.on_iteration is not None and not best.n_steps:
-        estimator.on_iteration(record)
+    if listener is not None and not best.n_steps:
+        listener(record)
     if status is FitStatus.MAX_STEPS:
         warn_unconverged(f"{status.value} (after {best.n_steps} steps): {advice(best, optimiser)}")
     return LabelledFit(best.point, record, status, best.n_steps)
@@ -109,37 +128,3 @@ def _record(estimator: Any, model: Any, params: Floats, objective: float, starte
     log_prior = float(model.log_prior(params))
     seconds = time.perf_counter() - started
     return Record(asked_gamma(estimator), objective, objective - log_prior, 0.0, seconds, log_prior)
-
-
-class _Steps:
-    """Hands the record of every step to a listener, and keeps the state of training on disk."""
-
-    def __init__(self, listener: Callable[[Record], None] | None, record_at: Callable[[Floats, float], Record]) -> None:
-        self.saved: Checkpoint | None = None
-        self._listener, self._record_at = listener, record_at
-        self._history: list[Record] = []
-        self._unsaved: State | None = None
-
-    def replay(self, history: list[Record]) -> None:
-        """Report the steps that a checkpoint holds."""
-        self._history = history
-        for record in history if self._listener is not None else ():
-            self._listener(record)  # type: ignore[misc]
-
-    def take(self, state: State, theta: Floats) -> None:
-        """Report a step, and write the state of every tenth."""
-        if self._listener is None and self.saved is None:
-            return
-        record = self._record_at(theta, state.value)
-        self._history.append(record)
-        self._unsaved = state
-        if state.n_steps % _APART == 0:
-            self.end()
-        if self._listener is not None:
-            self._listener(record)
-
-    def end(self) -> None:
-        """Write the last state."""
-        if self.saved is not None and self._unsaved is not None:
-            self.saved.save(self._unsaved, self._history)
-        self._unsaved = None

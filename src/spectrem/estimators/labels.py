@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.constraints.cells import is_missing
+from spectrem.constraints.columns import is_missing
 from spectrem.exceptions import InvalidInputError, quoted, warn
 
 UNLABELLED = -1
@@ -22,7 +21,7 @@ Kind: TypeAlias = tuple[tuple[Any, ...], Sequence[float] | Floats | None]
 
 
 class Known(NamedTuple):
-    """What is known of the labels of rows or tokens.
+    """The labels, sets and distributions of labels that rows or tokens have.
 
     Attributes
     ----------
@@ -111,45 +110,16 @@ class LabelReader:
         except (KeyError, TypeError):
             return [self._kind(label, place(n)) for n, label in enumerate(listed)]
 
-    def read_sentences(self, y: Sequence[Any], lengths: Ints, tokens: Callable[[Any, int], Any]) -> Known:
-        """The kinds of the labels of all tokens.
-
-        Parameters
-        ----------
-        y : sequence
-            An entry per sentence; a missing one for sentences without labels.
-        lengths : ndarray of shape (n_sentences,)
-        tokens : callable (entry, number of the sentence) -> sequence of a label per token
-        """
-        if len(y) != len(lengths):
-            raise InvalidInputError(
-                f"y must have one entry per sentence ({len(lengths)}), got {len(y)}; use None for sentences without "
-                "labels"
-            )
-        kind, start = np.full(int(lengths.sum()), -1, np.int64), 0
-        for number, (entry, size) in enumerate(zip(y, lengths.tolist(), strict=True)):
-            if hasattr(entry, "__len__") or not is_unlabelled(entry):
-                own = tokens(entry, number)
-                if isinstance(own, Mapping | set | frozenset | str) or not hasattr(own, "__len__") or len(own) != size:
-                    got = len(own) if hasattr(own, "__len__") else quoted(own)
-                    raise InvalidInputError(
-                        f"y must have a label per token of sentence {number} ({size}), got {got}; use None for tokens "
-                        "without label"
-                    )
-                kind[start : start + size] = self.read(own, partial(place_of, number))
-            start += size
-        return Known(kind, self.kinds)
-
     def _kind(self, label: Any, place: str) -> int:
-        found = self._read(label, place)
-        if found is None:
+        kind = self._read(label, place)
+        if kind is None:
             return -1
-        if found not in self._number:
-            self._number[found] = len(self.kinds)
-            self.kinds.append(found)
+        if kind not in self._number:
+            self._number[kind] = len(self.kinds)
+            self.kinds.append(kind)
         if not is_collection(label):
-            self._number[label] = self._number[found]
-        return self._number[found]
+            self._number[label] = self._number[kind]
+        return self._number[kind]
 
     def _read(self, label: Any, place: str) -> Kind | None:
         where = f"y ({place})"
@@ -167,7 +137,7 @@ class LabelReader:
             )
         labels = [self._check(one, where) for one in label]
         if not isinstance(label, Mapping):
-            return tuple(sorted(set(labels), key=lambda own: (isinstance(own, str), own))), None
+            return tuple(sorted(set(labels), key=lambda one: (isinstance(one, str), one))), None
         try:
             shares = np.array(list(label.values()), np.float64)
         except (TypeError, ValueError):
@@ -179,16 +149,3 @@ class LabelReader:
                 f"{'divide them by their sum' if self._soft else 'give the set of those that are possible'}"
             )
         return tuple(labels), tuple((shares / shares.sum()).tolist())
-
-
-def place_of(sentence: int, token: int) -> str:
-    """Where a token stands, for messages."""
-    return f"sentence {sentence}, token {token}"
-
-
-def plain_tokens(labels: Any) -> Any:
-    """The labels of the tokens of a sentence as Python has them, if they are an array."""
-    if not isinstance(labels, np.ndarray):
-        return labels
-    listed = labels.tolist()
-    return [None if label == "nan" else label for label in listed] if labels.dtype.kind in "UT" else listed

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spectrem.estimators.declare import check_size, choice, count, given, number, seed
+from spectrem.estimators.declare import check_number, check_size, choice, count, given, number, seed
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from spectrem.corpus import Corpus
     from spectrem.inference import Infeasible
     from spectrem.learning import Expectations, Posteriors, Record, Schedule
+    from spectrem.models.priors import Prior
 
-TRAINING, COMPUTING = "Training", "Computing"
+MODEL, TRAINING, COMPUTING = "Model", "Training", "Computing"
 """Headings of ``--help``."""
 
 NOT_SAVED = ("corpus", "checkpoint", "on_iteration")
@@ -65,8 +67,8 @@ def check_schedule(name: str, value: Any) -> None:
 
 def check_constraints(name: str, value: Any) -> None:
     """A text, a mapping of names, or a sequence, which can be gone through more than once, of constraints."""
-    from spectrem.constraints.compilation.compile import flatten
     from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
+    from spectrem.constraints.text import flatten
 
     if not isinstance(value, Sequence | Mapping):
         raise InvalidInputError(f"{name} must be a sequence of constraints, got {quoted(value)}; put it in a list")
@@ -85,7 +87,7 @@ def constraint_names(constraints: Any) -> str:
     >>> constraint_names(["agreement", {"few": "E[label == 1] <= 3"}]), constraint_names([])
     ('agreement, few', 'none')
     """
-    from spectrem.constraints.compilation.compile import flatten
+    from spectrem.constraints.text import flatten
 
     return ", ".join(getattr(one, "name", type(one).__name__) for one in flatten(constraints)) or "none"
 
@@ -127,22 +129,6 @@ def check_criterion_alone(estimator: Any) -> None:
             raise InvalidInputError(
                 f"criterion must be None where {name} is {quoted(value)}, which EM reads; leave one of them out"
             )
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class CriterionParameters:
-    """The parameter of estimators of log-linear models, whose weights can climb without EM.
-
-    Parameters
-    ----------
-    criterion : spectrem.learning.Posteriors or Expectations, optional
-        What the weights climb by gradient in place of EM. ``Posteriors()``: the objective of EM, of classifiers in less
-        time. ``Expectations(strength)``: constraints are on what the model itself expects, which pays for breaking
-        them, as in generalised expectation criteria and label regularisation. ``max_iter`` and ``tol`` are not read
-        then, but ``m_steps`` and ``m_tol``, and gamma is that of the criterion.
-    """
-
-    criterion: Expectations | Posteriors | None = given(None, _check_criterion, beside=check_criterion_alone)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -221,3 +207,91 @@ class ComputingParameters:
         help="Keep the state of training in this folder after every iteration: if it is interrupted, the same command "
         "goes on from there, to the same result.",
     )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CorpusParameters(LearningParameters, ComputingParameters):
+    """The parameters of every estimator that learns by EM from a corpus, wherever that is kept."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CriterionParameters(CorpusParameters):
+    """The parameters of estimators of log-linear models, whose weights can climb without EM.
+
+    Parameters
+    ----------
+    criterion : spectrem.learning.Posteriors or Expectations, optional
+        What the weights climb by gradient in place of EM. ``Posteriors()``: the objective of EM, of classifiers in less
+        time. ``Expectations(strength)``: constraints are on what the model itself expects, which pays for breaking
+        them, as in generalised expectation criteria and label regularisation. ``max_iter`` and ``tol`` are not read
+        then, but ``m_steps`` and ``m_tol``, and gamma is that of the criterion.
+    """
+
+    criterion: Expectations | Posteriors | None = given(None, _check_criterion, beside=check_criterion_alone)
+
+
+# ---- pseudo-counts and priors of the tables of a generative model, one for all tables or by their names -------------
+
+
+def smoothing_of(tables: Sequence[str], **shown: Any) -> Any:
+    """Declare the pseudo-counts of all tables, or by their names."""
+    return given(0.0, partial(check_amounts, tables), convert=float, option="", least=0.0, metavar="COUNT", **shown)
+
+
+def prior_of(tables: Sequence[str]) -> Any:
+    """Declare the prior of all tables, or by their names, of those without ``smoothing``."""
+    return given(None, partial(_check_priors, tables), beside=partial(_check_not_both, tables))
+
+
+def table_smoothing(tables: Sequence[str], smoothing: float | Mapping[str, float]) -> dict[str, float]:
+    """Pseudo-counts by table; 0 for those that a mapping leaves out."""
+    if isinstance(smoothing, Mapping):
+        return {name: float(smoothing.get(name, 0.0)) for name in tables}
+    return dict.fromkeys(tables, float(smoothing))
+
+
+def table_priors(
+    tables: Sequence[str], prior: Prior | Mapping[str, Prior] | None, smoothing: float | Mapping[str, float]
+) -> list[Prior]:
+    """Priors in the order of the tables: those given, and add-lambda smoothing for the others."""
+    from spectrem.models.priors import DirichletPrior
+
+    priors = prior if isinstance(prior, Mapping) else {} if prior is None else dict.fromkeys(tables, prior)
+    return [priors.get(name, DirichletPrior(count)) for name, count in table_smoothing(tables, smoothing).items()]
+
+
+def check_amounts(tables: Sequence[str], name: str, value: Any) -> None:
+    """Raise `InvalidInputError` unless ``value`` is a number of at least 0, or one per table."""
+    for table, amount in _by_table(tables, name, value):
+        check_number(f"{name}[{table!r}]" if table else name, amount)
+
+
+def _check_priors(tables: Sequence[str], name: str, value: Any) -> None:
+    """Raise `InvalidInputError` unless ``value`` is a prior, or one per table."""
+    for _, prior in _by_table(tables, name, value):
+        if not hasattr(prior, "normalise"):
+            raise InvalidInputError(
+                f"{name} must be DirichletPrior or MeanFieldPrior, or map tables to them, got {prior!r}; for a "
+                "pseudo-count use smoothing"
+            )
+
+
+def _check_not_both(tables: Sequence[str], estimator: Any) -> None:
+    """Raise `InvalidInputError` if a table has a prior and pseudo-counts, too."""
+    prior, counts = estimator.prior, table_smoothing(tables, estimator.smoothing)
+    with_prior = prior if isinstance(prior, Mapping) else () if prior is None else tables
+    both = [name for name in with_prior if counts[name] > 0]
+    if both:
+        raise InvalidInputError(
+            f"prior and smoothing must not be given for one table, got both for {both[0]}; smoothing is the prior "
+            "DirichletPrior(smoothing)"
+        )
+
+
+def _by_table(tables: Sequence[str], name: str, value: Any) -> Iterable[tuple[str, Any]]:
+    if not isinstance(value, Mapping):
+        return [("", value)]
+    unknown = [table for table in value if table not in tables]
+    if unknown:
+        raise InvalidInputError(f"{name} must name tables among {', '.join(tables)}, got {unknown[0]!r}")
+    return value.items()

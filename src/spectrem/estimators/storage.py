@@ -1,7 +1,8 @@
 """Saved models: one file of JSON and arrays (a NumPy archive without pickles).
 
-An estimator declares in a `Codec` what it learned, as values and arrays, and how these become its attributes again;
-all else of `save` and `load` is here, for every estimator.
+An estimator declares in a `Codec` what it learned, as values and arrays of several kinds, and how these become its
+attributes again; all else of `save` and `load` is here, for every estimator: constraints are written as the texts that
+`spectrem.constraints.parse_constraint` reads.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Floats, Ints
 from spectrem._damage import DAMAGE
 from spectrem._outputs import open_bytes
+from spectrem.constraints.links import RowLinks
+from spectrem.constraints.text import parse_constraint
 from spectrem.estimators.conventions import as_fitted, check_fitted, take_course
 from spectrem.estimators.declare import check_parameters
-from spectrem.estimators.saved_constraints import read_constraints, write_constraints
 from spectrem.estimators.shared_parameters import NOT_SAVED
-from spectrem.exceptions import InvalidInputError, shorten
-from spectrem.learning.history import FitStatus, Record
-from spectrem.learning.schedule import check_gamma
+from spectrem.exceptions import InvalidInputError, shorten, warn
+from spectrem.learning.schedule import FitStatus, Record, check_gamma
 
 if TYPE_CHECKING:
     from spectrem.models.loglinear import Support
@@ -36,9 +37,72 @@ if TYPE_CHECKING:
 _MAGIC = "spectrem"
 
 
+# ---- kinds of arrays ------------------------------------------------------------------------------------------------
+
+Rule: TypeAlias = Callable[[str, NDArray[Any]], None]
+"""Raises ValueError, with the name of the array, unless its numbers are of a kind."""
+
+
+class Member(NamedTuple):
+    """An array that a file may hold.
+
+    Attributes
+    ----------
+    types : str
+        Its type, such as "f8", or several ("f4 f8").
+    n_axes : int
+        It has at most so many.
+    rule : callable, optional
+        The kind of its numbers.
+    """
+
+    types: str
+    n_axes: int
+    rule: Rule | None = None
+
+
+TEXT = Member("u1", 1)
+"""Bytes of texts, see `pack_names` and `pack_words`."""
+
+
+def finite(name: str, values: Floats) -> None:
+    """Finite numbers."""
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} must be finite")
+
+
+def probabilities(name: str, values: Floats, *, positive: bool = False) -> None:
+    """Numbers from 0 to 1, or above 0 if they must be positive."""
+    least = (values > 0) if positive else (values >= 0)
+    if not (least & (values <= 1 + 1e-9)).all():
+        raise ValueError(f"{name} must hold probabilities, got values from {values.min():g} to {values.max():g}")
+
+
+def rows(name: str, values: Floats) -> None:
+    """Probabilities whose rows sum to 1, or to less, as a mean-field prior makes them."""
+    probabilities(name, values)
+    if (values.sum(axis=-1) > 1 + 1e-6).any():
+        raise ValueError(f"{name} must have rows that sum to 1 at most")
+
+
+def are_offsets(values: Ints, n_rows: int, n_values: int) -> bool:
+    """Whether numbers say where each of so many rows of so many values begins, and where the last one ends."""
+    return (
+        len(values) == n_rows + 1 and values[0] == 0 and values[-1] == n_values and bool((np.diff(values) >= 0).all())
+    )
+
+
+def increase(values: Ints, stop: int) -> bool:
+    """Whether numbers increase from 0 or more, and stay below ``stop``."""
+    return not len(values) or bool((np.diff(values) > 0).all() and values[0] >= 0 and values[-1] < stop)
+
+
+# ---- what an estimator declares -------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Codec:
-    """What an estimator writes to a file, and how it is read back.
+    """The content of the files of an estimator: how it is written and read back.
 
     Every file holds the parameters that JSON gives back, constraints as texts, and the course of training.
 
@@ -48,8 +112,8 @@ class Codec:
         The class of the estimator.
     layout : int
         The version of the layout of its files.
-    members : mapping of name -> (str, int)
-        Types and numbers of axes of the arrays that a file may hold; see `load_arrays`.
+    members : mapping of name -> Member
+        The arrays that a file may hold.
     write : callable
         From a fitted estimator, and options of `save`, to values that JSON can hold and arrays.
     read : callable
@@ -69,7 +133,7 @@ class Codec:
 
     kind: str
     layout: int
-    members: Mapping[str, tuple[str, int]]
+    members: Mapping[str, Member]
     write: Callable[..., tuple[dict[str, Any], dict[str, NDArray[Any]]]]
     read: Callable[[Any, dict[str, Any], dict[str, NDArray[Any]]], None]
     numbers: tuple[str, ...] = ("gamma",)
@@ -94,6 +158,15 @@ class Codec:
             check_gamma(estimator.gamma_)
         self.read(estimator, values, arrays)
         take_saved_course(estimator, values)
+
+    def check_arrays(self, arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """ValueError unless these arrays have these shapes, and numbers of their kinds."""
+        for name, shape in shapes.items():
+            if arrays[name].shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {arrays[name].shape}")
+            rule = self.members[name].rule
+            if rule is not None:
+                rule(name, arrays[name])
 
 
 class Saved:
@@ -224,7 +297,7 @@ def save_arrays(
 
 
 def load_arrays(
-    path: str | os.PathLike[str], kind: str, version: int, members: Mapping[str, tuple[str, int]]
+    path: str | os.PathLike[str], kind: str, version: int, members: Mapping[str, Member]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read what `save_arrays` wrote; nothing is read whose name, type or size is not as expected.
 
@@ -233,9 +306,8 @@ def load_arrays(
     path : path
     kind, version
         As in `save_arrays`.
-    members : mapping of name -> (str, int)
-        For every array that a file of this kind may hold: its type, such as "f8", or several ("f4 f8"), and the number
-        of its axes (at most that many).
+    members : mapping of name -> Member
+        The arrays that a file of this kind may hold.
 
     Raises
     ------
@@ -248,12 +320,12 @@ def load_arrays(
                 raise ValueError("not a NumPy archive")
             with zipfile.ZipFile(file) as archive:
                 entries = _entries(archive, os.fstat(file.fileno()).st_size)
-                header = json.loads(_read(archive, entries.pop("header"), "u1", 1).tobytes())
+                header = json.loads(_read(archive, entries.pop("header"), TEXT).tobytes())
                 _check_header(header, path, kind, version)
                 unknown = sorted(set(entries) - set(members))
                 if unknown:
                     raise ValueError(f"a {kind} has no member {unknown[0]!r}")
-                arrays = {name: _read(archive, entry, *members[name]) for name, entry in entries.items()}
+                arrays = {name: _read(archive, entry, members[name]) for name, entry in entries.items()}
     except InvalidInputError:
         raise
     except FileNotFoundError:
@@ -267,12 +339,12 @@ def load_arrays(
 
 
 def saved_kind(path: str | os.PathLike[str]) -> str:
-    """What kind of model a file holds, such as "HMMTagger"; "" for a file that is missing, damaged or foreign."""
+    """The kind of model in a file, such as "HMMTagger"; "" for a file that is missing, damaged or foreign."""
     try:
         with zipfile.ZipFile(path) as archive:
             if "schema.json" in archive.namelist():  # as skops writes it
                 return "SelfTrainer"
-            kind = json.loads(_read(archive, archive.getinfo("header.npy"), "u1", 1).tobytes())["kind"]
+            kind = json.loads(_read(archive, archive.getinfo("header.npy"), TEXT).tobytes())["kind"]
     except DAMAGE:
         return ""
     return kind if isinstance(kind, str) else ""
@@ -280,8 +352,8 @@ def saved_kind(path: str | os.PathLike[str]) -> str:
 
 def _check_header(header: Any, path: str | os.PathLike[str], kind: str, version: int) -> None:
     if not isinstance(header, dict) or header.get("format") != _MAGIC or header.get("kind") != kind:
-        found = shorten(repr(header.get("kind") if isinstance(header, dict) else header))
-        raise InvalidInputError(f"{path}: expected a saved {kind}, found {found}; give the file of a {kind}")
+        shown = shorten(repr(header.get("kind") if isinstance(header, dict) else header))
+        raise InvalidInputError(f"{path}: expected a saved {kind}, found {shown}; give the file of a {kind}")
     if not isinstance(header.get("version"), int) or not isinstance(header.get("settings"), dict):
         raise InvalidInputError(f"{path}: a damaged {kind} (no version or settings); save the model again")
     if header["version"] > version:
@@ -305,8 +377,9 @@ def _entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
     return entries
 
 
-def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, types: str, n_axes: int) -> NDArray[Any]:
+def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, member: Member) -> NDArray[Any]:
     """An array of an archive; ValueError, before its numbers are read, unless its head is as expected."""
+    types, n_axes = member[:2]
     with archive.open(entry) as stream:
         if np.lib.format.read_magic(stream) != (1, 0):
             raise ValueError(f"{entry.filename}: not an array as spectrem writes them")
@@ -330,12 +403,12 @@ def _plain(value: object) -> Any:
 
 def plain_parameters(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict[str, Any]:
     """Parameters of an estimator that JSON gives back, arrays and tuples as lists; the others keep their defaults."""
-    found = {name: _listed(value) for name, value in estimator.get_params(deep=False).items() if name not in leave}
-    return {name: value for name, value in found.items() if _is_plain(value)}
+    parameters = {name: _listed(value) for name, value in estimator.get_params(deep=False).items() if name not in leave}
+    return {name: value for name, value in parameters.items() if _is_plain(value)}
 
 
 def settings_of(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict[str, Any]:
-    """What every saved model says: parameters, constraints as texts, and the course of training.
+    """The content of every saved model: parameters, constraints as texts, and the course of training.
 
     `read_parameters` and `take_saved_course` read it. Parameters are those of training; those that were set to
     something else since then are "later".
@@ -358,7 +431,7 @@ def read_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _listed(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
-    return [_listed(own) for own in value] if isinstance(value, list | tuple) else value
+    return [_listed(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _is_plain(value: Any) -> bool:
@@ -440,32 +513,6 @@ def read_features(estimator: Any, values: Mapping[str, Any], n_features: int) ->
         estimator.feature_names_in_ = np.array([str(name) for name in names], object)
 
 
-def check_shapes(
-    arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]], *, probabilities: Collection[str] = ()
-) -> None:
-    """ValueError unless the arrays have these shapes and hold finite numbers, some of them probabilities."""
-    for name, shape in shapes.items():
-        if arrays[name].shape != shape:
-            raise ValueError(f"{name} must have shape {shape}, got {arrays[name].shape}")
-        if name in probabilities:
-            check_probabilities(name, arrays[name])
-        elif not np.isfinite(arrays[name]).all():
-            raise ValueError(f"{name} must be finite")
-
-
-def check_rows(name: str, values: Floats) -> None:
-    """ValueError if rows of a table of probabilities sum to more than 1; a mean-field prior makes sums smaller."""
-    if (values.sum(axis=-1) > 1 + 1e-6).any():
-        raise ValueError(f"{name} must have rows that sum to 1 at most")
-
-
-def check_probabilities(name: str, values: Floats, *, positive: bool = False) -> None:
-    """ValueError unless all are numbers from 0 to 1, or above 0 if they must be positive."""
-    least = (values > 0) if positive else (values >= 0)
-    if not (least & (values <= 1 + 1e-9)).all():
-        raise ValueError(f"{name} must hold probabilities, got values from {values.min():g} to {values.max():g}")
-
-
 def write_pairs(support: Support, names: tuple[str, str]) -> dict[str, NDArray[Any]]:
     """Features and labels of all weights as two arrays, for `read_pairs`."""
     return {name: pairs.astype(np.int32) for name, pairs in zip(names, support.listed(), strict=True)}
@@ -483,3 +530,92 @@ def read_pairs(
     if len(features) != len(labels) or (np.diff(features * n_labels + labels) <= 0).any():
         raise ValueError("pairs of features and tags do not increase")
     return Support.pairs(features, labels, n_features, n_labels)
+
+
+# ---- constraints ----------------------------------------------------------------------------------------------------
+
+
+def write_constraints(estimator: Any) -> Any:
+    """The constraints of an estimator as JSON can hold them, for `read_constraints`.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose ``save`` calls the function that calls `spectrem.estimators.storage.settings_of`.
+
+    Returns
+    -------
+    str, list or dict
+        Texts as they were given; a constraint as ``{"text": ...}``; a mapping of names as ``{"named": {...}}``.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``project_at_predict`` needs constraints that cannot be written as text: matrices, objects of one's own, and
+        links between rows by number, since a saved model does not hold the rows.
+
+    Warns
+    -----
+    UserWarning
+        If such constraints are left out, because only training needs them.
+    """
+    left_out: list[str] = []
+    written = write_texts(estimator.constraints, left_out)
+    if left_out:
+        model, names = type(estimator).__name__, ", ".join(left_out)
+        if getattr(estimator, "project_at_predict", False):
+            raise InvalidInputError(
+                f"constraints that project_at_predict needs must be texts, or made with E or shortcuts, to be saved, "
+                f"got {names}; set project_at_predict=False, or keep the {model} in memory"
+            )
+        warn(
+            f"constraints that cannot be written as text are left out: {names}; to train the loaded {model} under "
+            "them, give them again",
+        )
+    return written
+
+
+def read_constraints(written: Any) -> Any:
+    """The constraints of which `write_constraints` made this.
+
+    Examples
+    --------
+    >>> read_constraints(["agreement", {"text": "E[label == 1] <= 3"}])
+    ('agreement', E[part("label") == 1] <= 3)
+    """
+    if isinstance(written, str):
+        return written
+    if not isinstance(written, dict):
+        return tuple(read_constraints(one) for one in written)
+    [(kind, held)] = written.items()
+    if kind == "text":
+        return parse_constraint(held)
+    return {name: read_constraints(one) for name, one in {"named": held}[kind].items()}
+
+
+def write_texts(constraints: Any, left_out: list[str]) -> Any:
+    """Constraints as JSON can hold them; those that no text says are left out and described in ``left_out``."""
+    if isinstance(constraints, str):
+        return constraints
+    if isinstance(constraints, Mapping):
+        named = {str(name): write_texts(held, left_out) for name, held in constraints.items()}
+        return {"named": {name: held for name, held in named.items() if held is not None}}
+    if isinstance(constraints, Sequence):
+        return [written for one in constraints if (written := write_texts(one, left_out)) is not None]
+    text = _text(constraints)
+    if text is None:
+        name = getattr(constraints, "name", None)
+        left_out.append(type(constraints).__name__ + ("" if name is None else f" {name!r}"))
+        return None
+    return {"text": text}
+
+
+def _text(constraint: Any) -> str | None:
+    """The text from which the same constraint is read; None where no text says it."""
+    if isinstance(constraint, RowLinks) and constraint.pairs is not None:
+        return None
+    try:
+        text = repr(constraint)
+        return text if parse_constraint(text) == constraint else None
+    except InvalidInputError:
+        return None

@@ -23,8 +23,11 @@ from typing import NamedTuple
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem._vectors import LANES, load, load_some, spread, store, total
 from spectrem._wide import MARGIN, add, fill_terms, nats, number_of, share, sum_products, unit_of
 
+# Covariances of instances of up to so many steps remember all their shares: 32 MB.
+_MOST_SHARES = 1 << 22
 ONE = 0
 """The place of the number one: the other side of steps that use one item, the factor of items that have none."""
 
@@ -92,8 +95,9 @@ def inside(steps, scores, offsets, uses, gamma):
             mantissa, exponent = one if r == first[v] else add(hard, (mantissa, exponent), one)
         if factor[v] != ONE:
             mantissa, exponent = mantissa * numbers[0, factor[v]], exponent + numbers[1, factor[v]]
-        numbers[0, place[v]], numbers[1, place[v]] = mantissa, exponent
-        numbers[0, copy[v]], numbers[1, copy[v]] = mantissa, exponent
+        numbers[1, place[v]], numbers[1, copy[v]] = exponent, exponent
+        if not hard:  # else all mantissas are one
+            numbers[0, place[v]], numbers[0, copy[v]] = mantissa, mantissa
     goal = place[len(place) - 1]
     value = numbers[1, goal] if hard else nats((numbers[0, goal], numbers[1, goal]), unit, tops)
     return numbers, value
@@ -112,14 +116,14 @@ def _run(hard, numbers, left, right, count):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _shares(hard, numbers, left, right, count, begin, end, shares):
+def _shares(hard, numbers, left, right, count, begin, end, shares, at=0):
     """Probabilities of the steps of the runs that make an item, given it; at gamma = 0 the first of the best has all.
 
-    Returns the number of steps; all are zero where the item is impossible.
+    They stand in ``shares`` from ``at`` on; all are zero where the item is impossible. Returns the number of steps.
     """
-    n, best, top, total = 0, 0, -np.inf, 0.0
+    n, best, top, total = at, at, -np.inf, 0.0
     if end == begin + 1 and count[begin] == 1:
-        shares[0] = 1.0 if numbers[1, left[begin]] + numbers[1, right[begin]] > -np.inf else 0.0
+        shares[at] = 1.0 if numbers[1, left[begin]] + numbers[1, right[begin]] > -np.inf else 0.0
         return 1
     for r in range(begin, end):
         if hard:
@@ -130,20 +134,23 @@ def _shares(hard, numbers, left, right, count, begin, end, shares):
                     best, top = n + k, exponent
         else:
             one, exponent = fill_terms(numbers, left[r], numbers, right[r], count[r], shares, n)
-            if n > 0:  # what came before and this run over one power of two, the larger of theirs
-                before, own = np.exp2(max(top - exponent, -1e4)), np.exp2(max(exponent - top, -1e4))
-                for k in range(n if exponent > top else 0):
-                    shares[k] *= before
-                for k in range(n, n + count[r] if exponent < top else n):
-                    shares[k] *= own
-                total, one = total * min(before, 1.0), one * min(own, 1.0)
+            if n > at:  # what came before and this run over one power of two, the larger of theirs
+                less = np.exp2(max(-abs(top - exponent), -1e4)) if top != exponent else 1.0
+                if exponent > top:
+                    total *= less
+                    for k in range(at, n):
+                        shares[k] *= less
+                else:
+                    one *= less
+                    for k in range(n, n + count[r]):
+                        shares[k] *= less
             total, top = total + one, max(top, exponent)
         n += count[r]
     if hard and top > -np.inf:
         shares[best] = 1.0
-    for k in range(0 if hard or top == -np.inf else n):
+    for k in range(at, at if hard or top == -np.inf else n):
         shares[k] /= total
-    return n
+    return n - at
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -193,64 +200,67 @@ def entropy(steps, numbers, mass):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
-def _mean(means, left, right, shares):
-    """The expected sum of the steps of a run, times their shares."""
-    n, total = len(shares), 0.0
-    one, other = means[left : left + n], means[right : right + n]
-    for k in range(n):
-        total += shares[k] * (one[k] + other[k])
-    return total
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _pass_on(own, gain, mean, means, left, right, shares, gains):
-    """Divide the derivative of the probability of an item among the steps of a run; shares become their parts of it."""
-    n = len(shares)
-    one, other = means[left : left + n], means[right : right + n]
-    for k in range(n):
-        shares[k] *= gain + own * (one[k] + other[k] - mean)
-    to_left, to_right = gains[left : left + n], gains[right : right + n]
-    for k in range(n):
-        to_left[k] += shares[k]
-    for k in range(n):
-        to_right[k] += shares[k]
+@njit(cache=True, nogil=True, error_model="numpy")
+def _mean(means, left, right, count, shares, at):
+    """The sum over the steps of a run of their shares times the expected sums of what they join."""
+    so_far = spread(0.0)
+    for k in range(0, count, LANES):
+        some = load_some(shares, at + k, count - k, 0.0)
+        so_far = so_far + some * (load(means, left + k) + load(means, right + k))
+    return total(so_far)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def covary(steps, numbers, mass, along):
+def _pass_on(mass, gain, mean, means, left, right, count, shares, at, masses, gains):
+    """Divide the probability of an item, and its derivative, among the steps of a run."""
+    for k in range(0, count, LANES):
+        some = load_some(shares, at + k, count - k, 0.0)
+        own = some * spread(mass)
+        store(masses, left + k, load(masses, left + k) + own)
+        store(masses, right + k, load(masses, right + k) + own)
+        more = some * spread(gain) + own * (load(means, left + k) + load(means, right + k) - spread(mean))
+        store(gains, left + k, load(gains, left + k) + more)
+        store(gains, right + k, load(gains, right + k) + more)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def covary(steps, numbers, along):
     """cov(number of every part, sum of ``along`` over the parts taken), (n_parts,) [LiEisner2009].
 
-    Upwards, the expected sum of every item; downwards, derivatives of probabilities as scores move along ``along``: a
-    step gains as much as its own expected sum lies above that of its item.
+    Upwards, the expected sum of every item; downwards, probabilities and their derivatives as scores move along
+    ``along``: a step gains as much as its own expected sum lies above that of its item.
     """
     place, copy, factor, first, left, right, count, part_place, part, n_places, most = steps
-    means, gains, products, shares = (
-        np.zeros(n_places),
-        np.zeros(n_places),
-        np.zeros(len(along)),
-        np.empty(most + MARGIN),
-    )
+    masses, means, gains = np.zeros((3, n_places + MARGIN))
+    n_steps = count.sum()
+    kept = n_steps <= _MOST_SHARES
+    products, shares, at = np.zeros(len(along)), np.empty((n_steps if kept else most) + MARGIN), 0
     for k in range(len(part)):
         means[part_place[k]] = along[part[k]] if part[k] >= 0 else 0.0
     for v in range(len(place)):
-        _shares(False, numbers, left, right, count, first[v], first[v + 1], shares)
-        n, mean = 0, 0.0
+        _shares(False, numbers, left, right, count, first[v], first[v + 1], shares, at)
+        n, mean = at, 0.0
         for r in range(first[v], first[v + 1]):
-            mean += _mean(means, left[r], right[r], shares[n : n + count[r]])
+            mean += _mean(means, left[r], right[r], count[r], shares, n)
             n += count[r]
         means[place[v]] = means[copy[v]] = mean + means[factor[v]]
+        at = n if kept else 0
+    masses[place[len(place) - 1]] = 1.0
     for v in range(len(place) - 1, -1, -1):
-        own, gain = mass[place[v]], gains[place[v]]
+        mass, gain = masses[place[v]], gains[place[v]]
         if copy[v] != place[v]:
-            gain += gains[copy[v]]
+            mass, gain = mass + masses[copy[v]], gain + gains[copy[v]]
+        masses[factor[v]] += mass
         gains[factor[v]] += gain
-        if own == 0.0:
+        for r in range(first[v], first[v + 1] if kept else first[v]):
+            at -= count[r]
+        if mass == 0.0:
             continue
-        _shares(False, numbers, left, right, count, first[v], first[v + 1], shares)
-        n, mean = 0, means[place[v]] - means[factor[v]]
+        if not kept:
+            _shares(False, numbers, left, right, count, first[v], first[v + 1], shares, 0)
+        n, mean = at, means[place[v]] - means[factor[v]]
         for r in range(first[v], first[v + 1]):
-            _pass_on(own, gain, mean, means, left[r], right[r], shares[n : n + count[r]], gains)
+            _pass_on(mass, gain, mean, means, left[r], right[r], count[r], shares, n, masses, gains)
             n += count[r]
     for k in range(len(part)):
         if part[k] >= 0:

@@ -69,7 +69,7 @@ def plot_clusters(
     4
     """
     points, codes = _read(X, labels)
-    row_links = [link for link in links if isinstance(link, RowLinks)]
+    row_links = [link for link in links if isinstance(link, RowLinks) and link.pairs is not None]
     for link in row_links:
         link.check(len(points))
     figure, axes = axes_of(axes, 5.6, 4.6)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem.exceptions import InvalidInputError, printable
-from spectrem.learning.history import Record
+from spectrem.learning.schedule import Record
 from spectrem.metrics import Reliability
 from spectrem.reports import SIGNS, ConstraintReport, ConstraintSummary, FitReport, row_name
 from spectrem.reports.html import find_stages, gamma_text

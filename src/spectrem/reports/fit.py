@@ -11,7 +11,7 @@ import numpy as np
 
 from spectrem._arrays import Floats
 from spectrem.data import open_output
-from spectrem.learning.history import FitStatus, Record
+from spectrem.learning.schedule import FitStatus, Record
 from spectrem.reports.constraints import ConstraintReport, ConstraintSummary, count_demands, demands_of, prices_by_name
 from spectrem.reports.html import (
     constraint_tables,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from spectrem.learning.history import Record
+from spectrem.learning.schedule import Record
 from spectrem.reports.constraints import ConstraintReport, ConstraintSummary, Demand, count_demands, demands_of, rounded
 
 BLUE, ORANGE = "#3b8ed0", "#d9701f"

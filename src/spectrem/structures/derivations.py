@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from threading import Lock
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spectrem._validate import as_gamma
 from spectrem.kernels import derivations as kernel
 from spectrem.kernels.derivations import ONE, Steps
-from spectrem.structures._ragged import ranges_of, rows_of
+from spectrem.structures._ragged import check_inputs, no_parts, ranges_of, rows_of
 from spectrem.structures.parts import Parts
-from spectrem.structures.structure import Polytope
+from spectrem.structures.structure import Polytope, Structure
 
 Runs: TypeAlias = list[tuple[Any, ...]]
 """Runs of steps, entry by entry of arrays: for the first entry those of all tuples, then for the second, and so on.
@@ -26,16 +29,46 @@ takes or ONE, the first places on the left and on the right, and the number of s
 _TILE = 16
 
 
+class _Keeper:
+    """The steps of the shapes that were used last, up to so many bytes."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.room = most_bytes
+        self.steps: dict[Hashable, Steps] = {}
+        self.lock = Lock()
+
+    def __call__(self, grammar: Callable[..., Steps], *shape: Hashable) -> Steps:
+        """``grammar(*shape)``, built once for all instances of a shape while there is room for it."""
+        with self.lock:
+            if (grammar, shape) in self.steps:
+                steps = self.steps[grammar, shape] = self.steps.pop((grammar, shape))  # the last one now
+                return steps
+        steps = grammar(*shape)
+        with self.lock:
+            if (grammar, shape) not in self.steps:
+                self.steps[grammar, shape], self.room = steps, self.room - _bytes(steps)
+            while self.room < 0:
+                self.room += _bytes(self.steps.pop(next(iter(self.steps))))
+        return steps
+
+
+def _bytes(steps: Steps) -> int:
+    return sum(column.nbytes for column in steps if isinstance(column, np.ndarray))
+
+
+keep_steps = _Keeper(1 << 26)
+
+
 def places_of(*sizes: int) -> list[int]:
     """The first of so many places, and of more, behind that of the number one."""
     return np.cumsum([ONE + 1, *sizes[:-1]]).tolist()
 
 
-def spans_in_tiles(n_starts: int, n_ends: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def spans_in_tiles(n_starts: int, n_ends: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """All starts and ends with start < end, shorter spans inside a span before it."""
     start, end = np.nonzero(np.arange(n_starts)[:, None] < np.arange(n_ends))
     order = np.argsort(((end // _TILE * n_ends - start // _TILE) * n_ends + end) * n_ends - start)
-    return start[order], end[order]
+    return start[order].astype(np.int32), end[order].astype(np.int32)
 
 
 def steps_of(
@@ -53,15 +86,13 @@ def steps_of(
     ones : ndarray, optional
         More places of the number one.
     """
-    tables = []
-    for group in groups:
-        table = np.empty((6, np.size(group[0][0]), len(group)), np.int32)
+    sizes = [np.size(group[0][0]) * len(group) for group in groups]
+    place, copy, factor, left, right, count = table = np.empty((6, sum(sizes)), np.int32)
+    for group, own in zip(groups, np.split(table, np.cumsum(sizes)[:-1], axis=1), strict=True):
         for r, run in enumerate(group):
-            for column, values in enumerate(run):
-                table[column, :, r] = values
-        tables.append(table.reshape(6, -1))
-    place, copy, factor, left, right, count = np.concatenate(tables, axis=1)
-    first = np.flatnonzero(np.append(True, np.diff(place) != 0))
+            for column, values in zip(own, run, strict=True):
+                column[r :: len(group)] = values
+    first = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
     every_one = np.append(ONE, [] if ones is None else ones).astype(np.int64)
     ends = np.maximum(left, right) + count
     return Steps(
@@ -79,6 +110,12 @@ def steps_of(
     )
 
 
+NO_STEPS = steps_of(
+    [(np.array([ONE + 1]), ONE + 1, ONE, ONE, ONE, 1)], parts=(np.zeros(0, np.int64), np.zeros(0, np.int64))
+)
+"""The steps of an instance without parts, which has one structure."""
+
+
 @dataclass(frozen=True, eq=False)
 class Derivations:
     """The derivations of one instance of a structure: their steps, and what their parts score.
@@ -94,6 +131,8 @@ class Derivations:
         For every shared factor, the raveled cell that a part scores besides; -1 for none.
     offsets, uses : ndarray of int64
         A derivation takes ``uses[g]`` of the parts ``offsets[g]:offsets[g + 1]``, or 0 where the number differs.
+    apart : ndarray of shape (n_parts,), int64, optional
+        The entry of ``Parts.unary`` that a structure takes where it does not take a part.
     """
 
     steps: Steps
@@ -102,6 +141,7 @@ class Derivations:
     cells: tuple[NDArray[np.int64], ...]
     offsets: NDArray[np.int64]
     uses: NDArray[np.int64]
+    apart: NDArray[np.int64] | None = None
 
     def scores(self, scores: Parts) -> NDArray[np.float64]:
         """Scores of the parts, nats."""
@@ -113,7 +153,7 @@ class Derivations:
     def add(self, numbers: NDArray[np.float64], parts: Parts, weight: float = 1.0) -> None:
         """Add numbers of the parts to those of the structure, to those of factors times a weight."""
         there = self.unary >= 0
-        parts.unary[self.unary[there]] += numbers[there]
+        np.add.at(parts.unary, self.unary[there], numbers[there])
         for cells, factor in zip(self.cells, parts.factors, strict=True):
             np.add.at(factor.reshape(-1), cells[cells >= 0], weight * numbers[cells >= 0])
 
@@ -138,8 +178,7 @@ class Derivations:
         numbers, value = self._inside(scores, 1.0)
         if value == -np.inf:
             return np.zeros(len(scores))
-        mass, _ = kernel.outside(self.steps, numbers, len(scores))
-        return kernel.covary(self.steps, numbers, mass, along)
+        return kernel.covary(self.steps, numbers, along)
 
     def sample(self, scores: NDArray[np.float64], gamma: float, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Numbers of the parts of n structures drawn at random, (n, n_parts); zero if none is possible."""
@@ -159,36 +198,30 @@ class Derivations:
         [Martin1990].
         """
         steps = self.steps
-        run = rows_of(steps.count)
-        item = np.repeat(np.arange(len(steps.place)), np.diff(steps.first))[run]
-        sides = [ranges_of(first, steps.count) for first in (steps.left, steps.right)]
         at, part = np.full(steps.n_places, -1), np.full(steps.n_places, -1)
         at[steps.place] = at[steps.copy] = np.arange(len(steps.place))
         part[steps.part_place] = steps.part
-        n_steps = len(run)
+        filled = at >= 0
+        filled[steps.part_place] = True
+        item = np.repeat(np.arange(len(steps.place)), np.diff(steps.first))[rows_of(steps.count)]
+        left, right = ranges_of(steps.left, steps.count), ranges_of(steps.right, steps.count)
+        possible = filled[left] & filled[right]
+        item, sides = item[possible], (left[possible], right[possible])
+        n_steps = len(item)
         number = np.arange(n_steps)
         used = [(at[side][at[side] >= 0], number[at[side] >= 0]) for side in sides]
         equalities = _matrix([(item, number), *used], (len(steps.place), n_steps), [1.0, -1.0, -1.0])
         taken = [part[side] for side in (*sides, steps.factor[item])]
-        own = self.scores(scores)
-        objective = np.zeros(n_steps)
-        for parts in taken:
-            objective += np.where(parts >= 0, own[parts], 0.0)
+        own = np.append(self.scores(scores), 0.0)
+        objective = own[taken[0]] + own[taken[1]] + own[taken[2]]
         right_hand_side = np.zeros(len(steps.place))
         right_hand_side[-1] = 1.0
         shapes = [(self.entries.stop - self.entries.start, self.unary - self.entries.start)]
         shapes += [(factor.size, cells) for cells, factor in zip(self.cells, scores.factors, strict=True)]
         unary, *factors = (
-            _matrix(
-                [
-                    (cell[parts][there], number[there])
-                    for parts in taken
-                    for there in [(parts >= 0) & (cell[parts] >= 0)]
-                ],
-                (size, n_steps),
-                [1.0] * 3,
-            )
-            for size, cell in shapes
+            _matrix([(cell[cell >= 0], number[cell >= 0]) for cell in cells], (size, n_steps), [1.0] * 3)
+            for size, of_part in shapes
+            for cells in [[np.append(of_part, -1)[parts] for parts in taken]]
         )
         return Polytope(
             equalities=equalities,
@@ -206,6 +239,59 @@ class Derivations:
         self, numbers: NDArray[np.float64], n: int, gamma: float, rng: np.random.Generator
     ) -> NDArray[np.int64]:
         return kernel.sample(gamma == 0.0, self.steps, numbers, rng, n, len(self.unary))
+
+
+class Derived(Structure, Protocol):
+    """A structure whose instances are put together step by step."""
+
+    def derivations(self, instance: int) -> Derivations:
+        """The steps that derive the structures of one instance."""
+        ...
+
+
+def smoothed_max(
+    structure: Derived,
+    scores: Parts,
+    gamma: float,
+    active: NDArray[np.bool_] | None,
+    weights: NDArray[np.float64] | None,
+) -> tuple[NDArray[np.float64], Parts]:
+    """Values and marginals of a batch, as `Structure.smoothed_max` returns them."""
+    gamma, given = as_gamma(gamma), check_inputs(structure, scores, active, weights)
+    values, marginals = np.zeros(structure.n_instances), no_parts(structure)
+    sum_up(structure, given.active, Parts(given.unary, given.factors), gamma, given.weights, values, marginals)
+    return values, marginals
+
+
+def sum_up(
+    structure: Derived,
+    active: NDArray[np.bool_],
+    scores: Parts,
+    gamma: float,
+    weights: NDArray[np.float64],
+    values: NDArray[np.float64],
+    marginals: Parts,
+) -> None:
+    """Fill values and add marginals of the active instances, of any length and with scores of any size, one by one."""
+    for n in np.flatnonzero(active).tolist():
+        derivations = structure.derivations(n)
+        values[n], numbers = derivations.smoothed_max(derivations.scores(scores), gamma)
+        derivations.add(numbers, marginals, weights[n])
+        own = marginals.unary[derivations.entries]
+        np.minimum(own, 1.0, out=own)  # what rounding adds
+
+
+def covariances(
+    structure: Derived, scores: Parts, values: NDArray[np.float64], weights: NDArray[np.float64] | None
+) -> Parts:
+    """Of every part with the sum of values of the unary parts taken, at gamma = 1."""
+    given, nothing, products = check_inputs(structure, scores, None, weights), no_parts(structure), no_parts(structure)
+    for n in range(structure.n_instances):
+        derivations = structure.derivations(n)
+        own = derivations.scores(Parts(given.unary, given.factors))
+        along = derivations.scores(Parts(values, nothing.factors))
+        derivations.add(derivations.covariances(own, along), products, given.weights[n])
+    return products
 
 
 def _matrix(

@@ -27,7 +27,7 @@ from spectrem.inference.batch import project_batch
 from spectrem.inference.oracle import posteriors_alike, weigh_rows
 from spectrem.inference.program import Deadline
 from spectrem.inference.result import Projection, Status
-from spectrem.inference.solvers.solver import Solver
+from spectrem.inference.solvers.first_order import Solver
 from spectrem.reports import price_copies, report_rows
 from spectrem.reports.constraints import ConstraintReport, prices_by_name, row_line
 from spectrem.reports.html import constraint_tables, facts, page

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.constraints.cells import read_columns
+from spectrem.constraints.columns import read_columns
 from spectrem.constraints.compilation.groups import Coded, Key, as_key, distinct
 from spectrem.data.frames import as_frame
 from spectrem.exceptions import InvalidInputError

@@ -15,16 +15,15 @@ from scipy.sparse.csgraph import connected_components
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_count
 from spectrem.constraints.columns import plain
-from spectrem.constraints.compilation.compile import Constraints, flatten
-from spectrem.constraints.compilation.draft import draft_rows, each_columns, weight_columns
+from spectrem.constraints.compilation.draft import PartTable, draft_rows, each_columns, weight_columns
 from spectrem.constraints.compilation.facts import Head, RowFacts
 from spectrem.constraints.compilation.groups import Key, KeyColumns, as_key, join_keys, number_groups, numbers_of
 from spectrem.constraints.compilation.rows import Block, Rows, no_rows
-from spectrem.constraints.compilation.table import PartTable
 from spectrem.constraints.constraint import Constraint
-from spectrem.constraints.links import ColumnLinks, resolve_links
+from spectrem.constraints.links import RowLinks, resolve_links
+from spectrem.constraints.text import Constraints, flatten
 from spectrem.constraints.values import check_values
-from spectrem.corpus.blas import ONE_BLAS_THREAD
+from spectrem.corpus.corpus import ONE_BLAS_THREAD
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.inference.batch import project_batch
 from spectrem.inference.oracle import Evaluation
@@ -673,7 +672,7 @@ class ConstrainedTargets:
 
     def _lies_within(self, one: Any) -> bool:
         """Whether a constraint is solved in every batch; an error if that cannot be said."""
-        if isinstance(one, ColumnLinks) and one.column in self.within_batch:
+        if isinstance(one, RowLinks) and one.column in self.within_batch:
             return True
         if not isinstance(one, Constraint):
             raise InvalidInputError(

@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_score
 from spectrem import BracketingModel, E, part
 from spectrem.corpus import Local, Spilled
 from spectrem.datasets import make_bracketed_corpus
-from spectrem.estimators.tagging.text import read_text
+from spectrem.estimators.sentences import read_text
 from spectrem.exceptions import InvalidInputError, NotFittedError
 from spectrem.learning import Anneal, FitStatus
 from spectrem.models.bracketing import (
@@ -365,3 +365,38 @@ def test_scikit_learn_takes_it():
     assert np.isfinite(cross_val_score(model, np.array([" ".join(s) for s in SENTENCES], object), cv=3)).all()
     with pytest.raises(InvalidInputError, match="at least one word to be scored"):
         model.fit(SENTENCES).score([""])
+
+
+@pytest.mark.parametrize("corpus", [None, Spilled])
+def test_columns_of_words_are_those_of_the_ends_of_spans_and_of_the_words_beside_them(corpus, tmp_path):
+    """A column that is the tags, spelled otherwise, says what they say; sentences of weight 0 keep their values."""
+    other = {tag: f"{tag}-{k}" for k, tag in enumerate(sorted({tag for one in SENTENCES for tag in one}))}
+    case = [[other[tag] for tag in sentence] for sentence in SENTENCES]
+    weights = np.ones(len(SENTENCES))
+    weights[::3] = 0
+    if corpus is not None:
+        corpus = partial(corpus, folder=tmp_path)
+    for place in ("first", "last", "before", "after"):
+        few = CONSTITUENT & (part("span_length") > 1)
+        rules = [(E[few & (part(name) == tag)] <= 0.2).per("sentence") for name, tag in
+                 ((place, "IN"), (f"{place}_case", other["IN"]))]  # fmt: skip
+        one, two = (
+            make(constraints=[rule], max_iter=2, project_at_predict=True, corpus=corpus).fit(
+                SENTENCES, None, weights, columns={"case": case}
+            )
+            for rule in rules
+        )
+        assert one.objective_ == two.objective_
+        assert two.predict(SENTENCES[:9], columns={"case": case[:9]}) == one.predict(SENTENCES[:9])
+
+
+def test_columns_that_break_their_rule():
+    for columns, message in [
+        ({"first": [1] * len(SENTENCES)}, "columns must not be called 'first', which constraints have already"),
+        ({"case": SENTENCES[:3]}, r"columns\['case'\] must have one entry per sentence"),
+    ]:
+        with pytest.raises(InvalidInputError, match=message):
+            make().fit(SENTENCES, columns=columns)
+    rule = E[part("after_case") == "acc"] <= 3
+    with pytest.raises(InvalidInputError, match="there is no after_case 'acc'"):
+        make(constraints=[rule]).fit(SENTENCES, columns={"case": SENTENCES})

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from spectrem import CRFTagger, E, part
-from spectrem.estimators.crf.input import read_labels
+from spectrem.estimators.sentences import read_labels
 from spectrem.models.loglinear import Features, Labels, LogLinearModel, Optimiser, PairModel, Support, build_shards
 from spectrem.testing import check_model
 

@@ -8,7 +8,7 @@ from extraction_data import RULES, make_sentences
 
 from spectrem import RelationExtractor
 from spectrem.constraints import E, part
-from spectrem.constraints.compilation.compile import flatten
+from spectrem.constraints.text import flatten
 from spectrem.data import RelationSentence
 from spectrem.exceptions import InvalidInputError, NotFittedError
 
@@ -84,20 +84,20 @@ def slow_related(pairs, probabilities):
 
 def test_relations_of_other_pairs_are_features():
     """Those of every sentence are its own, here of two, three and one mention."""
-    from spectrem.estimators.extraction.guide import related_features
-    from spectrem.estimators.extraction.input import encode_sentences
+    from spectrem.models.extraction import encode_sentences, related_features
 
     rng = np.random.default_rng(0)
     words = ["Ann", "Ben", "Cid"]
     made = [RelationSentence(words[:n], [(k, k + 1) for k in range(n)]) for n in (2, 3, 1)]
     extractor = RelationExtractor().fit(LABELLED)
-    data = encode_sentences(made, extractor.indexes_)
+    data, _ = encode_sentences(made, extractor.indexes_)
     probabilities = rng.dirichlet(np.ones(4), size=8)
-    found = related_features(data, data.pair, probabilities).matrix.toarray()
-    own = found[:, data.pair.n_features :]
+    pair = data.members["pair"].features
+    found = related_features(data, pair, probabilities).matrix.toarray()
+    own = found[:, pair.n_features :]
     np.testing.assert_allclose(own[:2], slow_related(made[0].pairs, probabilities[:2]))
     np.testing.assert_allclose(own[2:], slow_related(made[1].pairs, probabilities[2:]))
-    assert (found[:, : data.pair.n_features] == data.pair.matrix.toarray()).all()
+    assert (found[:, : pair.n_features] == pair.matrix.toarray()).all()
 
 
 def test_relation_features_predict_and_are_saved(tmp_path):
@@ -290,6 +290,47 @@ def test_damaged_files_are_named(supervised, tmp_path):
 def test_bad_input_is_named(options, sentences, message):
     with pytest.raises(InvalidInputError, match=message):
         RelationExtractor(**options).fit(sentences)
+
+
+def test_relations_may_be_given_beside_the_sentences(supervised):
+    relations = [one.relations for one in LABELLED]
+    typed = [RelationSentence(one.words, one.mentions, one.types) for one in LABELLED]
+    bare = [one.unlabelled() for one in LABELLED]
+    for X, y in ((typed, relations), (bare, LABELLED), (LABELLED, LABELLED)):
+        again = RelationExtractor([RULES], n_threads=1).fit(X, y)
+        assert np.array_equal(again.theta_, supervised.theta_)
+    assert supervised.score(typed, relations) == supervised.score(bare, LABELLED) == supervised.score(LABELLED) == 1.0
+    wrong = [{} for _ in LABELLED]
+    assert supervised.score(LABELLED, wrong) == 0.0
+    half = [None if number % 4 == 3 else own for number, own in enumerate(relations)]
+    free = RelationExtractor([RULES], n_threads=1, max_iter=2, tol=0.0).fit(LABELLED, half)
+    partly = [typed[number] if number % 4 == 3 else one for number, one in enumerate(LABELLED)]
+    same = RelationExtractor([RULES], n_threads=1, max_iter=2, tol=0.0).fit(partly)
+    assert np.array_equal(free.theta_, same.theta_)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (
+            [{}],
+            r"y must have one entry per sentence \(12\), got 1; use None for sentences whose relations are not known",
+        ),
+        (1.0, r"y must have one entry per sentence \(12\), got 1"),
+        (
+            np.ones(12),
+            "y must hold a mapping of pairs .* got .*1.0.* for sentence 0; weights of sentences are samp",
+        ),
+        (
+            [*LABELLED[:11], TEST[4]],
+            "y must have the mentions of X, got others for sentence 11; give the same sentences",
+        ),
+        ([{(0, 5): "Kill"}] * 12, "relations must be between two of 3 mentions"),
+    ],
+)
+def test_labels_that_do_not_fit_the_sentences_are_named(y, message):
+    with pytest.raises(InvalidInputError, match=message):
+        RelationExtractor().fit(LABELLED, y)
 
 
 def test_rules_that_labels_contradict_are_named():

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Reals
 from spectrem.data import Vocabulary, prior_lines
+from spectrem.estimators import storage
 from spectrem.estimators.alignment.text import listed_pairs
-from spectrem.estimators.storage import Codec, check_probabilities, pack_words, unpack_words
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.alignments.classes import rows_increase
 from spectrem.kernels.alignments.pruning import mark_expected
@@ -23,11 +23,11 @@ from spectrem.structures._ragged import offsets_of
 if TYPE_CHECKING:
     from spectrem.estimators.alignment.word_aligner import WordAligner
 
-_ARRAYS = ("translation", "null", "jump", "end")
+_SIDES, _ARRAYS = ("forward", "backward"), ("translation", "null", "jump", "end")
 
 
 class Pruned(NamedTuple):
-    """What a saved model left out.
+    """The word pairs that a saved model lacks.
 
     Attributes
     ----------
@@ -51,22 +51,18 @@ def _write(aligner: WordAligner, min_count: float = 0.0) -> tuple[dict[str, Any]
         table, params, lost = prune(table, params, min_count)
         pruned = Pruned(max(pruned.min_count, min_count), 1.0 - (1.0 - pruned.lost) * (1.0 - lost))
     words: dict[str, NDArray[Any]] = {
-        "source_words": pack_words(aligner.source_vocabulary_.words),
-        "target_words": pack_words(aligner.target_vocabulary_.words),
+        "source_words": storage.pack_words(aligner.source_vocabulary_.words),
+        "target_words": storage.pack_words(aligner.target_vocabulary_.words),
         "source_counts": aligner.source_counts_.astype(np.int64),
         "target_counts": aligner.target_counts_.astype(np.int64),
     }
-    sides = {
-        f"{side}_{name}": np.asarray(getattr(getattr(params, side), name))
-        for side in ("forward", "backward")
-        for name in _ARRAYS
-    }
+    sides = {f"{side}_{name}": np.asarray(getattr(getattr(params, side), name)) for side in _SIDES for name in _ARRAYS}
     values: dict[str, Any] = {
         "n_source_words": len(aligner.source_vocabulary_),
         "n_target_words": len(aligner.target_vocabulary_),
         "pruned": [pruned.min_count, pruned.lost],
     }
-    for side in ("forward", "backward"):
+    for side in _SIDES:
         totals = getattr(params, side).totals
         if totals is not None:
             sides[f"{side}_totals"] = totals.words
@@ -126,8 +122,8 @@ def prune(
 
 
 def _read(aligner: WordAligner, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    aligner.source_vocabulary_ = Vocabulary(unpack_words(arrays["source_words"], values["n_source_words"]))
-    aligner.target_vocabulary_ = Vocabulary(unpack_words(arrays["target_words"], values["n_target_words"]))
+    aligner.source_vocabulary_ = Vocabulary(storage.unpack_words(arrays["source_words"], values["n_source_words"]))
+    aligner.target_vocabulary_ = Vocabulary(storage.unpack_words(arrays["target_words"], values["n_target_words"]))
     aligner.source_counts_, aligner.target_counts_ = arrays["source_counts"], arrays["target_counts"]
     table = PairTable(arrays["row_offsets"], arrays["targets"], values["n_target_words"])
     sides = [
@@ -137,7 +133,7 @@ def _read(aligner: WordAligner, values: dict[str, Any], arrays: dict[str, NDArra
             null_probability=aligner.null_probability,
             totals=_read_totals(f"{side}_totals", values, arrays),
         )
-        for side in ("forward", "backward")
+        for side in _SIDES
     ]
     aligner.pruned_ = _read_pruned(values.get("pruned", [0.0, 0.0]))
     if not 0 <= aligner.threshold_ <= 1:
@@ -190,7 +186,7 @@ def _check_arrays(
         if counts.shape != (n_words,) or (counts < 0).any():
             raise ValueError("counts do not fit the words")
     offsets, targets = table.row_offsets, table.targets
-    if len(offsets) != n_sources + 1 or offsets[0] != 0 or offsets[-1] != len(targets) or (np.diff(offsets) < 0).any():
+    if not storage.are_offsets(offsets, n_sources, len(targets)):
         raise ValueError("row_offsets do not fit the words")
     if n_targets != table.n_target_words or targets.min(initial=0) < 0 or targets.max(initial=-1) >= n_targets:
         raise ValueError("targets do not fit the words")
@@ -200,7 +196,7 @@ def _check_arrays(
         if tuple(len(getattr(direction, name)) for name in _ARRAYS) != expected:
             raise ValueError("parameters do not fit the words")
         for name in _ARRAYS:
-            check_probabilities(f"{side}_{name}", getattr(direction, name), positive=True)
+            storage.probabilities(f"{side}_{name}", getattr(direction, name), positive=True)
         totals, n_chosen = direction.totals, n_sources if side == "forward" else n_targets
         if totals is not None and (
             totals.words.shape != (n_chosen,) or not ((totals.words >= 0) & (totals.words < np.inf)).all()
@@ -212,14 +208,15 @@ def _check_arrays(
                 raise ValueError(f"{side}_{name} must sum to 1, got {total:g}")
 
 
-CODEC = Codec(
+CODEC = storage.Codec(
     kind="WordAligner",
     layout=3,  # 1 holds no totals; 1 and 2 hold probabilities of word pairs in double precision
     members={
-        **{"source_words": ("u1", 1), "target_words": ("u1", 1), "row_offsets": ("i8", 1), "targets": ("i4", 1)},
-        **{"source_counts": ("i8", 1), "target_counts": ("i8", 1)},
-        **{f"{side}_{name}": ("f8", 1) for side in ("forward", "backward") for name in (*_ARRAYS, "totals")},
-        **{f"{side}_translation": ("f4 f8", 1) for side in ("forward", "backward")},
+        **dict.fromkeys(("source_words", "target_words"), storage.TEXT),
+        **dict.fromkeys(("row_offsets", "source_counts", "target_counts"), storage.Member("i8", 1)),
+        "targets": storage.Member("i4", 1),
+        **{f"{side}_{name}": storage.Member("f8", 1) for side in _SIDES for name in (*_ARRAYS, "totals")},
+        **{f"{side}_translation": storage.Member("f4 f8", 1) for side in _SIDES},
     },
     write=_write,
     read=_read,

@@ -9,12 +9,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from spectrem.estimators.declare import choice, count, given, number, rule, switch
-from spectrem.estimators.shared_parameters import (
-    TRAINING,
-    ComputingParameters,
-    LearningParameters,
-    check_constraints,
-)
+from spectrem.estimators.shared_parameters import TRAINING, CorpusParameters, check_constraints
 
 if TYPE_CHECKING:
     from spectrem.constraints.constraint import AnyConstraint
@@ -34,7 +29,7 @@ _DECODES: tuple[str, ...] = get_args(Decode)
 def rules_of(aligner: AlignerParameters) -> list[Any]:
     """The constraints of a WordAligner; ``"fertility"`` alone has the aligner's own bound."""
     from spectrem.constraints import fertility
-    from spectrem.constraints.compilation.compile import flatten
+    from spectrem.constraints.text import flatten
 
     bounded = fertility(aligner.max_fertility)
     return flatten([bounded if isinstance(one, str) and one == "fertility" else one for one in _listed(aligner)])
@@ -109,7 +104,7 @@ _is_dictionary = rule(
 
 
 @dataclass(eq=False, repr=False)
-class AlignerParameters(LearningParameters, ComputingParameters):
+class AlignerParameters(CorpusParameters):
     """The parameters of `spectrem.WordAligner`.
 
     Parameters

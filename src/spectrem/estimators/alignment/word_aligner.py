@@ -14,49 +14,15 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus, Local
 from spectrem.data import Bitext, Links, Vocabulary
-from spectrem.estimators.alignment import file
-from spectrem.estimators.alignment.decoding import (
-    SAMPLE,
-    LinkPosteriors,
-    as_matrices,
-    choose_estep,
-    choose_threshold,
-    concatenate_links,
-    concatenate_posteriors,
-    decode,
-    general_estep,
-    least_error_threshold,
-    map_shards,
-    masses,
-    posteriors,
-    sample_pairs,
-    score_shard,
-)
+from spectrem.estimators import engine
+from spectrem.estimators.alignment import decoding, file, text
+from spectrem.estimators.alignment.decoding import LinkPosteriors
 from spectrem.estimators.alignment.parameters import AlignerParameters, rules_of
-from spectrem.estimators.alignment.text import (
-    KnownLinks,
-    Lines,
-    LongPairs,
-    TrainingText,
-    as_bitext,
-    count_sides,
-    find_long_pairs,
-    given_counts,
-    impose,
-    listed_pairs,
-    most_cells,
-    read_anchors,
-    read_training,
-    recode,
-    unknown_shares,
-    unseen_pairs,
-)
+from spectrem.estimators.alignment.text import KnownLinks, Lines, LongPairs, TrainingText
 from spectrem.estimators.conventions import Estimator, as_fitted, check_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
-from spectrem.estimators.homes import beside, make_corpus
-from spectrem.estimators.shared_parameters import check_one_gamma, constraint_names
+from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.estimators.storage import Saved
-from spectrem.estimators.training import run_stage
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Constant, FitResult, Record, Schedule, Step, Stepwise, Stopping, pose
 from spectrem.metrics import alignment_scores
@@ -189,24 +155,23 @@ class WordAligner(Saved, AlignerParameters, Estimator):
             If sentence pairs are too long for the model and not trained on; see `long_pairs`.
         """
         check_parameters(self)
-        check_one_gamma(self)
         schedule = self.schedule or Constant(self.gamma)
-        text, n_skipped = read_training(self, source, target, known, anchors, sample_weight)
-        bitext, weights, links = text
+        training, n_skipped = text.read_training(self, source, target, known, anchors, sample_weight)
+        bitext, weights, links = training
         table = tabulate_pairs(bitext, self.max_chance)
-        words, counts = (bitext.source_vocabulary, bitext.target_vocabulary), count_sides(bitext)
-        given = given_counts(self, table, bitext)
+        words, counts = (bitext.source_vocabulary, bitext.target_vocabulary), text.count_sides(bitext)
+        extra = text.given_counts(self, table, bitext)
         spelling = lexical_priors(
             table, words[0].words, words[1].words, *counts, stem_strength=self.stem_strength,
             cognate_strength=self.cognate_strength, classes=classes,
         )  # fmt: skip
-        corpus = make_corpus(self, shards_to_train(bitext, table, weights, links))
-        table, spelling = beside(corpus, (table, spelling))
-        priors = given.added_to(spelling)
-        last = left_out_priors(spelling, bitext, weights, links, given, self.discount) if self.discount > 0 else None
+        corpus = engine.make_corpus(self, shards_to_train(bitext, table, weights, links))
+        table, spelling = _put_aside(corpus, (table, spelling))
+        priors = extra.added_to(spelling)
+        last = left_out_priors(spelling, bitext, weights, links, extra, self.discount) if self.discount > 0 else None
         make = partial(
             AlignmentModel, table, self.max_jump, forward_prior=priors[0], backward_prior=priors[1],
-            listed=listed_pairs(self, *words),
+            listed=text.listed_pairs(self, *words),
         )  # fmt: skip
         model = make(chain=False, learn_positions=False)
         start, history = [model.initial(self.null_probability)], list[Record]()
@@ -219,12 +184,12 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         stopping = Stopping(self.max_iter, self.tol)
         result = self._train(replace(model, last_priors=last), corpus, start, self.model, schedule, stopping)
         # Only now, so that training that fails leaves an earlier fit as it was.
-        self.n_skipped_, self.n_given_, self.gamma_ = n_skipped, len(given.entries), list(schedule.gammas())[-1]
+        self.n_skipped_, self.n_given_, self.gamma_ = n_skipped, len(extra.entries), list(schedule.gammas())[-1]
         self._take_model(model, words, counts, result.params)
         self.pruned_ = file.WHOLE
-        self.threshold_ = choose_threshold(self, text) if self.threshold == "auto" else self.threshold
+        self.threshold_ = decoding.choose_threshold(self, training) if self.threshold == "auto" else self.threshold
         take_course(self, history + list(result.history), result.status)
-        self.report_ = self._report(text, self.model_, self.params_, result)
+        self.report_ = self._report(training, self.model_, self.params_, result)
         return self
 
     def update(
@@ -272,43 +237,44 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         """
         check_fitted(self)
         check_parameters(self)
-        check_one_gamma(self)
         self._check_unchanged()
-        text, n_skipped = read_training(self, source, target, known, anchors, sample_weight)
-        bitext, weights, links = text
+        training, n_skipped = text.read_training(self, source, target, known, anchors, sample_weight)
+        bitext, weights, links = training
         table = tabulate_pairs(bitext)  # what meets by chance here may be translations that the model knows
-        given = given_counts(self, table, bitext)
+        extra = text.given_counts(self, table, bitext)
         unseen = replace(
-            unseen_pairs(as_fitted(self)), stem_strength=self.stem_strength, cognate_strength=self.cognate_strength
+            text.unseen_pairs(as_fitted(self)), stem_strength=self.stem_strength, cognate_strength=self.cognate_strength
         )
-        new = Continuation.of(unseen, self.params_, bitext, table, weights, self.update_strength, given)
-        corpus = make_corpus(self, shards_to_train(bitext, table, weights, links))
-        table, priors = beside(corpus, (table, new.priors))
+        new = Continuation.of(unseen, self.params_, bitext, table, weights, self.update_strength, extra)
+        corpus = engine.make_corpus(self, shards_to_train(bitext, table, weights, links))
+        table, priors = _put_aside(corpus, (table, new.priors))
         model = replace(
             self.model_, table=table, forward_prior=priors[0], backward_prior=priors[1], kept=new.kept,
-            listed=listed_pairs(self, bitext.source_vocabulary, bitext.target_vocabulary),
+            listed=text.listed_pairs(self, bitext.source_vocabulary, bitext.target_vocabulary),
         )  # fmt: skip
         schedule, stopping = self.schedule or Constant(self.gamma), Stopping(self.update_iterations, self.tol)
         result = self._train(model, corpus, [new.params], "update", schedule, stopping)
         table, params, words = splice(
             self.table_, self.params_, (self.source_vocabulary_, self.target_vocabulary_), new, result.params
         )
-        text = text._replace(bitext=recode(bitext, words))
-        counts = count_sides(text.bitext)
+        training = training._replace(bitext=text.recode(bitext, words))
+        counts = text.count_sides(training.bitext)
         for now, before in zip(counts, (self.source_counts_, self.target_counts_), strict=True):
             now[: len(before)] += before
-        self.n_skipped_, self.n_given_ = n_skipped, int((new.found[given.entries] < 0).sum())
+        self.n_skipped_, self.n_given_ = n_skipped, int((new.found[extra.entries] < 0).sum())
         self.gamma_ = list(schedule.gammas())[-1]
-        self._take_model(replace(self.model_, table=table, listed=listed_pairs(self, *words)), words, counts, params)
+        self._take_model(
+            replace(self.model_, table=table, listed=text.listed_pairs(self, *words)), words, counts, params
+        )
         if self.threshold != "auto":
             self.threshold_ = self.threshold
-        elif len(sample_pairs(weights)) == SAMPLE:
-            self.threshold_ = choose_threshold(self, text)
+        elif len(decoding.sample_pairs(weights)) == decoding.SAMPLE:
+            self.threshold_ = decoding.choose_threshold(self, training)
         take_course(self, result.history, result.status)
         # Rows over the corpus belong to its shards, and these to the new text alone.
         alone = result.posed.rows is not None
         self.report_ = self._report(
-            text, model if alone else self.model_, result.params if alone else self.params_, result
+            training, model if alone else self.model_, result.params if alone else self.params_, result
         )
         return self
 
@@ -337,15 +303,15 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         UserWarning
             If sentence pairs are too long for the model; see `long_pairs`.
         """
-        return concatenate_links(list(self.iter_predict(source, target, anchors=anchors)))
+        return decoding.concatenate_links(list(self.iter_predict(source, target, anchors=anchors)))
 
     def iter_predict(
         self, source: Bitext | Lines, target: Lines | None = None, *, anchors: KnownLinks | None = None
     ) -> Iterator[Links]:
         """The links of `predict`, some hundreds of sentence pairs at a time and in order."""
-        fitted, bitext = as_fitted(self), as_bitext(source, target)
-        links = read_anchors(bitext, None, anchors)
-        return impose(map_shards(fitted, partial(decode, fitted), bitext, links), links)
+        fitted, bitext = as_fitted(self), text.as_bitext(source, target)
+        links = text.read_anchors(bitext, None, anchors)
+        return text.impose(decoding.map_shards(fitted, partial(decoding.decode, fitted), bitext, links), links)
 
     def long_pairs(self, source: Bitext | Lines, target: Lines | None = None) -> LongPairs:
         """Which sentence pairs `predict` aligns without the chain, and which not at all.
@@ -356,7 +322,9 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         2^14 where ``dual_steps`` is 0, and 2^10 where gamma is -inf, or 0 without dual steps. A pair of more than 5,000
         words on a side is left without links.
         """
-        return find_long_pairs(as_bitext(source, target), most_cells(self, getattr(self, "gamma_", self.gamma)))
+        return text.find_long_pairs(
+            text.as_bitext(source, target), text.most_cells(self, getattr(self, "gamma_", self.gamma))
+        )
 
     def predict_proba(
         self, source: Bitext | Lines, target: Lines | None = None, *, anchors: KnownLinks | None = None
@@ -365,22 +333,22 @@ class WordAligner(Saved, AlignerParameters, Estimator):
 
         They do not depend on ``rare_discount``. Pairs that are left unaligned (see `long_pairs`) count as empty.
         """
-        return concatenate_posteriors(list(self.iter_predict_proba(source, target, anchors=anchors)))
+        return decoding.concatenate_posteriors(list(self.iter_predict_proba(source, target, anchors=anchors)))
 
     def iter_predict_proba(
         self, source: Bitext | Lines, target: Lines | None = None, *, anchors: KnownLinks | None = None
     ) -> Iterator[LinkPosteriors]:
         """The posteriors of `predict_proba`, some hundreds of sentence pairs at a time and in order."""
-        fitted, bitext = as_fitted(self), as_bitext(source, target)
+        fitted, bitext = as_fitted(self), text.as_bitext(source, target)
 
         def matrices(shard: BitextShard) -> LinkPosteriors:
-            return as_matrices(shard, *posteriors(fitted, shard, fitted.gamma_))
+            return decoding.as_matrices(shard, *decoding.posteriors(fitted, shard, fitted.gamma_))
 
-        return map_shards(fitted, matrices, bitext, read_anchors(bitext, None, anchors))
+        return decoding.map_shards(fitted, matrices, bitext, text.read_anchors(bitext, None, anchors))
 
     def score(self, source: Bitext | Lines, target: Lines | None, gold: Links) -> float:
         """1 - alignment error rate ([OchNey2003]) against gold links."""
-        bitext = as_bitext(source, target)
+        bitext = text.as_bitext(source, target)
         gold.check_inside(bitext.source_lengths, bitext.target_lengths, "gold")
         return 1.0 - alignment_scores(self.predict(bitext), gold).aer
 
@@ -423,10 +391,10 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         fitted = as_fitted(self)
 
         def work(shard: BitextShard) -> Floats:
-            forward, backward = posteriors(fitted, shard, fitted.gamma_)
-            return score_shard(fitted, shard, (forward + backward) / 2)
+            forward, backward = decoding.posteriors(fitted, shard, fitted.gamma_)
+            return decoding.score_shard(fitted, shard, (forward + backward) / 2)
 
-        return np.concatenate([np.zeros(0), *map_shards(fitted, work, as_bitext(source, target))])
+        return np.concatenate([np.zeros(0), *decoding.map_shards(fitted, work, text.as_bitext(source, target))])
 
     def tune(
         self, source: Bitext | Lines, target: Lines | None, gold: Links, *, gammas: Sequence[float] | None = None
@@ -435,11 +403,16 @@ class WordAligner(Saved, AlignerParameters, Estimator):
 
         Among equally good thresholds the middle one is taken.
         """
-        fitted, bitext = as_fitted(self), as_bitext(source, target)
+        fitted, bitext = as_fitted(self), text.as_bitext(source, target)
         gold.check_inside(bitext.source_lengths, bitext.target_lengths, "gold")
-        shards = list(map_shards(fitted, lambda shard: shard, bitext))
+        shards = list(decoding.map_shards(fitted, lambda shard: shard, bitext))
         choices = [
-            (*least_error_threshold(shards, [masses(fitted, shard, gamma) for shard in shards], gold), gamma)
+            (
+                *decoding.least_error_threshold(
+                    shards, [decoding.masses(fitted, shard, gamma) for shard in shards], gold
+                ),
+                gamma,
+            )
             for gamma in gammas or [self.gamma_]
         ]
         _, self.threshold_, self.gamma_ = min(choices, key=lambda choice: choice[0])
@@ -447,7 +420,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
 
     def unknown_shares(self, source: Bitext | Lines, target: Lines | None = None) -> tuple[float, float]:
         """Parts of the source and of the target tokens of a text whose words did not occur in training."""
-        return unknown_shares(as_fitted(self), as_bitext(source, target))
+        return text.unknown_shares(as_fitted(self), text.as_bitext(source, target))
 
     def lexicon(self, min_probability: float = 0.01) -> Iterator[tuple[str, str, float, float]]:
         """Word pairs with p(target | source) and p(source | target), if either reaches ``min_probability``."""
@@ -491,8 +464,8 @@ class WordAligner(Saved, AlignerParameters, Estimator):
 
         It is taken out, so that nobody keeps the former parameters beside those of every iteration.
         """
-        estep = choose_estep(self, model, min(schedule.gammas()))
-        return run_stage(self, model, corpus, start.pop(), estep, stage, schedule=schedule, stopping=stopping)
+        estep = decoding.choose_estep(self, model, min(schedule.gammas()))
+        return engine.run_stage(self, model, corpus, start.pop(), estep, stage, schedule=schedule, stopping=stopping)
 
     def _take_model(
         self,
@@ -526,7 +499,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
             )
 
     def _report(
-        self, text: TrainingText, model: AlignmentModel, params: AlignmentParameters, result: FitResult[Any]
+        self, training: TrainingText, model: AlignmentModel, params: AlignmentParameters, result: FitResult[Any]
     ) -> FitReport:
         """The report of what the general E-step finds at the parameters that were learned.
 
@@ -534,23 +507,23 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         a sum would cost as much as an iteration; they are summarised when the report is read, over a sample of the
         pairs, those of which all links are known left out.
         """
-        step = Step(model, params, self.gamma_, general_estep(self, self.gamma_))
+        step = Step(model, params, self.gamma_, decoding.general_estep(self, self.gamma_))
         notes = [f"{self.n_skipped_} sentence pairs too long, not trained on"] * (self.n_skipped_ > 0)
         constraints: tuple[ConstraintReport, ...] = ()
         summaries: Sequence[ConstraintSummary] = ()
         if result.posed.rows is not None:
             constraints, summaries = report_posed(result.posed, step)
         elif step.estep.constraints:
-            free = np.ones(len(text.weights), np.bool_) if text.anchors is None else ~text.anchors.complete
-            short = text.bitext.source_lengths * text.bitext.target_lengths <= _MOST_CELLS
-            pairs = sample_pairs(np.where(free & short, text.weights, 0.0))
-            sample = text.take(pairs)
+            free = np.ones(len(training.weights), np.bool_) if training.anchors is None else ~training.anchors.complete
+            short = training.bitext.source_lengths * training.bitext.target_lengths <= _MOST_CELLS
+            pairs = decoding.sample_pairs(np.where(free & short, training.weights, 0.0))
+            sample = training.take(pairs)
             summaries = OnDemand(partial(_summarise, sample, self.table_, step, self.n_threads or 1))
             if len(pairs) < free.sum():
                 notes.append(f"constraints are summarised over a sample of {len(pairs)} sentence pairs")
         return report_training(
             self,
-            text.bitext.n_pairs,
+            training.bitext.n_pairs,
             {
                 "model": self.model,
                 "constraints": constraint_names(rules_of(self)),
@@ -561,6 +534,12 @@ class WordAligner(Saved, AlignerParameters, Estimator):
             unit="sentence pairs",
             summaries=summaries,
         )
+
+
+def _put_aside(corpus: Corpus, value: Any) -> Any:
+    """Data that training reads between sums, kept where the corpus keeps such, as `spectrem.corpus.Spilled` does."""
+    put_aside = getattr(corpus, "aside", None)
+    return value if put_aside is None else put_aside(value)
 
 
 def _summarise(sample: TrainingText, table: PairTable, step: Step, n_threads: int) -> Sequence[ConstraintSummary]:

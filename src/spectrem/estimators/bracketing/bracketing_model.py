@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,17 +12,25 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import check_same_index
-from spectrem.constraints import check_values
+from spectrem.constraints import check_columns, check_values
 from spectrem.corpus import Corpus
-from spectrem.estimators import engine
+from spectrem.estimators import engine, storage
 from spectrem.estimators.bracketing.parameters import BracketingParameters, span_smoothing
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
 from spectrem.estimators.declare import check_parameters, documented
-from spectrem.estimators.sentence_columns import tag_names
-from spectrem.estimators.storage import Codec, Saved, check_shapes, pack_names, unpack_names
-from spectrem.estimators.tagging.text import LabelledText, Sentences, Word, read_text, sort_tags
+from spectrem.estimators.sentences import (
+    LabelledText,
+    Sentences,
+    Word,
+    read_sentence_columns,
+    read_text,
+    sort_tags,
+    tag_names,
+)
+from spectrem.estimators.storage import TEXT, Codec, Member, Saved, probabilities
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.bracketing import (
+    PLACES,
     BracketShard,
     ConstituentContextModel,
     SpanParameters,
@@ -30,7 +39,7 @@ from spectrem.models.bracketing import (
     start_from,
     tree_scores,
 )
-from spectrem.models.shards import in_corpus_order
+from spectrem.models.shards import Columns, in_corpus_order
 from spectrem.structures import Bracketings, Parts
 
 Brackets = list[tuple[int, int]]
@@ -57,35 +66,35 @@ class SpanCoding:
 
     @property
     def names(self) -> tuple[Word, ...]:
-        """What constraints call the tags: text, or whole numbers if all are."""
+        """The names of the tags in constraints: text, or whole numbers if all are."""
         return tag_names(self.tags)
 
-    def encode(self, text: LabelledText) -> list[BracketShard]:
+    def encode(self, text: LabelledText, columns: Columns = Columns()) -> list[BracketShard]:  # noqa: B008
         """Shards of other sentences; tags and spans that training did not meet have no number."""
         tags = _numbers(self.tags, text.words)
-        return build_shards(text.lengths, tags, self.vocabulary.number(text.lengths, tags))
+        return build_shards(text.lengths, tags, self.vocabulary.number(text.lengths, tags), columns=columns)
 
 
 def _write(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     coding, params = estimator.coding_, estimator.params_
     keys = {name: getattr(coding.vocabulary, name) for name in _VOCABULARY}
-    return {}, {"tags": pack_names(coding.tags), **keys, "yields": params.yields, "contexts": params.contexts}
+    return {}, {"tags": storage.pack_names(coding.tags), **keys, "yields": params.yields, "contexts": params.contexts}
 
 
 def _read(estimator: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     if isinstance(estimator.smoothing, list):
         estimator.set_params(smoothing=tuple(estimator.smoothing))
-    tags = unpack_names(arrays["tags"], "tags")
+    tags = storage.unpack_names(arrays["tags"], "tags")
     vocabulary = _checked(SpanVocabulary(len(tags), *(arrays[name] for name in _VOCABULARY)))
     shapes = {"yields": (2, vocabulary.n_yields), "contexts": (2, vocabulary.n_contexts)}
-    check_shapes(arrays, shapes, probabilities=shapes)
+    _CODEC.check_arrays(arrays, shapes)
     estimator._take(SpanCoding(tags, vocabulary), SpanParameters(arrays["yields"], arrays["contexts"]))
 
 
 def _checked(vocabulary: SpanVocabulary) -> SpanVocabulary:
     """The vocabulary; ValueError unless its numbers belong together."""
     n_tags, offsets, contexts = vocabulary.n_tags, vocabulary.yield_offsets, vocabulary.context_keys
-    if not len(offsets) or offsets[0] != 0 or (np.diff(offsets) < 0).any():
+    if not storage.are_offsets(offsets, len(offsets) - 1, offsets[-1]):
         raise ValueError("yield_offsets must begin at 0 and not fall")
     inside = contexts.min(initial=0) >= 0 and contexts.max(initial=0) < (n_tags + 1) ** 2
     # every yield extends one of one tag less
@@ -101,10 +110,9 @@ _CODEC = Codec(
     kind="BracketingModel",
     layout=1,
     members={
-        "tags": ("u1", 1),
-        **dict.fromkeys(_VOCABULARY, ("i8", 1)),
-        "yields": ("f8", 2),
-        "contexts": ("f8", 2),
+        "tags": TEXT,
+        **dict.fromkeys(_VOCABULARY, Member("i8", 1)),
+        **dict.fromkeys(("yields", "contexts"), Member("f8", 2, probabilities)),
     },
     write=_write,
     read=_read,
@@ -158,7 +166,14 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
 
     _codec = _CODEC
 
-    def fit(self, X: Sentences, y: None = None, sample_weight: ArrayLike | None = None) -> BracketingModel:
+    def fit(
+        self,
+        X: Sentences,
+        y: None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        columns: Mapping[str, Any] | None = None,
+    ) -> BracketingModel:
         """Train on sentences.
 
         Parameters
@@ -169,6 +184,10 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
             Not used; scikit-learn passes it.
         sample_weight : array-like of shape (n_sentences,), optional
             At least 0.
+        columns : mapping of name -> sequence, optional
+            What constraints name beside the columns that there are anyway: per sentence a value, or a sequence of a
+            value per word, of which ``first_``, ``last_``, ``before_`` and ``after_`` with the name are columns of
+            spans.
 
         Returns
         -------
@@ -185,9 +204,12 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         check_parameters(self)
         check_same_index(X=X, sample_weight=sample_weight)
         text = _read_sentences(X)
-        coding, shards = _learn_spans(text, row_weights(sample_weight, len(text.lengths), "sentence"))
-        for column in ("first", "last", "before", "after"):
-            check_values(self.constraints, column, coding.names)
+        named = _read_columns(columns, text.lengths)
+        coding, shards = _learn_spans(text, row_weights(sample_weight, len(text.lengths), "sentence"), named)
+        for place in PLACES:
+            check_values(self.constraints, place, coding.names)
+        of_spans = {f"{place}_{name}": values for name, values in named.of_words.items() for place in PLACES}
+        check_columns(self.constraints, {**named.of_sentences, **of_spans})
         model, corpus = _make_model(self, coding), engine.make_corpus(self, shards)
         estep = engine.estep_of(self, reference=_split_reference if self.reference == "split" else None)
         trained = engine.train(self, engine.Task(model, corpus, partial(_start, self.init, model, corpus), estep))
@@ -197,8 +219,13 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         engine.record(self, trained, len(text.lengths), {"model": yields, "tags": len(coding.tags)})
         return self
 
-    def predict(self, X: Sentences) -> list[Brackets]:
+    def predict(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[Brackets]:
         """The brackets of every sentence: its constituents of two words and more, the whole sentence among them.
+
+        Parameters
+        ----------
+        X, columns
+            As in `fit`; ``columns`` for ``project_at_predict``.
 
         Returns
         -------
@@ -210,14 +237,14 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        model, shards, lengths = self._encoded(X)
+        model, shards, lengths = self._encoded(X, columns)
         corpus = engine.make_corpus(self, shards)
         pieces = engine.best_structures(self, model, self.params_, corpus, _most_expected, "trees")
         n_brackets = np.maximum(lengths - 1, 0)
         brackets = [(start, end) for start, end in in_corpus_order(shards, pieces, n_brackets).tolist()]
         return PerSentence.cut(brackets, n_brackets)
 
-    def predict_proba(self, X: Sentences) -> list[Floats]:
+    def predict_proba(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
         """Posterior probabilities of spans to be constituents.
 
         Returns
@@ -225,7 +252,7 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         list of ndarray of shape (n_words, n_words + 1)
             One array per sentence, indexed [start, end]; 0 where ``end <= start``.
         """
-        model, shards, lengths = self._encoded(X)
+        model, shards, lengths = self._encoded(X, columns)
         pieces = engine.posteriors(self, model, self.params_, engine.make_corpus(self, shards))
         n_spans = lengths * (lengths + 1) // 2
         shares, tables = PerSentence.cut(in_corpus_order(shards, pieces, n_spans), n_spans), []
@@ -248,10 +275,12 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         values = engine.make_corpus(self, shards).collect(_finite_log_likelihoods, model, self.params_)
         return in_corpus_order(shards, values, np.ones(len(lengths), np.int64))
 
-    def _encoded(self, X: Sentences) -> tuple[ConstituentContextModel, list[BracketShard], Ints]:
+    def _encoded(
+        self, X: Sentences, columns: Mapping[str, Any] | None = None
+    ) -> tuple[ConstituentContextModel, list[BracketShard], Ints]:
         """The model, shards of new sentences, and the lengths of all of them."""
         model, text = _make_model(as_fitted(self), self.coding_), _read_sentences(X)
-        return model, self.coding_.encode(text), text.lengths
+        return model, self.coding_.encode(text, _read_columns(columns, text.lengths)), text.lengths
 
     def _take(self, coding: SpanCoding, params: SpanParameters) -> None:
         """Set the attributes that bracketing needs, from training or a file."""
@@ -278,7 +307,12 @@ def _read_sentences(sentences: Sentences) -> LabelledText:
     return text
 
 
-def _learn_spans(text: LabelledText, weights: Floats) -> tuple[SpanCoding, list[BracketShard]]:
+def _read_columns(columns: Any, lengths: Ints) -> Columns:
+    taken = ("sentence", *PLACES, "yield", *Bracketings([0]).columns)
+    return read_sentence_columns(columns, lengths, taken, arcs=False)
+
+
+def _learn_spans(text: LabelledText, weights: Floats, columns: Columns) -> tuple[SpanCoding, list[BracketShard]]:
     """Number the tags and spans of sentences to train on; those of weight 0 are left out.
 
     Raises
@@ -294,7 +328,9 @@ def _learn_spans(text: LabelledText, weights: Floats) -> tuple[SpanCoding, list[
     # Sentences of weight 0 keep their numbers, as sentences without words.
     lengths = np.where(counted, text.lengths, 0)
     vocabulary, numbers = SpanVocabulary.learn(lengths, flat, len(tags))
-    return SpanCoding(tags, vocabulary), build_shards(lengths, flat, numbers, weights)
+    of_words = {name: values[np.repeat(counted, text.lengths)] for name, values in columns.of_words.items()}
+    columns = columns._replace(of_words=of_words)
+    return SpanCoding(tags, vocabulary), build_shards(lengths, flat, numbers, weights, columns)
 
 
 def _numbers(tags: tuple[Word, ...], words: list[Any]) -> Ints:

@@ -7,21 +7,13 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from spectrem.estimators.declare import check_number, choice, count, given, switch
-from spectrem.estimators.shared_parameters import (
-    TRAINING,
-    ComputingParameters,
-    LearningParameters,
-    check_constraints,
-)
+from spectrem.estimators.shared_parameters import MODEL, TRAINING, CorpusParameters, check_constraints
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
     from spectrem.constraints.constraint import AnyConstraint
     from spectrem.estimators.bracketing.bracketing_model import BracketingModel
     from spectrem.models.bracketing import SpanParameters
-
-MODEL = "Model"
-"""A heading of ``--help``."""
 
 STARTS = ("split", "uniform")
 
@@ -64,7 +56,7 @@ def _check_start(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class BracketingParameters(LearningParameters, ComputingParameters):
+class BracketingParameters(CorpusParameters):
     """The parameters of `spectrem.BracketingModel`.
 
     Parameters

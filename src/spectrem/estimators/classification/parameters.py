@@ -7,13 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from spectrem.estimators.declare import check_number, count, given, number, switch
-from spectrem.estimators.shared_parameters import (
-    ComputingParameters,
-    CriterionParameters,
-    LearningParameters,
-    check_column_names,
-    check_constraints,
-)
+from spectrem.estimators.shared_parameters import CriterionParameters, check_column_names, check_constraints
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -29,7 +23,7 @@ def _check_class_weight(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class MaxEntParameters(CriterionParameters, LearningParameters, ComputingParameters):
+class MaxEntParameters(CriterionParameters):
     """The parameters of a maximum-entropy classifier.
 
     Parameters

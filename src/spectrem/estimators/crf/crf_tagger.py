@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._arrays import Bools, Floats, Ints
-from spectrem._validate import as_count
+from spectrem._arrays import Floats, Ints
+from spectrem._validate import as_count, as_lengths
 from spectrem.constraints import check_columns, check_values
-from spectrem.constraints.compilation.compile import flatten
 from spectrem.constraints.compilation.draft import used_columns
+from spectrem.constraints.compilation.groups import Key
+from spectrem.constraints.text import flatten
 from spectrem.corpus import Corpus
-from spectrem.data.features import FeatureIndex
-from spectrem.estimators import engine
+from spectrem.data.features import FeatureIndex, check_sentence, token_features
+from spectrem.estimators import engine, storage
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
-from spectrem.estimators.crf.input import TokenLabels, TokenText, read_labels, read_more, read_training
-from spectrem.estimators.crf.parameters import CRFParameters, check_settings
+from spectrem.estimators.crf.parameters import CRFParameters
 from spectrem.estimators.crf.scheme import check_labels, possible_moves
-from spectrem.estimators.declare import documented
+from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
-from spectrem.estimators.storage import Codec, Saved, check_shapes, pack_names, read_pairs, unpack_names, write_pairs
-from spectrem.estimators.tagging.text import Tag, check_tags
-from spectrem.exceptions import InvalidInputError
+from spectrem.estimators.sentences import Tag, TokenLabels, TokenLabelsLike, check_tags, read_labels, token_columns
+from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite
+from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models.loglinear import (
     AgreedModel,
     Features,
@@ -41,8 +42,9 @@ from spectrem.models.loglinear import (
 )
 from spectrem.structures import Parts
 from spectrem.structures._ragged import offsets_of, positions_of
-from spectrem.structures.chains.n_best import n_best
+from spectrem.structures.draws import n_best
 
+_TAKEN = ("sentence", "token", "occurrence", "tag", "label", "previous", "labelled")  # columns that there are anyway
 _PAIRS, _EDGES = ("pair_features", "pair_tags"), ("edge_features", "edges")
 
 
@@ -50,31 +52,31 @@ def _write(tagger: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     model = tagger.model_
     arrays: dict[str, NDArray[Any]] = {"theta": tagger.theta_}
     if tagger.features_ is not None:
-        arrays["features"] = pack_names(tagger.features_.names)
+        arrays["features"] = storage.pack_names(tagger.features_.names)
     if model.transitions is not None:
         arrays["transitions"] = model.transitions
     if model.support.indptr is not None:
-        arrays |= write_pairs(model.support, _PAIRS)
+        arrays |= storage.write_pairs(model.support, _PAIRS)
     if isinstance(model, PairModel) and model.edges is not None:
-        arrays |= write_pairs(model.edges, _EDGES)
+        arrays |= storage.write_pairs(model.edges, _EDGES)
     return {"tags": list(tagger.tags_), "n_features": tagger.n_features_in_, "n_steps": tagger.n_steps_}, arrays
 
 
 def _read(tagger: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     tags, n_features, index = check_tags(values["tags"]), int(values["n_features"]), None
     if "features" in arrays:
-        names = unpack_names(arrays["features"], "features")
+        names = storage.unpack_names(arrays["features"], "features")
         if not all(isinstance(name, str) for name in names) or len(names) != n_features:
             raise ValueError("features do not fit their number")
         index = FeatureIndex(names)
     n = len(tags)
-    support = read_pairs(arrays, _PAIRS, n_features, n) or Support(n_features, n)
-    edges = read_pairs(arrays, _EDGES, n_features, n * n)
+    support = storage.read_pairs(arrays, _PAIRS, n_features, n) or Support(n_features, n)
+    edges = storage.read_pairs(arrays, _EDGES, n_features, n * n)
     cells = arrays.get("transitions")
-    if cells is not None and len(cells) and ((np.diff(cells) <= 0).any() or cells[0] < 0 or cells[-1] >= n * n):
+    if cells is not None and not storage.increase(cells, n * n):
         raise ValueError("transitions do not fit the tags")
     model = model_of(tagger, tags, support, cells, edges)
-    check_shapes(arrays, {"theta": (model.n_weights,)})
+    _CODEC.check_arrays(arrays, {"theta": (model.n_weights,)})
     tagger.set_params(tags=list(tags))
     tagger.features_, tagger.n_features_in_, tagger.n_steps_ = index, n_features, int(values["n_steps"])
     tagger.tags_, tagger.model_, tagger.theta_ = tags, model, arrays["theta"]
@@ -84,14 +86,17 @@ _CODEC = Codec(
     kind="CRFTagger",
     layout=1,
     members={
-        **{"features": ("u1", 1), "theta": ("f8", 1), "transitions": ("i8", 1)},
-        **dict.fromkeys((*_PAIRS, *_EDGES), ("i4", 1)),
+        **{"features": TEXT, "theta": Member("f8", 1, finite), "transitions": Member("i8", 1)},
+        **dict.fromkeys((*_PAIRS, *_EDGES), Member("i4", 1)),
     },
     write=_write,
     read=_read,
     apart=("tags",),
-    check=check_settings,
 )
+
+
+TokenSentences: TypeAlias = Iterable[str | Iterable[Any]] | ArrayLike | sp.sparray | sp.spmatrix
+"""Sentences of tokens, which are what ``features`` says, or matrices of numbers."""
 
 
 class TagSequence(NamedTuple):
@@ -154,8 +159,8 @@ class CRFTagger(Saved, CRFParameters, Estimator):
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: TokenSentences,
+        y: TokenLabelsLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
         lengths: ArrayLike | None = None,
@@ -195,18 +200,17 @@ class CRFTagger(Saved, CRFParameters, Estimator):
             If a sentence cannot meet a constraint and ``infeasible`` is "raise", for example since its labels
             contradict it.
         """
-        check_settings(self)
-        # what is read takes as much memory as the shards made of it, and is dropped before training
-        task, coding, n_sentences = _pose(self, X, y, sample_weight, lengths, columns)
+        check_parameters(self)
+        task, read, n_sentences = _pose(self, X, y, sample_weight, lengths, columns)
         trained = engine.train(self, task)
-        self.features_, self.tags_, self.model_ = coding
-        self.n_features_in_, self.theta_ = self.model_.support.n_features, trained.params
+        self.features_, self.tags_, self.model_ = read.features, read.tags, read.model
+        self.n_features_in_, self.theta_ = read.model.support.n_features, trained.params
         self.n_steps_ = trained.n_steps
         engine.record(self, trained, n_sentences, {"weights": len(self.theta_), "tags": len(self.tags_)})
         return self
 
     def predict(
-        self, X: Any, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
+        self, X: TokenSentences, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
     ) -> list[list[Tag]]:
         """Tags of every token.
 
@@ -229,7 +233,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         return PerSentence.cut(names, text.lengths)
 
     def predict_proba(
-        self, X: Any, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
+        self, X: TokenSentences, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
     ) -> list[Floats]:
         """Posterior probabilities of tags (in the order of ``tags_``), an array of shape (tokens, n_tags) each."""
         fitted = as_fitted(self)
@@ -240,7 +244,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         tables = engine.posteriors(fitted, _constrained_model(fitted), self.theta_, corpus)
         return list(PerSentence.cut(np.concatenate(list(tables)), text.lengths))
 
-    def n_best(self, X: Any, n: int = 5, *, lengths: ArrayLike | None = None) -> list[list[TagSequence]]:
+    def n_best(self, X: TokenSentences, n: int = 5, *, lengths: ArrayLike | None = None) -> list[list[TagSequence]]:
         """The n most probable sequences of tags of every sentence, with their log-probabilities, best first.
 
         Constraints have no part in it. A sentence with fewer sequences has all of them.
@@ -255,19 +259,24 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         n = as_count(n, "n", minimum=1)
         text = as_fitted(self)._read(X, lengths, None)
         shards = self._shards(text)
-        found: list[list[TagSequence]] = []
+        sequences: list[list[TagSequence]] = []
         names, sizes = np.array(self.tags_, object), iter(text.lengths[text.lengths > 0].tolist())
         for values, states in engine.make_corpus(self, shards).collect(_best_sequences, self.model_, self.theta_, n):
             end = 0
             for scores, size in zip(values.tolist(), sizes, strict=False):
                 end += size
                 tags = names[states[:, end - size : end]].tolist()
-                found.append([TagSequence(*pair) for pair in zip(tags, scores, strict=True) if pair[1] > -np.inf])
-        filled = iter(found)
+                sequences.append([TagSequence(*pair) for pair in zip(tags, scores, strict=True) if pair[1] > -np.inf])
+        filled = iter(sequences)
         return [next(filled) if size else [TagSequence([], 0.0)] for size in text.lengths.tolist()]
 
     def score(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, lengths: ArrayLike | None = None
+        self,
+        X: TokenSentences,
+        y: TokenLabelsLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        lengths: ArrayLike | None = None,
     ) -> float:
         """The share of the tokens with a label in y whose tag `predict` finds, from 0 to 1.
 
@@ -287,20 +296,20 @@ class CRFTagger(Saved, CRFParameters, Estimator):
             If no token has a label.
         """
         predicted = self.predict(X, lengths=lengths)
-        sizes = np.array([len(own) for own in predicted], np.int64)
+        sizes = np.array([len(sentence) for sentence in predicted], np.int64)
         labels = read_labels(y, sizes, self.tags_, stacked=lengths is not None)
         return labels.score(predicted, sample_weight, self.tags_)
 
-    def score_samples(self, X: Any, y: Any, *, lengths: ArrayLike | None = None) -> Floats:
+    def score_samples(self, X: TokenSentences, y: TokenLabelsLike, *, lengths: ArrayLike | None = None) -> Floats:
         """log p(y | X) of every sentence, shape (n_sentences,), nats; of partial labels, of all that they allow."""
         text = as_fitted(self)._read(X, lengths, None)
         labels = read_labels(y, text.lengths, self.tags_, stacked=lengths is not None)
         numbered, known = labels.numbered(self.tags_), labels.known()
         values = np.zeros(len(text.lengths))
         shards = self._shards(text, numbered, known)
-        found = engine.make_corpus(self, shards).collect(_log_probabilities, self.model_, self.theta_)
-        for shard, own in zip(shards, found, strict=True):
-            values[shard.instances] = own
+        pieces = engine.make_corpus(self, shards).collect(_log_probabilities, self.model_, self.theta_)
+        for shard, piece in zip(shards, pieces, strict=True):
+            values[shard.instances] = piece
         return values
 
     def top_features(self, n: int = 10) -> dict[Tag, list[tuple[str, float]]]:
@@ -316,17 +325,18 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         dict of tag -> list of (name, weight)
             Weights decreasing; those of neighbouring tags are in ``transition_``.
         """
-        names = as_fitted(self)._feature_names()
+        index = as_fitted(self).features_
+        names = [f"x{number}" for number in range(self.n_features_in_)] if index is None else index.names
         support, weights = self.model_.support, self.model_.split(self.theta_).features
-        found: dict[Tag, list[tuple[str, float]]] = {}
+        features: dict[Tag, list[tuple[str, float]]] = {}
         feature, label = support.listed()
         for k, tag in enumerate(self.tags_):
-            rows, own = feature[label == k], weights[label == k]
-            order = np.argsort(-own, kind="stable")
-            chosen = [at for at in order[:n] if own[at] > 0]
-            chosen += [at for at in order[max(len(order) - n, 0) :] if own[at] < 0]
-            found[tag] = [(names[int(rows[at])], float(own[at])) for at in chosen]
-        return found
+            rows, strengths = feature[label == k], weights[label == k]
+            order = np.argsort(-strengths, kind="stable")
+            chosen = [at for at in order[:n] if strengths[at] > 0]
+            chosen += [at for at in order[max(len(order) - n, 0) :] if strengths[at] < 0]
+            features[tag] = [(names[int(rows[at])], float(strengths[at])) for at in chosen]
+        return features
 
     @property
     def transition_(self) -> Floats:
@@ -337,13 +347,8 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         table[slice(None) if cells is None else cells] = self.model_.split(self.theta_).transitions
         return table.reshape(n, n)
 
-    def _feature_names(self) -> Sequence[str]:
-        if self.features_ is not None:
-            return self.features_.names
-        return [f"x{number}" for number in range(self.n_features_in_)]
-
-    def _read(self, X: Any, lengths: ArrayLike | None, columns: Mapping[str, Any] | None) -> TokenText:
-        return read_more(self, self.features_, self.n_features_in_, X, lengths, columns)
+    def _read(self, X: TokenSentences, lengths: ArrayLike | None, columns: Mapping[str, Any] | None) -> TokenText:
+        return read_tokens(self, X, lengths, columns, fitted=True)[0]
 
     def _shards(self, text: TokenText, labels: Labels | None = None, known: Any = None) -> list[LogLinearShard]:
         return build_shards(text.features, text.lengths, labels, known, columns=text.columns, n_labels=len(self.tags_))
@@ -370,7 +375,7 @@ def _states(model: Any, shard: LogLinearShard, marginals: Parts) -> Ints:
 def _log_probabilities(shard: LogLinearShard, model: Any, theta: Floats) -> Floats:
     """log p(labels | sentence) of every sentence of a shard, nats; of partial labels, of all that they allow."""
     free = replace(shard, labels=None)
-    values = (model.structure(own).smoothed_max(model.scores(theta, own), 1.0)[0] for own in (shard, free))
+    values = (model.structure(one).smoothed_max(model.scores(theta, one), 1.0)[0] for one in (shard, free))
     return next(values) - next(values)
 
 
@@ -385,18 +390,13 @@ def _best_sequences(shard: LogLinearShard, model: Any, theta: Floats, n: int) ->
     return values - normalisers[:, None], states
 
 
-class _Coding(NamedTuple):
-    """Names of features, tags, and the model of both."""
-
-    features: FeatureIndex | None
-    tags: tuple[Tag, ...]
-    model: LogLinearModel | PairModel
-
-
 def _pose(
     tagger: Any, sentences: Any, y: Any, sample_weight: Any, lengths: Any, columns: Mapping[str, Any] | None
-) -> tuple[engine.Task, _Coding, int]:
-    """Read and check what `CRFTagger.fit` takes, and cut the shards; also the number of sentences."""
+) -> tuple[engine.Task, ReadText, int]:
+    """Read and check what `CRFTagger.fit` takes, and cut the shards.
+
+    Also what was read, without the text, which takes as much memory as the shards, and the number of sentences.
+    """
     read = read_sentences(tagger, sentences, y, lengths, columns)
     n, known, model = len(read.text.lengths), read.known, read.model
     counts = row_weights(sample_weight, n, "sentence")
@@ -422,9 +422,8 @@ def _pose(
         engine.estep_of(tagger),
         labelled=partial(fit_labelled, tagger, model, corpus, goes_on=learns) if any_known else None,
         learns=learns,
-        stage="em",
     )
-    return task, _Coding(read.features, read.tags, model), n
+    return task, read._replace(text=None, labels=None, known=None), n
 
 
 class ReadText(NamedTuple):
@@ -444,11 +443,11 @@ class ReadText(NamedTuple):
     model : LogLinearModel or PairModel
     """
 
-    text: TokenText
+    text: Any
     features: FeatureIndex | None
     tags: tuple[Tag, ...]
-    labels: Labels
-    known: Bools
+    labels: Any
+    known: Any
     any_label: bool
     model: Any
 
@@ -461,49 +460,40 @@ def read_sentences(tagger: Any, sentences: Any, y: Any, lengths: Any, columns: M
     InvalidInputError
         If settings, sentences and labels do not fit each other.
     """
-    text, index = read_training(tagger, sentences, lengths, columns)
+    text, index = read_tokens(tagger, sentences, lengths, columns, fitted=False)
     n = len(text.lengths)
     if not text.lengths.sum():
         raise InvalidInputError(f"X must hold a token to train on, got {n} sentences without any")
     labels = read_labels([None] * n if y is None else y, text.lengths, tagger.tags, stacked=lengths is not None)
-    tags = learn_tags(tagger.tags, labels)
+    tags = labels.tags if tagger.tags is None else check_tags(tagger.tags)
+    if not tags:
+        raise InvalidInputError("tags must be given where y holds no labels, got none; list them in tags")
     known, numbered = labels.known(), labels.numbered(tags)
     possible = possible_moves(tagger.scheme, tags)
     if possible is not None:
         check_labels(possible, tagger.scheme, tags, text.lengths, numbered, known)
-    support, transitions = choose_pairs(tagger, len(tags), text, labels, numbered)
-    if index is not None:
-        # in an order in which they are added up quickly
+    support, transitions = Support(text.features.n_features, len(tags)), None
+    listed = _listed(labels, numbered)
+    if tagger.pairs == "observed":
+        support = Support.observed(text.features, listed.offsets, listed.labels, len(tags))
+        transitions = _observed_transitions(labels, numbered, len(tags))
+    if index is not None:  # features in an order in which they are added up quickly
         order = support.order()
         support, index = support.take(order), index.take(order)
-        text = text._replace(features=_reordered(text.features, order))
-    chosen_features = _edge_features(tagger, index)
-    edges = None if chosen_features is None else _edge_pairs(tagger, len(tags), text, labels, numbered, chosen_features)
+        text = text._replace(features=text.features.renumbered(np.argsort(order)))
+    edges = _edge_pairs(tagger, len(tags), text, listed, index) if tagger.edge_features else None
     model = model_of(tagger, tags, support, transitions, edges)
     return ReadText(text, index, tags, numbered, known, bool((labels.kind >= 0).any()), model)
 
 
-def choose_pairs(
-    tagger: Any, n: int, text: TokenText, labels: TokenLabels, numbered: Labels
-) -> tuple[Support, Ints | None]:
-    """The pairs of features and tags, and of two tags, that ``tagger.pairs`` says have a weight."""
-    if tagger.pairs == "all":
-        return Support(text.features.n_features, n), None
-    listed = _listed(labels, numbered)
-    support = Support.observed(text.features, listed.offsets, listed.labels, n)
-    return support, _observed_transitions(labels, numbered, n)
-
-
 def _listed(labels: TokenLabels, numbered: Labels) -> Labels:
     """The labels of tokens, none where ``y`` says nothing of a token."""
-    sizes, given = np.diff(numbered.offsets), labels.kind >= 0
-    return Labels(offsets_of(sizes * given), numbered.labels[np.repeat(given, sizes)])
+    sizes, labelled = np.diff(numbered.offsets), labels.kind >= 0
+    return Labels(offsets_of(sizes * labelled), numbered.labels[np.repeat(labelled, sizes)])
 
 
-def _edge_features(tagger: Any, index: FeatureIndex | None) -> Bools | None:
-    """The features that transitions depend on; None without ``edge_features``."""
-    if not tagger.edge_features:
-        return None
+def _edge_pairs(tagger: Any, n: int, text: TokenText, listed: Labels, index: FeatureIndex | None) -> Support:
+    """The pairs of features that ``edge_features`` name and of transitions, ``before * n + tag``, with a weight."""
     if index is None:
         raise InvalidInputError(
             "edge_features must be () where tokens are rows of a matrix, whose columns have no names"
@@ -515,20 +505,13 @@ def _edge_features(tagger: Any, index: FeatureIndex | None) -> Bools | None:
             f"edge_features must begin the name of some feature, got {', '.join(starts)}; names are such as "
             f"{', '.join(index.names[:3])}"
         )
-    return chosen
-
-
-def _edge_pairs(tagger: Any, n: int, text: TokenText, labels: TokenLabels, numbered: Labels, chosen: Bools) -> Support:
-    """The pairs of chosen features and transitions, ``before * n + tag``, that have a weight."""
-    n_features = text.features.n_features
     if tagger.pairs == "all":
-        own = np.flatnonzero(chosen)
-        return Support.pairs(np.repeat(own, n * n), np.tile(np.arange(n * n), len(own)), n_features, n * n)
-    listed = _listed(labels, numbered)
-    left, right = listed.neighbours(labels.lengths)
+        numbers = np.flatnonzero(chosen)
+        return Support.pairs(np.repeat(numbers, n * n), np.tile(np.arange(n * n), len(numbers)), len(chosen), n * n)
+    left, right = listed.neighbours(text.lengths)
     cells = listed.labels[left] * n + listed.labels[right]
     sizes = np.diff(listed.offsets)
-    per_token = np.where(positions_of(labels.lengths) > 0, sizes * np.roll(sizes, 1), 0)
+    per_token = np.where(positions_of(text.lengths) > 0, sizes * np.roll(sizes, 1), 0)
     return Support.observed(text.features.where(chosen), offsets_of(per_token), cells, n * n)
 
 
@@ -549,7 +532,7 @@ def model_of(
 
 
 def names_of(tags: Sequence[Tag]) -> list[str] | None:
-    """What constraints call tags; None for those that are their own numbers."""
+    """The names of tags in constraints; None for those that are their own numbers."""
     return None if list(tags) == list(range(len(tags))) else [str(tag) for tag in tags]
 
 
@@ -569,27 +552,6 @@ def check_constraints(constraints: Any, tags: Sequence[Tag]) -> None:
         check_values(constraints, name, names)
 
 
-def learn_tags(given: Sequence[Tag] | None, labels: TokenLabels) -> tuple[Tag, ...]:
-    """The tags of all states.
-
-    Raises
-    ------
-    InvalidInputError
-        If tags repeat, or nothing says which there are.
-    """
-    if given is not None:
-        return check_tags(given)
-    if not labels.tags:
-        raise InvalidInputError("tags must be given where y holds no labels, got none; list them in tags")
-    return labels.tags
-
-
-def _reordered(features: Features, order: Ints) -> Features:
-    numbers = np.empty_like(order)
-    numbers[order] = np.arange(len(order))
-    return features.renumbered(numbers)
-
-
 def _observed_transitions(labels: TokenLabels, numbered: Labels, n: int) -> Ints:
     """Pairs of tags that two neighbouring tokens may have by their labels, as ``before * n + tag``, increasing."""
     later = np.flatnonzero(positions_of(labels.lengths) > 0)
@@ -602,3 +564,141 @@ def _observed_transitions(labels: TokenLabels, numbered: Labels, n: int) -> Ints
         before = numbered.labels[bounds[token - 1] : bounds[token]]
         seen[np.ix_(before, numbered.labels[bounds[token] : bounds[token + 1]])] = True
     return np.flatnonzero(seen.ravel())
+
+
+# ---- sentences ------------------------------------------------------------------------------------------------------
+
+
+class TokenText(NamedTuple):
+    """Sentences as tokens with features.
+
+    Attributes
+    ----------
+    features : Features
+    lengths : ndarray of shape (n_sentences,), int64
+    columns : dict of name -> ndarray of shape (n_tokens,)
+        For constraints.
+    """
+
+    features: Features
+    lengths: Ints
+    columns: dict[str, Key]
+
+
+def read_tokens(
+    tagger: Any, sentences: Any, lengths: ArrayLike | None, columns: Mapping[str, Any] | None, *, fitted: bool
+) -> tuple[TokenText, FeatureIndex | None]:
+    """Read sentences, with the features that training numbered or, before it, number them; those of matrices are.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are not what ``tagger.features`` and ``lengths`` say, or a matrix has other columns than that of
+        training.
+    """
+    matrix, index = _as_matrix(tagger, sentences, lengths), tagger.features_ if fitted else None
+    if fitted and (matrix is None) != (index is not None):
+        expected = "a matrix of numbers" if index is None else "sentences of tokens with features"
+        raise InvalidInputError(f"X must be {expected}, as in fit, got {quoted(sentences)}; give the same kind")
+    if matrix is not None:
+        features, sizes = matrix
+        if fitted and features.n_features != tagger.n_features_in_ and features.n_choices:
+            raise InvalidInputError(
+                f"X must have {tagger.n_features_in_} features, as in fit, got {features.n_features}; give the same "
+                "columns"
+            )
+        return TokenText(features, sizes, token_columns(columns, sizes, _TAKEN)), None
+    source = _Source(tagger, sentences)
+    if index is None:
+        index, tokens = FeatureIndex.learn(source, tagger.min_count)
+    else:
+        tokens = index.encode(source)
+    words = {} if source.words is None else {"word": np.array(source.words, np.str_)}
+    named = {**words, **token_columns(columns, tokens.lengths, _TAKEN)}
+    return TokenText(Features(tokens.indptr, tokens.indices, tokens.values, len(index)), tokens.lengths, named), index
+
+
+class _Source:
+    """Sentences of tokens with features, gone through once, of which the words are remembered for constraints."""
+
+    def __init__(self, tagger: Any, sentences: Any) -> None:
+        if isinstance(sentences, str | bytes | Mapping) or not hasattr(sentences, "__iter__"):
+            raise InvalidInputError(
+                f"X must be a sequence of sentences, got {quoted(sentences)}; put a single sentence in a list"
+            )
+        self._templates, self._sentences = tagger.features, sentences
+        self.words: list[str] | None = [] if tagger.constraints and tagger.features != "tokens" else None
+
+    def __iter__(self) -> Iterator[Sequence[Any]]:
+        if self._templates == "tokens":
+            return iter(self._sentences)
+        return token_features(self._remembering(), self._templates)
+
+    def _remembering(self) -> Iterator[Sequence[Any]]:
+        for number, sentence in enumerate(self._sentences):
+            tokens = sentence.split() if isinstance(sentence, str) and self._templates == "words" else sentence
+            check_sentence(tokens, number)
+            yield tokens
+            if self.words is not None:
+                self.words += tokens if self._templates == "words" else [token[0] for token in tokens]
+
+
+def _as_matrix(tagger: Any, sentences: Any, lengths: ArrayLike | None) -> tuple[Features, Ints] | None:
+    """Features and lengths of sentences given as matrices, one of all tokens or one each; None if they are not."""
+    if lengths is not None:
+        sizes = as_lengths(lengths, "lengths")
+        _refuse_templates(tagger)
+        features = _checked(sentences)
+        if sizes.sum() != features.n_choices:
+            raise InvalidInputError(
+                f"lengths must add up to the rows of X, got {sizes.sum()} and {features.n_choices}; X stacks the "
+                "tokens of all sentences"
+            )
+        return features, sizes
+    if _is_matrix(sentences) and sentences.ndim == 2:
+        raise InvalidInputError(
+            f"lengths must say where sentences end in a single matrix, got none for X of shape {sentences.shape}; give "
+            "the tokens of every sentence, or a list of one matrix per sentence"
+        )
+    if not isinstance(sentences, Sequence | np.ndarray) or not len(sentences) or not _is_matrix(sentences[0]):
+        return None
+    _refuse_templates(tagger)
+    widths = []
+    for number, sentence in enumerate(sentences):
+        if not _is_matrix(sentence) or sentence.ndim != 2:
+            shape = f"shape {sentence.shape}" if _is_matrix(sentence) else quoted(sentence)
+            raise InvalidInputError(
+                f"X must hold one matrix of shape (n_tokens, n_features) per sentence, got {shape} for sentence "
+                f"{number}; give all the same kind"
+            )
+        widths.append(sentence.shape[1])
+    if len(set(widths)) > 1:
+        other = next(n for n, width in enumerate(widths) if width != widths[0])
+        raise InvalidInputError(
+            f"X must have as many features in every sentence, got {widths[0]} in sentence 0 and {widths[other]} in "
+            f"sentence {other}; give all matrices the same columns"
+        )
+    stacked = sp.vstack(list(sentences)) if any(map(sp.issparse, sentences)) else np.concatenate(list(sentences))
+    return _checked(stacked), np.array([sentence.shape[0] for sentence in sentences], np.int64)
+
+
+def _checked(matrix: Any) -> Features:
+    try:
+        return Features.of(matrix if sp.issparse(matrix) else np.asarray(matrix, np.float64))
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(f"X must be a matrix of numbers where lengths are given: {error}") from None
+
+
+def _is_matrix(value: Any) -> bool:
+    if sp.issparse(value):
+        return True
+    return isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype.kind in "buif"
+
+
+def _refuse_templates(tagger: Any) -> None:
+    if tagger.features != "tokens":
+        raise InvalidInputError(
+            f"features must be 'tokens' for matrices of numbers, got {tagger.features!r}; templates take words"
+        )

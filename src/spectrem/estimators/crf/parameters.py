@@ -6,31 +6,13 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators.declare import check_parameters, choice, count, given, number, switch
-from spectrem.estimators.shared_parameters import (
-    TRAINING,
-    ComputingParameters,
-    CriterionParameters,
-    LearningParameters,
-    check_constraints,
-    check_criterion_alone,
-    check_one_gamma,
-)
+from spectrem.estimators.declare import choice, count, given, number, switch
+from spectrem.estimators.shared_parameters import MODEL, TRAINING, CriterionParameters, check_constraints
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
     from spectrem.constraints.constraint import AnyConstraint
-    from spectrem.estimators.tagging.text import Tag
-
-MODEL = "Model"
-"""A heading of ``--help``."""
-
-
-def check_settings(tagger: CRFParameters) -> None:
-    """Raise `InvalidInputError` for a parameter that breaks its rule, or parameters that exclude each other."""
-    check_parameters(tagger)
-    check_one_gamma(tagger)
-    check_criterion_alone(tagger)
+    from spectrem.estimators.sentences import Tag
 
 
 def _names_of(text: str) -> tuple[str, ...]:
@@ -44,8 +26,8 @@ def _check_names(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class CRFParameters(CriterionParameters, LearningParameters, ComputingParameters):
-    """Of `spectrem.CRFTagger`.
+class CRFParameters(CriterionParameters):
+    """The parameters of `spectrem.CRFTagger`.
 
     Parameters
     ----------

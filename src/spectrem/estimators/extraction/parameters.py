@@ -7,29 +7,18 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators.declare import check_parameters, choice, count, given, number, rule, switch
-from spectrem.estimators.shared_parameters import (
-    TRAINING,
-    ComputingParameters,
-    LearningParameters,
-    check_constraints,
-    check_one_gamma,
-)
+from spectrem.estimators.declare import choice, count, given, number, rule, switch
+from spectrem.estimators.shared_parameters import MODEL, TRAINING, CorpusParameters, check_constraints
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
     from spectrem.constraints.constraint import AnyConstraint
 
-MODEL = "Model"
-"""A heading of ``--help``."""
-
 _TEXT = rule("be a text that is not empty", lambda value: isinstance(value, str) and value)
 
 
-def check_settings(extractor: ExtractionParameters) -> None:
-    """Raise `InvalidInputError` for a parameter that breaks its rule, or parameters that exclude each other."""
-    check_parameters(extractor)
-    check_one_gamma(extractor)
+def _check_type_features(extractor: ExtractionParameters) -> None:
+    """Refuse ``relation_features`` without ``type_features``."""
     if extractor.relation_features and not extractor.type_features:
         raise InvalidInputError(
             "relation_features must be False without type_features, got True; set type_features=True, on which they "
@@ -44,7 +33,7 @@ def _check_names(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class ExtractionParameters(LearningParameters, ComputingParameters):
+class ExtractionParameters(CorpusParameters):
     """The parameters of a `spectrem.RelationExtractor`.
 
     Parameters
@@ -104,7 +93,7 @@ class ExtractionParameters(LearningParameters, ComputingParameters):
     relations: Sequence[str] | None = given(None, _check_names)
     no_relation: str = given("none", _TEXT, convert=str, option="", group=MODEL, metavar="NAME")
     type_features: bool = switch(True, option="", group=MODEL)
-    relation_features: bool = switch(False, option="", group=MODEL)
+    relation_features: bool = switch(False, option="", group=MODEL, beside=_check_type_features)
     min_count: int = count(1, group=MODEL)
     count_margin: float | None = number(None, 0.0, 1.0, group=TRAINING)
     unlabelled_weight: float = number(1.0, group=TRAINING)

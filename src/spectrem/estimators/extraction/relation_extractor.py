@@ -3,25 +3,95 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from spectrem.data import RelationSentence
-from spectrem.estimators.conventions import Estimator, as_fitted, take_course
-from spectrem.estimators.declare import documented
-from spectrem.estimators.extraction import file
-from spectrem.estimators.extraction.decoding import RelationPosteriors, infer
-from spectrem.estimators.extraction.input import check_sentences
-from spectrem.estimators.extraction.parameters import ExtractionParameters, check_settings
-from spectrem.estimators.extraction.training import train
-from spectrem.estimators.shared_parameters import constraint_names
-from spectrem.estimators.storage import Saved
-from spectrem.exceptions import InvalidInputError
+from spectrem._arrays import Floats, Ints
+from spectrem.constraints import Constraint, E, check_columns, check_values, part
+from spectrem.constraints.text import flatten
+from spectrem.data import FeatureIndex, RelationSentence
+from spectrem.estimators import engine
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
+from spectrem.estimators.declare import check_parameters, documented
+from spectrem.estimators.extraction.parameters import ExtractionParameters
+from spectrem.estimators.labelled import fit_members
+from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite, pack_names, unpack_names
+from spectrem.estimators.table_input import row_columns
+from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.metrics import relation_scores
-from spectrem.reports import report_training
+from spectrem.models import extraction, loglinear
+from spectrem.models.loglinear.joint import MemberCorpus
+
+_LABELS = {"mention": "type", "pair": "relation"}
+
+
+def _write(extractor: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    guide = extractor.guide_
+    arrays = {key: pack_names(index.names) for key, index in extractor.indexes_.items()}
+    arrays["theta"] = extractor.theta_
+    if guide is not None:
+        arrays |= {"guide": guide.theta, "contexts": guide.contexts}
+        if guide.pairs is not None:
+            arrays["guide_pairs"] = guide.pairs
+    bonus = 0.0 if guide is None else guide.bonus
+    return {"types": extractor.types_, "relations": extractor.relations_, "bonus": bonus}, arrays
+
+
+def _read(extractor: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    names = {key: tuple(map(str, values[f"{label}s"])) for key, label in _LABELS.items()}
+    indexes = {key: FeatureIndex(unpack_names(arrays[key], key)) for key in names}
+    n_features = {key: len(index) for key, index in indexes.items()}
+    sizes, guide = {}, None
+    if "guide" in arrays:
+        contexts, pairs, bonus = arrays["contexts"], arrays.get("guide_pairs"), float(values.get("bonus", 0.0))
+        if not np.isfinite(bonus):
+            raise ValueError("bonus is not finite")
+        if len(contexts) and not 0 <= contexts.min() <= contexts.max() < n_features["pair"]:
+            raise ValueError("contexts are not features of pairs")
+        n_features["pair"] += len(contexts) * len(names["mention"]) ** 2
+        members = _make_model(extractor, names, n_features).members
+        sizes["guide"] = (members["mention"].n_weights,)
+        if pairs is not None:
+            sizes["guide_pairs"] = (members["pair"].n_weights,)
+            n_features["pair"] += extraction.N_SOURCES * (len(names["pair"]) - 1)
+        guide = extraction.Guide(members["mention"], arrays["guide"], contexts, members["pair"], pairs, bonus)
+    model = _make_model(extractor, names, n_features)
+    _CODEC.check_arrays(arrays, {**sizes, "theta": (model.n_weights,)})
+    extractor.indexes_, extractor.guide_, extractor.names_ = indexes, guide, names
+    extractor.types_, extractor.relations_ = names["mention"], names["pair"]
+    extractor.model_, extractor.theta_ = model, arrays["theta"]
+
+
+_CODEC = Codec(
+    kind="RelationExtractor",
+    layout=1,
+    members={
+        **dict.fromkeys(("mention", "pair"), TEXT),
+        **dict.fromkeys(("theta", "guide", "guide_pairs"), Member("f8", 1, finite)),
+        "contexts": Member("i8", 1),
+    },
+    write=_write,
+    read=_read,
+)
+
+
+class RelationPosteriors(NamedTuple):
+    """Probabilities of the labels of a sentence.
+
+    Attributes
+    ----------
+    types : ndarray of shape (n_mentions, n_types)
+    relations : ndarray of shape (n_pairs, n_relations)
+        Of all ordered pairs of mentions, in the order of ``RelationSentence.pairs``.
+    """
+
+    types: Floats
+    relations: Floats
 
 
 @documented
@@ -72,17 +142,26 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
     (('Peop', 'Peop'), {(0, 1): 'Kill'})
     """
 
-    _codec = file.CODEC
+    _codec = _CODEC
 
     def fit(
-        self, sentences: Iterable[RelationSentence], sample_weight: ArrayLike | None = None, *, columns: Any = None
+        self,
+        X: Iterable[RelationSentence],
+        y: Sequence[Any] | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        columns: Any = None,
     ) -> RelationExtractor:
         """Train on sentences whose mentions are known.
 
         Parameters
         ----------
-        sentences : iterable of RelationSentence
+        X : iterable of RelationSentence
             With all labels, some, or none.
+        y : sequence of (mapping of pairs to relations, RelationSentence, or None), optional
+            In place of the labels of X: the relations of a sentence, as ``RelationSentence.relations`` has them, or the
+            same sentence, whose types and relations are taken; None where relations are not known. By default the
+            sentences have their own labels.
         sample_weight : array-like of shape (n_sentences,), optional
             At least 0.
         columns : mapping of name -> array-like of shape (n_sentences,), or frame, optional
@@ -100,29 +179,23 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
         InfeasibleConstraintError
             If a sentence cannot meet a constraint and ``infeasible`` is "raise", or all together cannot.
         """
-        check_settings(self)
-        listed = check_sentences(sentences)
-        found = train(self, listed, sample_weight, columns)
-        self.indexes_, self.guide_, self.names_ = found.indexes, found.guide, found.names
-        self.types_, self.relations_ = found.names
-        self.model_, self.theta_, self.gamma_ = found.model, found.theta, found.history[-1].gamma
-        take_course(self, found.history, found.status)
-        settings = {
-            "sentences with all labels": found.n_known,
-            "weights": len(found.theta),
-            "constraints": constraint_names(self.constraints),
-        }
-        self.report_ = report_training(
-            self, len(listed), settings, found.constraints, unit="sentences", summaries=found.summaries
-        )
+        check_parameters(self)
+        sentences = read_sentences(X, y)
+        posed = _pose(self, sentences, sample_weight, columns)
+        trained = engine.train(self, posed.task)
+        self.indexes_, self.guide_, self.names_ = posed.indexes, posed.guide, posed.names
+        self.types_, self.relations_ = posed.names["mention"], posed.names["pair"]
+        self.model_, self.theta_ = posed.task.model, trained.params
+        settings = {"sentences with all labels": posed.n_known, "weights": len(self.theta_)}
+        engine.record(self, trained, len(sentences), settings)
         return self
 
-    def predict(self, sentences: Iterable[RelationSentence], *, columns: Any = None) -> list[RelationSentence]:
-        """The sentences with the types and relations that are found; what labels they have is not looked at.
+    def predict(self, X: Iterable[RelationSentence], *, columns: Any = None) -> list[RelationSentence]:
+        """The sentences with the types and relations that are found; those that they have are not read.
 
         Parameters
         ----------
-        sentences, columns
+        X, columns
             As in `fit`.
 
         Raises
@@ -130,45 +203,269 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        fitted, listed = as_fitted(self), check_sentences(sentences)
-        found = []
+        fitted, sentences = as_fitted(self), read_sentences(X)
         bonus = self.relation_bonus
         if bonus is None:
             bonus = 0.0 if self.guide_ is None else self.guide_.bonus
-        inferred = infer(fitted, listed, columns, best=self.decode == "best", bonus=bonus)
-        for sentence, own in zip(listed, inferred, strict=True):
-            types = [self.types_[number] for number in own.types.argmax(axis=1).tolist()]
-            chosen = zip(sentence.pairs, own.relations.argmax(axis=1).tolist(), strict=True)
-            relations = {pair: self.relations_[number] for pair, number in chosen if number}
-            found.append(
-                RelationSentence(sentence.words, sentence.mentions, types, relations, sentence.tags, sentence.name)
-            )
-        return found
+        labelled = []
+        inferred = fitted._infer(sentences, columns, best=self.decode == "best", bonus=bonus)
+        for sentence, (types, relations) in zip(sentences, inferred, strict=True):
+            chosen = zip(sentence.pairs, relations.argmax(axis=1).tolist(), strict=True)
+            found = {pair: self.relations_[number] for pair, number in chosen if number}
+            names = tuple(self.types_[number] for number in types.argmax(axis=1).tolist())
+            labelled.append(replace(sentence, types=names, relations=found))
+        return labelled
 
-    def predict_proba(self, sentences: Iterable[RelationSentence], *, columns: Any = None) -> list[RelationPosteriors]:
+    def predict_proba(self, X: Iterable[RelationSentence], *, columns: Any = None) -> list[RelationPosteriors]:
         """Posterior probabilities of types and relations, in the order of ``types_`` and ``relations_``.
 
         Under the constraints inside sentences if ``project_at_predict``, at the last gamma of training.
         """
-        return infer(as_fitted(self), check_sentences(sentences), columns, best=False)
+        return as_fitted(self)._infer(read_sentences(X), columns, best=False)
 
-    def score(self, sentences: Iterable[RelationSentence], y: None = None) -> float:
+    def score(self, X: Iterable[RelationSentence], y: Sequence[Any] | None = None) -> float:
         """F1 of the relations that `predict` finds, from 0 to 1; `spectrem.metrics.relation_scores` has others.
 
         Parameters
         ----------
-        sentences : iterable of RelationSentence
-            Pairs whose relation is not known are left out.
-        y : None
-            Not used; scikit-learn passes it.
+        X, y
+            As in `fit`. Pairs whose relation is not known are left out.
 
         Raises
         ------
         InvalidInputError
             If neither a sentence nor a prediction has a relation.
         """
-        gold = check_sentences(sentences)
-        found = relation_scores(self.predict(gold), gold).relations.total.f1
-        if math.isnan(found):
+        gold = read_sentences(X, y)
+        f1 = relation_scores(self.predict(gold), gold).relations.total.f1
+        if math.isnan(f1):
             raise InvalidInputError("sentences must hold a relation to be scored, got none; label some")
-        return found
+        return f1
+
+    def _infer(
+        self, sentences: Sequence[RelationSentence], columns: Any, *, best: bool, bonus: float = 0.0
+    ) -> list[RelationPosteriors]:
+        """Posteriors of new sentences, or indicators of their best labels, under the constraints that they must meet.
+
+        ``bonus``, nats, is added to the scores of relations.
+        """
+        data, _ = extraction.encode_sentences(sentences, self.indexes_)
+        members, theta, n_labels = data.members, self.theta_, {key: len(names) for key, names in self.names_.items()}
+        if self.guide_ is not None:
+            members["pair"] = replace(members["pair"], features=self.guide_.describe(data))
+        if bonus:
+            theta = theta.copy()
+            weights = self.model_.split(theta)["pair"].reshape(-1, n_labels["pair"])
+            # every pair has one of these two features
+            weights[[self.indexes_["pair"].numbers[sign] for sign in "<>"], 1:] += bonus
+        named = row_columns((columns,), len(sentences), "RelationExtractor")
+        rules = []
+        if engine.projects(self):
+            _check_constraints(self.constraints, self.names_, {})
+            rules = [one for one in flatten(self.constraints) if _is_inside(one)]
+        shards = loglinear.build_joint_shards(members, n_labels, columns=named, n_instances=len(sentences))
+        corpus, gamma = engine.make_corpus(self, shards), -np.inf if best else self.gamma_
+        found = engine.projected(self, self.model_, theta, corpus, rules, gamma)
+        tables = loglinear.member_tables(shards, members, found)
+        sizes = {key: np.bincount(owner, minlength=len(sentences)) for key, owner in data.owners.items()}
+        pieces = (PerSentence.cut(tables[key], sizes[key]) for key in members)
+        return [RelationPosteriors(*tables) for tables in zip(*pieces, strict=True)]
+
+
+def read_sentences(X: Any, y: Any = None) -> list[RelationSentence]:
+    """A list of sentences, with the labels of ``y`` if it is given.
+
+    Raises
+    ------
+    InvalidInputError
+        If something else is among them, or ``y`` does not fit them.
+    """
+    single = isinstance(X, RelationSentence) or not hasattr(X, "__iter__")
+    sentences = [X] if single else list(X)
+    for number, one in enumerate(sentences):
+        if not isinstance(one, RelationSentence):
+            raise InvalidInputError(
+                f"sentences must be RelationSentence, got {quoted(one)} for sentence {number}; make them of words and "
+                "mentions, or read them with spectrem.data.read_relations"
+            )
+    if y is None:
+        return sentences
+    labels = list(y) if hasattr(y, "__iter__") else [y]
+    if len(labels) != len(sentences):
+        raise InvalidInputError(
+            f"y must have one entry per sentence ({len(sentences)}), got {len(labels)}; use None for sentences whose "
+            "relations are not known"
+        )
+    return [_labelled(*both, number) for number, both in enumerate(zip(sentences, labels, strict=True))]
+
+
+def _labelled(sentence: RelationSentence, label: Any, number: int) -> RelationSentence:
+    """A sentence with its entry of ``y``."""
+    if isinstance(label, RelationSentence):
+        if label.mentions != sentence.mentions:
+            raise InvalidInputError(
+                f"y must have the mentions of X, got others for sentence {number}; give the same sentences"
+            )
+        return replace(sentence, types=label.types, relations=label.relations)
+    if label is None or isinstance(label, Mapping):
+        return replace(sentence, relations=label)
+    raise InvalidInputError(
+        f"y must hold a mapping of pairs of mentions to relations, a RelationSentence or None for every sentence, got "
+        f"{quoted(label)} for sentence {number}; weights of sentences are sample_weight"
+    )
+
+
+class _Posed(NamedTuple):
+    """What there is to learn, and what describes it; ``n_known`` sentences have all labels."""
+
+    task: engine.Task
+    indexes: Mapping[str, FeatureIndex]
+    names: dict[str, tuple[str, ...]]
+    guide: extraction.Guide | None
+    n_known: int
+
+
+def _pose(extractor: Any, sentences: Sequence[RelationSentence], sample_weight: Any, columns: Any) -> _Posed:
+    """The task of a RelationExtractor, whose settings have been checked."""
+    n = len(sentences)
+    counts = row_weights(sample_weight, n, "sentence")
+    present = counts > 0
+    named = row_columns((columns,), n, "RelationExtractor")
+    names = _names(extractor, sentences)
+    _check_constraints(extractor.constraints, names, named)
+    data, indexes = extraction.encode_sentences(sentences, min_count=extractor.min_count)
+    labels = {
+        "mention": _numbers((kind for one in sentences for kind in one.types), names["mention"], "type"),
+        "pair": _numbers(_relations(sentences, extractor.no_relation), names["pair"], "relation"),
+    }
+    known = np.ones(n, np.bool_)
+    for key, owner in data.owners.items():
+        known[owner[labels[key] < 0]] = False
+    if not all((known & present)[owner].any() for owner in data.owners.values()):
+        raise InvalidInputError(
+            f"sentences must hold one with two mentions whose types and relations are all known, got none in {n}; "
+            "label some"
+        )
+    guide, members = None, data.members
+    if extractor.type_features:
+        guide, features = extraction.learn_guide(
+            partial(_make_member, extractor), names, data, indexes, sentences, labels, counts,
+            related=extractor.relation_features,
+        )  # fmt: skip
+        members["pair"] = replace(members["pair"], features=features)
+    n_labels = {key: len(own) for key, own in names.items()}
+    for key, numbers in labels.items():
+        members[key] = replace(members[key], labels=extraction.labels_of(numbers, n_labels[key]))
+    model = _make_model(extractor, names, {key: one.features.n_features for key, one in members.items()})
+    learns = extractor.unlabelled_weight > 0 and bool((~known & present).any())
+    owner = data.owners["pair"]
+    counted = known[owner]
+    bounds = _count_constraints(extractor.count_margin, names["pair"], labels["pair"][counted], counts[owner[counted]])
+    rules = [*flatten(extractor.constraints), *bounds]
+    several = [one for one in rules if not _is_inside(one)]
+    # Labelled sentences stay with those that constraints over several sentences tie them to.
+    tied, weights = known & bool(several), counts * np.where(known, 1.0, extractor.unlabelled_weight)
+    cut = partial(
+        loglinear.build_joint_shards, members, n_labels, weights=weights, columns=named, counts=counts, present=present,
+        n_instances=n, n_weights=model.n_weights,
+    )  # fmt: skip
+    corpus = engine.make_corpus(extractor, cut(known & ~tied, given=tied))
+    labelled = engine.make_corpus(extractor, cut(known)) if tied.any() else corpus
+    corpora = [(member, MemberCorpus(labelled, key)) for key, member in model.members.items()]
+    task = engine.Task(
+        model,
+        corpus,
+        model.initial,
+        engine.estep_of(extractor, rules),
+        labelled=partial(fit_members, extractor, model, corpora, goes_on=learns),
+        learns=learns,
+        unused=several if extractor.project_at_predict else rules,
+    )
+    return _Posed(task, indexes, names, guide, int(known.sum()))
+
+
+def _make_member(settings: Any, n_features: int, names: Sequence[str]) -> loglinear.LogLinearModel:
+    """The model of mentions or of pairs of a RelationExtractor."""
+    prior, optimiser = loglinear.WeightPrior(1.0 / settings.C), loglinear.Optimiser(settings.m_steps, settings.m_tol)
+    support = loglinear.Support(n_features, len(names))
+    return loglinear.LogLinearModel(support, prior=prior, optimiser=optimiser, names=list(names))
+
+
+def _make_model(
+    settings: Any, names: Mapping[str, Sequence[str]], n_features: Mapping[str, int]
+) -> loglinear.JointModel:
+    """The model of a RelationExtractor with so many features of mentions and of pairs."""
+    members = {key: _make_member(settings, n_features[key], names[key]) for key in _LABELS}
+    return loglinear.JointModel(members, "kind", "sentence", labels=_LABELS)
+
+
+def _is_inside(constraint: Any) -> bool:
+    """Whether a constraint of the language speaks of every sentence by itself."""
+    return isinstance(constraint, Constraint) and "sentence" in constraint.groups
+
+
+def _check_constraints(constraints: Any, names: Mapping[str, Sequence[str]], columns: Mapping[str, NDArray]) -> None:
+    """Raise `InvalidInputError` if a constraint names a type, relation or value of a column that does not exist."""
+    check_values(constraints, "kind", list(names))
+    for key, label in _LABELS.items():
+        check_values(constraints, label, names[key])
+    check_columns(constraints, columns)
+
+
+def _names(settings: Any, sentences: Sequence[RelationSentence]) -> dict[str, tuple[str, ...]]:
+    """All types of mentions, and all relations of pairs, of which the first is that of pairs that have none."""
+    types, relations = settings.types, settings.relations
+    if types is None:
+        types = sorted({kind for one in sentences for kind in one.types if kind is not None})
+    if relations is None:
+        relations = sorted({name for one in sentences for name in (one.relations or {}).values() if name is not None})
+    if not types or not set(relations) - {settings.no_relation}:
+        raise InvalidInputError(
+            f"sentences must hold a type and a relation, got {list(types)} and {list(relations)}; label some, or list "
+            "all in types and relations"
+        )
+    others = (name for name in relations if name != settings.no_relation)
+    return {"mention": tuple(types), "pair": (settings.no_relation, *others)}
+
+
+def _relations(sentences: Iterable[RelationSentence], no_relation: str) -> Iterable[str | None]:
+    """The relation of every pair, None where it is not known."""
+    for one in sentences:
+        yield from (None if one.relations is None else one.relations.get(pair, no_relation) for pair in one.pairs)
+
+
+def _numbers(values: Iterable[str | None], names: Sequence[str], what: str) -> Ints:
+    """The number of every label, -1 where it is not known.
+
+    Raises
+    ------
+    InvalidInputError
+        If a label is not among the names.
+    """
+    numbers: dict[str | None, int] = {name: number for number, name in enumerate(names)} | {None: -1}
+    try:
+        return np.array([numbers[value] for value in values], np.int64)
+    except KeyError as error:
+        raise InvalidInputError(
+            f"{what}s must be those of all labels, {', '.join(names)}, got {quoted(error.args[0])}; list it in {what}s"
+        ) from None
+
+
+def _count_constraints(
+    margin: float | None, names: Sequence[str], relations: Ints, weights: Floats
+) -> list[Constraint]:
+    """Bounds on the expected number of pairs with every relation, by its share of the labelled pairs.
+
+    ``relations`` and ``weights`` are those of the labelled pairs.
+    """
+    if margin is None:
+        return []
+    counts, pairs = np.bincount(relations, weights, len(names)), E.count(part("kind") == "pair")
+    shares = counts / max(counts.sum(), np.finfo(float).tiny)
+    return [
+        E[part("relation") == name]
+        .between(float((1 - margin) * share) * pairs, float((1 + margin) * share) * pairs)
+        .named(f"number of {name}")
+        for name, share in zip(names[1:], shares[1:].tolist(), strict=True)
+        if share > 0
+    ]

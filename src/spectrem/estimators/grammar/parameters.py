@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from spectrem.estimators.declare import choice, count, given, switch
-from spectrem.estimators.model_tables import check_amounts, check_not_both, check_priors
 from spectrem.estimators.shared_parameters import (
+    MODEL,
     TRAINING,
-    ComputingParameters,
-    LearningParameters,
+    CorpusParameters,
     StartingParameters,
     check_constraints,
+    prior_of,
+    smoothing_of,
 )
 from spectrem.exceptions import InvalidInputError, quoted
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from spectrem.estimators.grammar.dependency_model import DependencyModel
     from spectrem.models.grammar import GrammarParameters
     from spectrem.models.priors import Prior
-
-MODEL = "Model"
-"""A heading of ``--help``."""
 
 TABLES = ("root", "choose", "stop")
 """Tables that have pseudo-counts and priors of their own."""
@@ -53,7 +50,7 @@ def _check_start(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class GrammarSettings(LearningParameters, StartingParameters, ComputingParameters):
+class GrammarSettings(CorpusParameters, StartingParameters):
     """The parameters of `spectrem.DependencyModel`.
 
     Parameters
@@ -112,12 +109,8 @@ class GrammarSettings(LearningParameters, StartingParameters, ComputingParameter
         help="Where to start. harmonic: heads near by. supervised: from the sentences with all heads, if there are "
         "any. uniform, or random: tables drawn by --random-state. By default supervised or harmonic.",
     )
-    smoothing: float | Mapping[str, float] = given(
-        0.0, partial(check_amounts, TABLES), convert=float, option="", least=0.0, group=MODEL, metavar="COUNT"
-    )
-    prior: Prior | Mapping[str, Prior] | None = given(
-        None, partial(check_priors, TABLES), beside=lambda own: check_not_both(TABLES, own.prior, own.smoothing)
-    )
+    smoothing: float | Mapping[str, float] = smoothing_of(TABLES, group=MODEL)
+    prior: Prior | Mapping[str, Prior] | None = prior_of(TABLES)
     decode: Literal["viterbi", "posterior"] = choice("viterbi", "viterbi", "posterior", group=MODEL, metavar="WAY")
     project_at_predict: bool = switch(False, group=MODEL)
     dual_steps: int = count(8, 0, group=TRAINING)

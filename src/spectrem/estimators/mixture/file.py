@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.estimators.mixture.bounds import as_bounds
-from spectrem.estimators.storage import Codec, check_shapes, read_features, write_features
+from spectrem.estimators.storage import Codec, Member, finite, probabilities, read_features, write_features
 from spectrem.models.mixture import covariance_shape
 from spectrem.reports import FitReport
 
@@ -37,7 +37,7 @@ def _read(mixture: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]])
     as_bounds(mixture, d)
     covariances = covariance_shape(mixture.covariance_type, k, d)
     shapes = dict(zip(BLOCKS, ((k,), (k, d), covariances, covariances, covariances), strict=True))
-    check_shapes(arrays, shapes, probabilities=["weights"])
+    CODEC.check_arrays(arrays, shapes)
     if not abs(arrays["weights"].sum() - 1) <= _SUM_TOLERANCE:
         raise ValueError(f"weights must sum to 1, got {arrays['weights'].sum():g}")
     factors = arrays["precisions_cholesky"]
@@ -56,7 +56,7 @@ def _read(mixture: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]])
 CODEC = Codec(
     kind="GaussianMixture",
     layout=1,
-    members=dict.fromkeys(BLOCKS, ("f8", 3)),
+    members={**dict.fromkeys(BLOCKS, Member("f8", 3, finite)), "weights": Member("f8", 1, probabilities)},
     write=_write,
     read=_read,
     numbers=(),

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.constraints import check_values
-from spectrem.constraints.compilation.compile import flatten
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.constraints.constraint import AnyConstraint
 from spectrem.constraints.links import RowLinks, resolve_links
+from spectrem.constraints.text import flatten
 from spectrem.corpus import Corpus, Local
 from spectrem.estimators.mixture.chunks import Chunks, compile_chunks, make_chunks
 from spectrem.estimators.mixture.sizes import check_sizes

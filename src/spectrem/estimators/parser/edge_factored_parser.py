@@ -5,29 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem._validate import as_generator
-from spectrem.data import UNKNOWN_HEAD, ParsedSentence
-from spectrem.estimators import engine
+from spectrem._validate import as_array, as_generator
+from spectrem.data import UNKNOWN_HEAD, ParsedSentence, projectivise
+from spectrem.data.treebank import check_texts, describe_problem, is_projective
+from spectrem.estimators import engine, storage
 from spectrem.estimators.conventions import Estimator, PerSentence, check_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
-from spectrem.estimators.parser.input import TAGS, read_columns, read_heads, read_sentences
 from spectrem.estimators.parser.parameters import ParserParameters
-from spectrem.estimators.sentence_columns import check_tree_values
-from spectrem.estimators.storage import Codec, Saved, check_shapes, pack_words, read_pairs, unpack_words, write_pairs
-from spectrem.exceptions import InvalidInputError, advice
+from spectrem.estimators.sentences import check_tree_values, read_sentence_columns
+from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite
+from spectrem.exceptions import InvalidInputError, advice, quoted
 from spectrem.learning import Record, SmallSteps, Step, run_online
 from spectrem.metrics import not_punctuation
 from spectrem.models.loglinear import Optimiser, WeightPrior
 from spectrem.models.loglinear.optimise import fit_known
 from spectrem.models.parsing import (
     FREE,
+    GIVEN,
     SHARED,
     ArcTemplates,
     EdgeFactoredModel,
@@ -43,16 +44,28 @@ from spectrem.reports import report_posed
 from spectrem.structures import NonProjectiveTrees, Parts, ProjectiveTrees
 from spectrem.structures._ragged import offsets_of
 
+# How far the probabilities of the heads of a word may be from 1 together.
+_ROUNDING = 1e-6
+# Columns of words that hold tags, those that sentences have, and all that constraints have already.
+_TAGS = ("upos", "xpos", "tag")
+_WORDS = ("form", *_TAGS)
+_TAKEN = (
+    "labelled",
+    *_WORDS,
+    *(f"{end}_{name}" for end in ("head", "dependent") for name in _WORDS),
+    *ProjectiveTrees([0]).columns,
+)
+
 
 def _write(parser: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     forms = tuple(sorted(parser.atoms_.frequent))
     places = np.flatnonzero(parser.theta_)
     values = {"n_forms": len(forms), "coarse": parser.atoms_.coarse, "fine": parser.atoms_.fine}
-    arrays: dict[str, NDArray[Any]] = {"forms": pack_words(forms), "places": places.astype(np.int32)}
+    arrays: dict[str, NDArray[Any]] = {"forms": storage.pack_words(forms), "places": places.astype(np.int32)}
     arrays["theta"] = parser.theta_[places].astype(np.float32)
     if parser.relations_ is not None:
         values["relations"] = list(parser.relations_.names)
-        arrays |= write_pairs(parser.relations_.model.support, ("relation_features", "relations"))
+        arrays |= storage.write_pairs(parser.relations_.model.support, ("relation_features", "relations"))
         arrays["relation_theta"] = parser.relations_.theta
     return values, arrays
 
@@ -61,10 +74,10 @@ def _read(parser: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) 
     coarse, fine = values["coarse"], values["fine"]
     if not (isinstance(coarse, bool) and isinstance(fine, bool)):
         raise ValueError("the tags are not said by truth values")
-    atoms = TokenAtoms(frozenset(unpack_words(arrays["forms"], int(values["n_forms"]))), coarse, fine)
+    atoms = TokenAtoms(frozenset(storage.unpack_words(arrays["forms"], int(values["n_forms"]))), coarse, fine)
     model, places = _make_model(parser, atoms), arrays["places"]
-    check_shapes(arrays, {"theta": (len(places),)})
-    if len(places) and ((np.diff(places) <= 0).any() or places[0] < 0 or places[-1] >= model.n_weights):
+    _CODEC.check_arrays(arrays, {"theta": (len(places),)})
+    if not storage.increase(places, model.n_weights):
         raise ValueError("places do not fit the table")
     parser.theta_ = np.zeros(model.n_weights, np.float32)
     parser.theta_[places] = arrays["theta"]
@@ -78,10 +91,10 @@ def _read_relations(parser: Any, values: dict[str, Any], arrays: dict[str, NDArr
         return None
     if not all(isinstance(name, str) for name in names) or not names:
         raise ValueError("relations are not texts")
-    support = read_pairs(arrays, ("relation_features", "relations"), N_FEATURES, len(names))
+    support = storage.read_pairs(arrays, ("relation_features", "relations"), N_FEATURES, len(names))
     if support is None:
         raise ValueError("weights of relations do not fit their pairs")
-    check_shapes(arrays, {"relation_theta": (support.n_weights,)})
+    _CODEC.check_arrays(arrays, {"relation_theta": (support.n_weights,)})
     return RelationModel(tuple(names), relation_model(names, support, parser.C), arrays["relation_theta"])
 
 
@@ -89,8 +102,9 @@ _CODEC = Codec(
     kind="EdgeFactoredParser",
     layout=1,
     members={
-        **{"forms": ("u1", 1), "places": ("i4", 1), "theta": ("f4", 1)},
-        **{"relation_features": ("i4", 1), "relations": ("i4", 1), "relation_theta": ("f8", 1)},
+        **{"forms": TEXT, "places": Member("i4", 1), "theta": Member("f4", 1, finite)},
+        **dict.fromkeys(("relation_features", "relations"), Member("i4", 1)),
+        "relation_theta": Member("f8", 1, finite),
     },
     write=_write,
     read=_read,
@@ -207,7 +221,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
             )
         weights = counts * np.where(free, self.unlabelled_weight, 1.0)
         named = read_columns(sentences, columns, _tag_field(atoms) if self.constraints else None)
-        tags = {name: np.unique(named.of_words[name]).tolist() for name in TAGS if name in named.of_words}
+        tags = {name: np.unique(named.of_words[name]).tolist() for name in _TAGS if name in named.of_words}
         check_tree_values(self.constraints, tags, named)
         text = ParsingText(
             lengths, atoms.encode(sentences), known.heads, known.kinds, known.shares, weights, named, counts
@@ -418,9 +432,7 @@ def _train_in_batch(
     """By L-BFGS on the sentences with all heads, then EM on all."""
     corpus = engine.make_corpus(parser, text.shards())
     labelled = partial(fit_labelled, parser, model, corpus, goes_on=learns) if any_known else None
-    task = engine.Task(
-        model, corpus, model.initial, engine.estep_of(parser), labelled=labelled, learns=learns, stage="em"
-    )
+    task = engine.Task(model, corpus, model.initial, engine.estep_of(parser), labelled=labelled, learns=learns)
     return engine.train(parser, task)
 
 
@@ -480,3 +492,156 @@ def _log_probabilities(shard: ParsingShard, model: EdgeFactoredModel, theta: Tab
     structure = model.free_structure(shard)
     values, _ = structure.smoothed_max(Parts(scores), 1.0)
     return structure.smoothed_max(Parts(model.restricted(shard, scores)), 1.0)[0] - values
+
+
+# ---- sentences, heads and columns -----------------------------------------------------------------------------------
+
+
+class Heads(NamedTuple):
+    """The heads of all sentences, as far as they are known.
+
+    Attributes
+    ----------
+    heads : ndarray of shape (n_tokens,), int64
+        -2 where not known.
+    kinds : ndarray of shape (n_sentences,), int
+        FREE, GIVEN or SHARED.
+    shares : dict of int -> ndarray of shape (length, length)
+    n_lifted : int
+        Heads that were changed to make trees projective.
+    """
+
+    heads: Ints
+    kinds: Ints
+    shares: dict[int, Floats]
+    n_lifted: int
+
+
+def read_sentences(sentences: Any) -> list[ParsedSentence]:
+    """A list of sentences with as many tags as words.
+
+    Raises
+    ------
+    InvalidInputError
+        If something else was given; names the sentence.
+    """
+    if isinstance(sentences, ParsedSentence | str) or not isinstance(sentences, Iterable):
+        raise InvalidInputError(
+            f"sentences must be an iterable of ParsedSentence, got {quoted(sentences)}; read_conllu gives a list"
+        )
+    listed = list(sentences)
+    for number, sentence in enumerate(listed):
+        if not isinstance(sentence, ParsedSentence):
+            raise InvalidInputError(
+                f"sentences must be ParsedSentences, got {quoted(sentence)} for sentence {number}; make one as "
+                "ParsedSentence(forms, upos, xpos), with '_' where there is no tag"
+            )
+        check_texts(sentence, number)
+        sizes = {len(sentence.forms), len(sentence.upos), len(sentence.xpos)}
+        if len(sizes) > 1:
+            raise InvalidInputError(
+                f"sentence {number} must have one upos and one xpos per word, got {len(sentence.forms)} words, "
+                f"{len(sentence.upos)} and {len(sentence.xpos)}; write '_' where there is no tag"
+            )
+    return listed
+
+
+def read_heads(sentences: Sequence[ParsedSentence], heads: Any, projective: bool) -> Heads:
+    """Read the heads of sentences; those of complete trees are made projective where asked.
+
+    Parameters
+    ----------
+    sentences : sequence of ParsedSentence
+    heads : sequence or None
+        Per sentence None, heads, or a matrix of probabilities; by default those of the sentences.
+    projective : bool
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the sentence and what is wrong.
+    """
+    if isinstance(heads, str | Mapping) or not (heads is None or hasattr(heads, "__len__")):
+        raise InvalidInputError(f"heads must be a list, one entry per sentence, got {quoted(heads)}; put it in one")
+    entries = [sentence.heads for sentence in sentences] if heads is None else list(heads)
+    if len(entries) != len(sentences):
+        raise InvalidInputError(
+            f"heads must be given for every sentence, got {len(entries)} for {len(sentences)}; give None for a "
+            "sentence without heads"
+        )
+    numbers, kinds, shares, n_lifted = [], np.zeros(len(sentences), np.int64), {}, 0
+    for number, (sentence, entry) in enumerate(zip(sentences, entries, strict=True)):
+        n = len(sentence.forms)
+        positions = np.full(n, UNKNOWN_HEAD)
+        array = None if entry is None else as_array(entry, f"heads of sentence {number}")
+        if array is not None and array.ndim == 2:
+            shares[number], kinds[number] = _read_shares(number, array, n), SHARED
+        elif array is not None:
+            positions = _read_numbers(number, array, n)
+            kinds[number] = FREE if (positions == UNKNOWN_HEAD).any() else GIVEN
+            if projective and kinds[number] == GIVEN and not is_projective(positions):
+                lifted = projectivise(positions)
+                n_lifted += int((lifted != positions).sum())
+                positions = lifted
+        numbers.append(positions)
+    return Heads(np.concatenate([np.zeros(0, np.int64), *numbers]), kinds, shares, n_lifted)
+
+
+def read_columns(sentences: Sequence[ParsedSentence], columns: Any, tags: str | None) -> Columns:
+    """Columns for constraints: those given, and the words and tags of the sentences.
+
+    Parameters
+    ----------
+    sentences : sequence of ParsedSentence
+    columns : mapping of name -> sequence, or None
+        As `read_sentence_columns` takes them.
+    tags : {"upos", "xpos"} or None
+        Which tags are ``tag``. None: only the columns given are made.
+    """
+    lengths = np.array([len(sentence.forms) for sentence in sentences], np.int64)
+    named = read_sentence_columns(columns, lengths, _TAKEN)
+    if tags is None:
+        return named
+    words = {
+        name: np.array([value for one in sentences for value in getattr(one, field)], np.str_)
+        for name, field in zip(_WORDS, ("forms", "upos", "xpos", tags), strict=True)
+    }
+    return named._replace(of_words={**words, **named.of_words})
+
+
+def _read_numbers(number: int, array: NDArray, n: int) -> Ints:
+    if array.shape != (n,) or (n and array.dtype.kind not in "iu"):
+        raise InvalidInputError(
+            f"heads of sentence {number} must be {n} integers, one per word, or a matrix of probabilities of shape "
+            f"({n}, {n}), got shape {array.shape} of {array.dtype}"
+        )
+    positions = array.astype(np.int64)
+    problem = describe_problem(positions)
+    if problem is not None:
+        raise InvalidInputError(
+            f"heads of sentence {number} must fit a tree, but {problem[1]}; heads count from 0, -1 is the root, -2 is "
+            "not known"
+        )
+    return positions
+
+
+def _read_shares(number: int, matrix: NDArray, n: int) -> Floats:
+    if matrix.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"heads of sentence {number} must be numbers, or a matrix of probabilities, got {matrix.dtype}; give "
+            "numbers"
+        )
+    array = matrix.astype(np.float64)
+    if array.shape != (n, n) or not ((array >= 0) & (array <= 1 + _ROUNDING)).all():
+        raise InvalidInputError(
+            f"heads of sentence {number} must be probabilities of shape ({n}, {n}), [dependent, head], got shape "
+            f"{array.shape} with values from {array.min(initial=0)} to {array.max(initial=0)}"
+        )
+    off = np.abs(array.sum(axis=1) - 1.0)
+    if n and off.max() > _ROUNDING:
+        word = int(np.argmax(off))
+        raise InvalidInputError(
+            f"heads of sentence {number} must be probabilities that add up to 1 for every word, but add up to "
+            f"{array[word].sum():.6g} for word {word}; the arc from the root stands on the diagonal"
+        )
+    return array

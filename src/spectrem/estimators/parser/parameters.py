@@ -7,20 +7,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from spectrem.estimators.declare import choice, count, given, number, switch
-from spectrem.estimators.shared_parameters import (
-    TRAINING,
-    ComputingParameters,
-    CriterionParameters,
-    LearningParameters,
-    check_constraints,
-)
+from spectrem.estimators.shared_parameters import MODEL, TRAINING, CriterionParameters, check_constraints
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
     from spectrem.constraints.constraint import AnyConstraint
-
-MODEL = "Model"
-"""A heading of ``--help``."""
 _LARGEST_TABLE = 27
 _OF_BATCH_LEARNING = (("schedule", None), ("criterion", None), ("checkpoint", None), ("corpus", None))
 
@@ -37,8 +28,8 @@ def _check_learner(parser: ParserParameters) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class ParserParameters(CriterionParameters, LearningParameters, ComputingParameters):
-    """Of `spectrem.EdgeFactoredParser`.
+class ParserParameters(CriterionParameters):
+    """The parameters of `spectrem.EdgeFactoredParser`.
 
     Parameters
     ----------

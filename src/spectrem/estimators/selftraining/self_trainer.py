@@ -16,7 +16,6 @@ from spectrem._arrays import Floats, Ints
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.data.frames import as_frame
-from spectrem.estimators.classification.targets import score_rows
 from spectrem.estimators.conventions import as_fitted, check_fitted, row_weights, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.selftraining import file
@@ -32,7 +31,14 @@ from spectrem.estimators.selftraining.model import (
 )
 from spectrem.estimators.selftraining.parameters import SelfTrainerParameters
 from spectrem.estimators.shared_parameters import check_one_gamma
-from spectrem.estimators.table_input import choose_classes, labels_or_none, number_labels, row_columns, split_columns
+from spectrem.estimators.table_input import (
+    choose_classes,
+    labels_or_none,
+    number_labels,
+    row_columns,
+    score_rows,
+    split_columns,
+)
 from spectrem.estimators.training import run_stage, warn_unused
 from spectrem.exceptions import InvalidInputError, warn
 from spectrem.learning import EStep, Step, Stopping

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_generator, check_same_index
-from spectrem.constraints import check_values
+from spectrem.constraints import check_columns, check_values
 from spectrem.data import TaggedCorpus, Vocabulary
-from spectrem.estimators import engine
+from spectrem.estimators import engine, sentences, storage
 from spectrem.estimators.conventions import (
     Estimator,
     PerSentence,
@@ -25,29 +25,19 @@ from spectrem.estimators.conventions import (
     row_weights,
     take_course,
 )
-from spectrem.estimators.declare import documented
-from spectrem.estimators.model_tables import table_priors
-from spectrem.estimators.storage import (
-    Codec,
-    Saved,
-    check_names,
-    check_rows,
-    check_shapes,
-    pack_names,
-    unpack_names,
-)
-from spectrem.estimators.tagging.coding import Coding, learn_coding
-from spectrem.estimators.tagging.parameters import TABLES, TaggerParameters, check_settings, check_size
-from spectrem.estimators.tagging.tables import FIXABLE, Start, by_cell, make_reference, restrictions
-from spectrem.estimators.tagging.text import (
-    LabelledText,
-    Labels,
-    Sentences,
-    Tag,
-    Word,
-    check_tag,
-    check_tags,
-    read_text,
+from spectrem.estimators.declare import check_parameters, documented
+from spectrem.estimators.sentences import LabelledText, Sentences, Tag, TokenLabelsLike, Word
+from spectrem.estimators.shared_parameters import table_priors
+from spectrem.estimators.storage import TEXT, Codec, Member, Saved, probabilities, rows
+from spectrem.estimators.tagging.parameters import TABLES, TaggerParameters, check_size
+from spectrem.estimators.tagging.tables import (
+    FIXABLE,
+    Coding,
+    Start,
+    by_cell,
+    learn_coding,
+    make_reference,
+    restrictions,
 )
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, FitStatus
@@ -62,13 +52,15 @@ from spectrem.models.tagging import (
 )
 from spectrem.structures import Parts, TiedChain, TiedChain2
 
+_TAKEN = ("sentence", "token", "occurrence", "word", "tag", "label")  # columns that there are anyway
+
 
 def _write(tagger: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     coding: Coding = tagger.coding_
     listed = list(coding.dictionary.values())
     arrays = {
-        "words": pack_names(coding.vocabulary.words),
-        "dictionary_words": pack_names(tuple(coding.dictionary)),
+        "words": storage.pack_names(coding.vocabulary.words),
+        "dictionary_words": storage.pack_names(tuple(coding.dictionary)),
         "dictionary_offsets": np.cumsum([0] + [len(states) for states in listed]),
         "dictionary_states": np.array([state for states in listed for state in states], np.int64),
     }
@@ -78,15 +70,15 @@ def _write(tagger: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def _read(tagger: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    tags = check_tags(values["tags"])
-    words = unpack_names(arrays["dictionary_words"], "words")
-    bounds, states = arrays["dictionary_offsets"].tolist(), arrays["dictionary_states"].tolist()
-    if bounds[0] != 0 or bounds[-1] != len(states) or bounds != sorted(bounds):
+    tags = sentences.check_tags(values["tags"])
+    words = storage.unpack_names(arrays["dictionary_words"], "words")
+    offsets, states = arrays["dictionary_offsets"], arrays["dictionary_states"].tolist()
+    if not storage.are_offsets(offsets, len(words), len(states)):
         raise ValueError("dictionary_states do not fit their offsets")
-    listed = (states[start:stop] for start, stop in pairwise(bounds))
+    listed = (states[start:stop] for start, stop in pairwise(offsets.tolist()))
     dictionary = {word: tuple(allowed) for word, allowed in zip(words, listed, strict=True)}
-    vocabulary = Vocabulary(unpack_names(arrays["words"], "words"))
-    [unknown] = check_names((values["unknown"],), "the unknown word")
+    vocabulary = Vocabulary(storage.unpack_names(arrays["words"], "words"))
+    [unknown] = storage.check_names((values["unknown"],), "the unknown word")
     coding = Coding(tags, vocabulary, dictionary, tuple(values["free"]), unknown)
     tables = HMMParameters(arrays["initial"], arrays["transition"], arrays.get("second"), arrays["emission"])
     params = _checked(coding, tables)
@@ -108,9 +100,7 @@ def _checked(coding: Coding, params: HMMParameters) -> HMMParameters:
     second = params.second is not None
     shapes = {"initial": (n,), "transition": (n,) * (3 if second else 2), "emission": (n_cells,)}
     shapes |= {"second": (n, n)} if second else {}
-    check_shapes(vars(params), shapes, probabilities=shapes)
-    for name in shapes.keys() - {"emission"}:
-        check_rows(name, getattr(params, name))
+    _CODEC.check_arrays(vars(params), shapes)
     return params
 
 
@@ -118,15 +108,15 @@ _CODEC = Codec(
     kind="HMMTagger",
     layout=1,
     members={
-        **{"words": ("u1", 1), "dictionary_words": ("u1", 1), "dictionary_offsets": ("i8", 1)},
-        **{"dictionary_states": ("i8", 1), "initial": ("f8", 1), "transition": ("f8", 3), "second": ("f8", 2)},
-        "emission": ("f8", 1),
+        **{"words": TEXT, "dictionary_words": TEXT},
+        **dict.fromkeys(("dictionary_offsets", "dictionary_states"), Member("i8", 1)),
+        **{"initial": Member("f8", 1, rows), "transition": Member("f8", 3, rows), "second": Member("f8", 2, rows)},
+        "emission": Member("f8", 1, probabilities),
     },
     write=_write,
     read=_read,
     # The dictionary is saved as arrays, and the tags and the vocabulary of a fitted tagger as they were learned.
     apart=("dictionary", "vocabulary", "tags"),
-    check=check_settings,
 )
 
 
@@ -214,19 +204,63 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         >>> tagger.predict([[0, 0, 0, 1, 1, 1]])
         [[0, 0, 0, 1, 1, 1]]
         """
-        return _from_tables(cls(**options), (initial, transition, second, emission), tags, vocabulary)
+        tagger = cls(**options)
+        initial, transition, emission = (np.array(table, np.float64) for table in (initial, transition, emission))
+        second = None if second is None else np.array(second, np.float64)
+        n_states, n_words = emission.shape if emission.ndim == 2 else (len(initial), -1)
+        names = tuple(range(n_states)) if tags is None else tuple(sentences.check_tag(tag, "tags") for tag in tags)
+        words = tuple(range(max(n_words, 0))) if vocabulary is None else tuple(vocabulary)
+        if len(names) != n_states or len(words) != n_words:
+            raise InvalidInputError(
+                f"emission must have shape {(len(names), len(words))}, as tags and vocabulary say, got "
+                f"{emission.shape}; name all of them or none"
+            )
+        free = tuple(range(n_states))
+        coding = Coding(names, Vocabulary(words), {}, free, tagger.unknown)  # type: ignore[arg-type]
+        for name, table in (
+            ("initial", initial),
+            ("transition", transition),
+            ("second", second),
+            ("emission", emission),
+        ):
+            if table is not None and not np.allclose(table.sum(axis=-1), 1.0, atol=1e-6):
+                raise InvalidInputError(
+                    f"{name} must have rows that sum to 1, got sums from {table.sum(axis=-1).min():g} to "
+                    f"{table.sum(axis=-1).max():g}; give probabilities [from, to], not logarithms or counts"
+                )
+        try:
+            params = _checked(coding, HMMParameters(initial, transition, second, by_cell(coding, emission)))
+        except ValueError as error:
+            raise InvalidInputError(f"tables must fit each other: {error}") from None
+        # training, if asked for, goes on from here
+        tagger.set_params(order=params.order, tags=list(names), vocabulary=words, init=params)
+        check_parameters(tagger)
+        tagger._take(coding, params)
+        tagger.gamma_ = engine.asked_gamma(tagger)
+        take_course(tagger, [], FitStatus.FIXED_ITERATIONS)
+        return tagger
 
-    def fit(self, sentences: Sentences, y: Labels | None = None, sample_weight: ArrayLike | None = None) -> HMMTagger:
+    def fit(
+        self,
+        X: Sentences,
+        y: TokenLabelsLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        columns: Mapping[str, Any] | None = None,
+    ) -> HMMTagger:
         """Train on sentences.
 
         Parameters
         ----------
-        sentences : sequence of sequences of words, or of str
+        X : sequence of sequences of words, or of str
             Strings are split at spaces.
         y : sequence of (sequence of labels or None), optional
             Per token a tag, a collection of tags that it may have, or None; None for sentences without labels.
         sample_weight : array-like of shape (n_sentences,), optional
             At least 0.
+        columns : mapping of name -> sequence, optional
+            What constraints name beside the columns that there are anyway: per sentence a value, or a sequence of a
+            value per word.
 
         Returns
         -------
@@ -240,9 +274,10 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         InfeasibleConstraintError
             If a sentence cannot meet a constraint and ``infeasible`` is "raise".
         """
-        check_settings(self)
-        check_same_index(sentences=sentences, y=y, sample_weight=sample_weight)
-        text = read_text(sentences, y)
+        check_parameters(self)
+        check_same_index(sentences=X, y=y, sample_weight=sample_weight)
+        text = sentences.read_text(X, y)
+        named = sentences.read_sentence_columns(columns, text.lengths, _TAKEN, arcs=False)
         weights = row_weights(sample_weight, len(text.lengths), "sentence")
         check_words_to_learn("sentences", text.lengths, weights)
         coding = learn_coding(self, text)
@@ -250,15 +285,16 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         _check_tags(self, coding)
         if coding.names.words is not None:
             check_values(self.constraints, "word", [*coding.names.words, coding.names.unknown], every=False)
+        check_columns(self.constraints, {**named.of_sentences, **named.of_words})
         lexicon, entries = coding.encode(text)
         initial, transition, emission = table_priors(TABLES, self.prior, self.smoothing)
         rules = restrictions(coding, self.order, self.fixed, self.transition_mask)
         model = HMMModel(lexicon, self.order, initial, transition, emission, rules, coding.names)
-        shards = build_shards(lexicon, text.lengths, entries, weights, known=text.labelled())
+        shards = build_shards(lexicon, text.lengths, entries, weights, known=text.labels.known(), columns=named)
         corpus, rng = engine.make_corpus(self, shards), as_generator(self.random_state)
         start = partial(Start(self, coding, model, corpus).parameters, rng)
         estep = _estep(self, model, make_reference(self.reference, coding, model, text.lengths))
-        all_known = bool((text.labelled() | (text.lengths == 0)).all())
+        all_known = bool((text.labels.known() | (text.lengths == 0)).all())
         trained = engine.train(self, engine.Task(model, corpus, start, estep, all_known=all_known))
         self._take(coding, trained.params)
         table = TagKernel(model).table(trained.params, 1.0)
@@ -266,24 +302,29 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         engine.record(self, trained, len(text.lengths), {"order": self.order, "tags": len(coding.tags)})
         return self
 
-    def predict(self, sentences: Sentences) -> list[list[Tag]]:
+    def predict(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[list[Tag]]:
         """Tags of every token.
 
         Sentences that are impossible under the model get the tags that take the fewest impossible events.
+
+        Parameters
+        ----------
+        X, columns
+            As in `fit`; ``columns`` for ``project_at_predict``.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         """
-        model, shards, lengths = self._encoded(read_text(sentences))
+        model, shards, lengths = self._encoded(sentences.read_text(X), columns)
         corpus = engine.make_corpus(self, shards)
         states = engine.best_structures(self, model, self.params_, corpus, _most_probable, "sequences")
         names = np.array(self.tags_, object)
         tags = names[in_corpus_order(shards, states, lengths)].tolist()
         return PerSentence.cut(tags, lengths)
 
-    def predict_proba(self, sentences: Sentences) -> list[Floats]:
+    def predict_proba(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
         """Posterior probabilities of tags, in the order of ``tags_``.
 
         Returns
@@ -291,26 +332,26 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         list of ndarray of shape (n_tokens, n_states)
             One array per sentence.
         """
-        model, shards, lengths = self._encoded(read_text(sentences))
+        model, shards, lengths = self._encoded(sentences.read_text(X), columns)
         tables = engine.posteriors(self, model, self.params_, engine.make_corpus(self, shards))
         return list(PerSentence.cut(in_corpus_order(shards, tables, lengths), lengths))
 
-    def score(self, sentences: Sentences, y: Labels | None = None, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Sentences, y: TokenLabelsLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log-likelihood per token in nats, of the words or, with labels, of words and labels; always finite.
 
         Where a sentence is impossible, events of probability 0 count as 1e-9; a word that training did not see, and
         no ``unknown`` word stands for, has the probability 1 / (words of the vocabulary + 1) with every tag.
         """
-        text = read_text(sentences, y)
+        text = sentences.read_text(X, y)
         values = self._log_likelihoods(text, finite=True)
         return engine.mean_log_likelihood("sentences", values, text.lengths, sample_weight)
 
-    def score_samples(self, sentences: Sentences, y: Labels | None = None) -> Floats:
+    def score_samples(self, X: Sentences, y: TokenLabelsLike | None = None) -> Floats:
         """Log-likelihood of every sentence (with labels, of words and labels), shape (n_sentences,), nats.
 
         -inf if it is impossible; words that training did not see, and no ``unknown`` word stands for, are left out.
         """
-        return self._log_likelihoods(read_text(sentences, y))
+        return self._log_likelihoods(sentences.read_text(X, y))
 
     def sample(
         self,
@@ -348,13 +389,19 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         """Probabilities of words, shape (n_states, n_words)."""
         return as_fitted(self).lexicon_.table(self.params_.emission)
 
-    def _encoded(self, text: LabelledText) -> tuple[HMMModel, list[TagShard], Ints]:
-        fitted = as_fitted(self)
+    def _encoded(
+        self, text: LabelledText, columns: Mapping[str, Any] | None = None
+    ) -> tuple[HMMModel, list[TagShard], Ints]:
+        fitted, named = as_fitted(self), sentences.read_sentence_columns(columns, text.lengths, _TAKEN, arcs=False)
         if engine.projects(self):
             _check_tags(self, fitted.coding_)
         lexicon, entries = fitted.coding_.encode(text)
         model = HMMModel(lexicon, self.params_.order, names=self.coding_.names)
-        return model, build_shards(lexicon, text.lengths, entries, known=text.labelled()), text.lengths
+        return (
+            model,
+            build_shards(lexicon, text.lengths, entries, known=text.labels.known(), columns=named),
+            text.lengths,
+        )
 
     def _log_likelihoods(self, text: LabelledText, finite: bool = False) -> Floats:
         model, shards, lengths = self._encoded(text)
@@ -419,41 +466,3 @@ def _finite_log_likelihoods(
     sentence = np.repeat(np.arange(len(shard.lengths)), shard.lengths)
     never = model.lexicon.entry_words[shard.entries] < 0
     return values - np.log(model.lexicon.n_words + 1.0) * np.bincount(sentence, never, len(values))
-
-
-def _from_tables(
-    tagger: Any,
-    tables: tuple[ArrayLike, ArrayLike, ArrayLike | None, ArrayLike],
-    tags: Sequence[Tag] | None,
-    vocabulary: Sequence[Word] | None,
-) -> Any:
-    """Fill a new tagger with known tables."""
-    initial, transition, emission = (np.array(table, np.float64) for table in (*tables[:2], tables[3]))
-    second = None if tables[2] is None else np.array(tables[2], np.float64)
-    n_states, n_words = emission.shape if emission.ndim == 2 else (len(initial), -1)
-    names = tuple(range(n_states)) if tags is None else tuple(check_tag(tag, "tags") for tag in tags)
-    words = tuple(range(max(n_words, 0))) if vocabulary is None else tuple(vocabulary)
-    if len(names) != n_states or len(words) != n_words:
-        raise InvalidInputError(
-            f"emission must have shape {(len(names), len(words))}, as tags and vocabulary say, got {emission.shape}; "
-            "name all of them or none"
-        )
-    free = tuple(range(n_states))
-    coding = Coding(names, Vocabulary(words), {}, free, tagger.unknown)  # type: ignore[arg-type]
-    for name, table in (("initial", initial), ("transition", transition), ("second", second), ("emission", emission)):
-        if table is not None and not np.allclose(table.sum(axis=-1), 1.0, atol=1e-6):
-            raise InvalidInputError(
-                f"{name} must have rows that sum to 1, got sums from {table.sum(axis=-1).min():g} to "
-                f"{table.sum(axis=-1).max():g}; give probabilities [from, to], not logarithms or counts"
-            )
-    try:
-        params = _checked(coding, HMMParameters(initial, transition, second, by_cell(coding, emission)))
-    except ValueError as error:
-        raise InvalidInputError(f"tables must fit each other: {error}") from None
-    # training, if asked for, goes on from here
-    tagger.set_params(order=params.order, tags=list(names), vocabulary=words, init=params)
-    check_settings(tagger)
-    tagger._take(coding, params)
-    tagger.gamma_ = engine.asked_gamma(tagger)
-    take_course(tagger, [], FitStatus.FIXED_ITERATIONS)
-    return tagger

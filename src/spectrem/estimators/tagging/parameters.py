@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators.declare import check_parameters, choice, count, given, number, rule, seed, switch
-from spectrem.estimators.model_tables import check_amounts, check_not_both, check_priors
+from spectrem.estimators.declare import choice, count, given, number, rule, seed, switch
 from spectrem.estimators.shared_parameters import (
+    MODEL,
     TRAINING,
-    ComputingParameters,
-    LearningParameters,
+    CorpusParameters,
     StartingParameters,
+    check_amounts,
     check_constraints,
-    check_one_gamma,
+    prior_of,
+    smoothing_of,
 )
 from spectrem.exceptions import InvalidInputError, quoted
 
@@ -25,13 +25,10 @@ if TYPE_CHECKING:
 
     from spectrem.constraints.constraint import AnyConstraint
     from spectrem.data import Vocabulary
+    from spectrem.estimators.sentences import Tag, Word
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
-    from spectrem.estimators.tagging.text import Tag, Word
     from spectrem.models.priors import Prior
     from spectrem.models.tagging import HMMParameters
-
-MODEL = "Model"
-"""A heading of ``--help``."""
 
 TABLES = ("initial", "transition", "emission")
 """Tables that have pseudo-counts and priors of their own."""
@@ -76,14 +73,6 @@ def check_size(n_states: int, order: int, names: tuple[str, str] = ("n_states", 
         )
 
 
-def check_settings(tagger: TaggerParameters) -> None:
-    """Raise `InvalidInputError` for a parameter that breaks its rule, or parameters that exclude each other."""
-    check_parameters(tagger)
-    check_one_gamma(tagger)
-    check_size(tagger.n_states or 1, tagger.order)
-    check_not_both(TABLES, tagger.prior, tagger.smoothing)
-
-
 def _check_positive(name: str, value: Any) -> None:
     """Pseudo-counts above 0: a number, or one per table."""
     check_amounts(TABLES, name, value)
@@ -115,7 +104,7 @@ def _check_start(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class TaggerParameters(LearningParameters, StartingParameters, ComputingParameters):
+class TaggerParameters(CorpusParameters, StartingParameters):
     """The parameters of `spectrem.HMMTagger`.
 
     Parameters
@@ -176,7 +165,10 @@ class TaggerParameters(LearningParameters, StartingParameters, ComputingParamete
         The same number gives the same result.
     """
 
-    order: int = given(1, _is_order, convert=int, option="", least=1, most=2, group=MODEL)
+    order: int = given(
+        1, _is_order, convert=int, option="", least=1, most=2, group=MODEL,
+        beside=lambda tagger: check_size(tagger.n_states or 1, tagger.order),
+    )  # fmt: skip
     _: KW_ONLY
     n_states: int | None = count(None, group=MODEL)
     tags: Sequence[Tag] | None = given(None)
@@ -201,10 +193,8 @@ class TaggerParameters(LearningParameters, StartingParameters, ComputingParamete
     init_smoothing: float | Mapping[str, float] | None = given(
         None, _check_positive, convert=float, option="", group=TRAINING, metavar="COUNT"
     )
-    smoothing: float | Mapping[str, float] = given(
-        0.0, partial(check_amounts, TABLES), convert=float, option="", least=0.0, group=MODEL, metavar="COUNT"
-    )
-    prior: Prior | Mapping[str, Prior] | None = given(None, partial(check_priors, TABLES))
+    smoothing: float | Mapping[str, float] = smoothing_of(TABLES, group=MODEL)
+    prior: Prior | Mapping[str, Prior] | None = prior_of(TABLES)
     transition_mask: Mapping[Tag, Sequence[Tag]] | ArrayLike | None = given(None)
     fixed: Mapping[str, Any] | None = given(None)
     unknown: str = given("<unk>", _is_spelling, convert=str, option="", group=MODEL, metavar="WORD")

@@ -1,25 +1,28 @@
-"""What users fix, forbid or expect of a tagger's tables, and the tables that training starts from."""
+"""How a tagger numbers words and tags, what users fix of its tables, and the tables that training starts from."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.corpus import Corpus
-from spectrem.estimators.model_tables import table_smoothing
-from spectrem.estimators.tagging.coding import Coding
+from spectrem.data import Vocabulary
+from spectrem.estimators.sentences import LabelledText, Tag, Word, check_tag, check_tags, shown_tags, sort_tags
+from spectrem.estimators.shared_parameters import table_smoothing
 from spectrem.estimators.tagging.parameters import TABLES
-from spectrem.estimators.tagging.text import Tag, Word
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.shards import count_known
 from spectrem.models.tagging import (
     HMMModel,
     HMMParameters,
+    Lexicon,
+    Names,
     Restriction,
     Restrictions,
     TagShard,
@@ -37,6 +40,180 @@ _NOISE = {"uniform": 0.01, "random": 1.0, "posterior-uniform": 0.0}
 _ADDED = {"unambiguous": 1.0, "supervised": 0.1}
 
 
+# ---- words and tags -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Coding:
+    """How a tagger numbers text.
+
+    Attributes
+    ----------
+    tags : tuple of str or int
+        Tag of every state.
+    vocabulary : Vocabulary
+        Words with emission probabilities of their own; ``unknown`` among them if it stands for others.
+    dictionary : mapping of word -> tuple of int
+        States of the words that have an entry.
+    free : tuple of int
+        States of words without an entry.
+    unknown : str
+    """
+
+    tags: tuple[Tag, ...]
+    vocabulary: Vocabulary
+    dictionary: Mapping[Word, tuple[int, ...]]
+    free: tuple[int, ...]
+    unknown: str
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """Cells of all words; the unknown word has all states, its tokens those of their spelling."""
+        words = self.vocabulary.words
+        every = tuple(range(len(self.tags)))
+        if len(self.free) == len(every) and not any(word in self.dictionary for word in words):
+            return Lexicon.full(len(words), len(self.tags))
+        allowed = [every if word == self.unknown else self.states(word) for word in words]
+        offsets = np.cumsum([0] + [len(states) for states in allowed])
+        return Lexicon.from_allowed(offsets, np.array([s for states in allowed for s in states], np.int64), len(every))
+
+    @cached_property
+    def names(self) -> Names:
+        """The names of tags and words in constraints; those that are their own numbers stay numbers."""
+        tags, words = self.tags, self.vocabulary.words
+        return Names(
+            None if tags == tuple(range(len(tags))) else [str(tag) for tag in tags],
+            None if words == tuple(range(len(words))) else [str(word) for word in words],
+            self.unknown,
+        )
+
+    @property
+    def tag_values(self) -> Sequence[Tag]:
+        """The tags as constraints see them."""
+        return self.tags if self.names.tags is None else self.names.tags
+
+    def states(self, word: Word) -> tuple[int, ...]:
+        """The states that a word may have."""
+        return self.dictionary.get(word, self.free)
+
+    def encode(self, text: LabelledText) -> tuple[Lexicon, Ints]:
+        """A lexicon with the entries that a text needs, and the entry of every token.
+
+        Raises
+        ------
+        InvalidInputError
+            If a label is not a tag, or leaves a token without any tag that its word may have.
+        """
+        known: Mapping[Word, int] = self.vocabulary.index  # type: ignore[assignment]
+        # spellings that are not in the vocabulary get the next numbers
+        more = {word: len(known) + k for k, word in enumerate(dict.fromkeys(w for w in text.words if w not in known))}
+        number = {**known, **more} if more else known
+        entries = np.fromiter(map(number.__getitem__, text.words), np.int64, len(text.words))
+        label, numbers = text.labels.kind, text.labels.numbers(self.tags)
+        stand_in = known.get(self.unknown, -1)
+        special = np.flatnonzero((entries >= len(known)) | (label >= 0) | ((entries == stand_in) & (stand_in >= 0)))
+        if not len(special):
+            return self.lexicon, entries
+        keys = entries[special] * (len(numbers) + 1) + label[special] + 1
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        first = special[first]
+        of_labels = [tuple(sorted(states.tolist())) for states in numbers]
+        allowed = [self._allowed(text, int(t), None if label[t] < 0 else of_labels[label[t]]) for t in first]
+        words = np.where(entries[first] < len(known), entries[first], stand_in)
+        lexicon, new_entries = self.lexicon.with_entries(words, allowed)
+        entries[special] = new_entries[inverse]
+        return lexicon, entries
+
+    def _allowed(self, text: LabelledText, token: int, labels: tuple[int, ...] | None) -> tuple[int, ...]:
+        possible = self.states(text.words[token])
+        if labels is None:
+            return possible
+        both = tuple(state for state in labels if state in possible)
+        if not both:
+            error = InvalidInputError(
+                f"labels must agree with the dictionary, got {shown_tags([self.tags[s] for s in labels])} for "
+                f"{text.words[token]!r} in {text.labels.place(token)}, which may be "
+                f"{shown_tags([self.tags[s] for s in possible])}; add the tag to the word's entry or correct the label"
+            )
+            error.keys = text.labels.keys(token)
+            raise error
+        return both
+
+
+def learn_coding(tagger: Any, text: LabelledText) -> Coding:
+    """Number the tags and words of a training text as the settings of an HMMTagger say.
+
+    Raises
+    ------
+    InvalidInputError
+        If nothing says which tags there are, tags repeat or contradict ``n_states``, or an entry of the dictionary is
+        empty, no list or names an unknown tag.
+    """
+    listed = {word: _entry(word, entry) for word, entry in (tagger.dictionary or {}).items()}
+    names = _tags(
+        tagger.tags, tagger.n_states, [*listed.values(), *(tags for tags, _ in text.labels.kinds)], bool(listed)
+    )
+    number = {tag: state for state, tag in enumerate(names)}
+    for word, entry in listed.items():
+        for tag in entry:
+            if tag not in number:
+                raise InvalidInputError(
+                    f"dictionary must name tags of the tag set ({shown_tags(names)}), got {tag!r} for {word!r}; add it "
+                    "to tags or correct the entry"
+                )
+    states = {word: tuple(sorted(number[tag] for tag in entry)) for word, entry in listed.items()}
+    free = states.get(tagger.unknown, tuple(range(len(names))))
+    vocabulary = tagger.vocabulary
+    if vocabulary is None:
+        counts = Counter(text.words)
+        vocabulary = [word for word, count in counts.items() if count >= tagger.min_count]
+        if len(vocabulary) < len(counts) and tagger.unknown not in vocabulary:
+            vocabulary.append(tagger.unknown)
+    if not isinstance(vocabulary, Vocabulary):
+        vocabulary = Vocabulary(tuple(vocabulary))
+    return Coding(names, vocabulary, states, free, tagger.unknown)
+
+
+def _tags(
+    tags: Sequence[Tag] | None, n_states: int | None, named: list[tuple[Tag, ...]], from_dictionary: bool
+) -> tuple[Tag, ...]:
+    if tags is not None:
+        names = check_tags(tags)
+    elif named:
+        names = sort_tags(tag for entry in named for tag in entry)
+    elif n_states is not None:
+        return tuple(range(n_states))
+    else:
+        raise InvalidInputError(
+            "n_states must be given when there are neither tags nor a dictionary nor labels; how many tags are there "
+            "to find?"
+        )
+    if n_states is not None and n_states != len(names):
+        source = "tags" if tags is not None else "the dictionary and y" if from_dictionary else "y"
+        raise InvalidInputError(
+            f"n_states must be the number of tags, {len(names)} in {source}, got {n_states}; leave it out, or list all "
+            "tags in tags"
+        )
+    return names
+
+
+def _entry(word: object, entry: Any) -> tuple[Tag, ...]:
+    if isinstance(entry, str) or not hasattr(entry, "__iter__"):
+        raise InvalidInputError(
+            f"dictionary must list the tags of every word, got {entry!r} for {word!r}; write [{entry!r}]"
+        )
+    tags = sort_tags(check_tag(tag, f"dictionary ({word!r})") for tag in entry)
+    if not tags:
+        raise InvalidInputError(
+            f"dictionary must allow every word in it a tag, got an empty entry for {word!r}; add its tags, or leave "
+            "the word out: it may then be any"
+        )
+    return tags
+
+
+# ---- tables ---------------------------------------------------------------------------------------------------------
+
+
 def restrictions(coding: Coding, order: int, fixed: Any, transition_mask: Any) -> Restrictions:
     """Restrictions from ``fixed`` and ``transition_mask`` of a tagger.
 
@@ -46,14 +223,14 @@ def restrictions(coding: Coding, order: int, fixed: Any, transition_mask: Any) -
         If arrays have the wrong shape or names are not tags, words or tables.
     """
     rules: dict[str, Restriction] = {}
-    given = fixed or {}
-    if not isinstance(given, Mapping):
+    fixed_tables = fixed or {}
+    if not isinstance(fixed_tables, Mapping):
         raise InvalidInputError(
-            f"fixed must map tables ({', '.join(FIXABLE)}) to their fixed entries, got {type(given).__name__}; write "
-            'fixed={"transition": array with NaN where free}'
+            f"fixed must map tables ({', '.join(FIXABLE)}) to their fixed entries, got {type(fixed_tables).__name__}; "
+            'write fixed={"transition": array with NaN where free}'
         )
     tables = FIXABLE if order == 2 else tuple(name for name in FIXABLE if name != "second")
-    for name, entries in given.items():
+    for name, entries in fixed_tables.items():
         if name not in tables:
             raise InvalidInputError(f"fixed must name tables among {', '.join(tables)}, got {name!r}")
         values = _emission(coding, entries) if name == "emission" else _dense(coding, order, name, entries)
@@ -148,7 +325,12 @@ def _emission(coding: Coding, entries: Any) -> Floats:
     for key, value in entries.items():
         if not isinstance(key, tuple) or len(key) != 2:
             raise InvalidInputError(f"fixed['emission'] must have keys (tag, word), got {key!r}; write them as a tuple")
-        state, word = _state(coding, key[0], "fixed['emission']"), _word(coding, key[1])
+        state, word = _state(coding, key[0], "fixed['emission']"), coding.vocabulary.index.get(key[1])
+        if word is None:
+            raise InvalidInputError(
+                f"fixed['emission'] must name words of the vocabulary, got {key[1]!r}; rare words are "
+                f"{coding.unknown!r}"
+            )
         start, stop = lexicon.cell_offsets[word], lexicon.cell_offsets[word + 1]
         at = start + int(np.searchsorted(lexicon.cell_states[start:stop], state))
         if at < stop and lexicon.cell_states[at] == state:
@@ -165,15 +347,6 @@ def _state(coding: Coding, tag: Tag, where: str) -> int:
     if tag not in coding.tags:
         raise InvalidInputError(f"{where} must name tags of the tag set, got {tag!r}; see tags_ for those there are")
     return coding.tags.index(tag)
-
-
-def _word(coding: Coding, word: Word) -> int:
-    number = coding.vocabulary.index.get(word)  # type: ignore[arg-type]
-    if number is None:
-        raise InvalidInputError(
-            f"fixed['emission'] must name words of the vocabulary, got {word!r}; rare words are {coding.unknown!r}"
-        )
-    return int(number)
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,20 +434,20 @@ def transfer(tagger: Any, coding: Coding, order: int, name: str) -> HMMParameter
     InvalidInputError
         If its tags or its order are others.
     """
-    own = tagger.coding_
-    if set(own.tags) != set(coding.tags) or tagger.params_.order != order:
+    known = tagger.coding_
+    if set(known.tags) != set(coding.tags) or tagger.params_.order != order:
         raise InvalidInputError(
             f"{name} must be a tagger of order {order} with the tags of this one, got order {tagger.params_.order} and "
-            f"{len(own.tags)} tags, of which {len(set(own.tags) & set(coding.tags))} of {len(coding.tags)} are shared; "
-            "fit both with the same tags"
+            f"{len(known.tags)} tags, of which {len(set(known.tags) & set(coding.tags))} of {len(coding.tags)} are "
+            "shared; fit both with the same tags"
         )
-    params, lexicon = tagger.params_, own.lexicon
-    at = np.array([own.tags.index(tag) for tag in coding.tags])
+    params, lexicon = tagger.params_, known.lexicon
+    at = np.array([known.tags.index(tag) for tag in coding.tags])
     emission = np.zeros((len(at), lexicon.n_words + 1))
     emission[:, :-1] = lexicon.table(params.emission)
-    stand_in = own.vocabulary.index.get(own.unknown)
+    stand_in = known.vocabulary.index.get(known.unknown)
     emission[:, -1] = 1.0 / max(lexicon.n_words, 1) if stand_in is None else emission[:, stand_in]
-    word = own.vocabulary.lookup(coding.vocabulary.words)
+    word = known.vocabulary.lookup(coding.vocabulary.words)
     new = coding.lexicon
     second = None if params.second is None else params.second[np.ix_(at, at)]
     return HMMParameters(

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_bool
-from spectrem.constraints.compilation.groups import Key
+from spectrem.constraints.compilation.groups import Coded, Key
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.segments import sum_by
 from spectrem.models.bracketing.shards import BracketShard
@@ -21,6 +21,9 @@ from spectrem.models.bracketing.vocabulary import SpanVocabulary
 from spectrem.models.estep import Statistics
 from spectrem.models.priors import DirichletPrior
 from spectrem.structures import Bracketings, Parts
+
+PLACES = ("first", "last", "before", "after")
+"""Columns for constraints: the tags at the ends of a span, and those beside it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,22 +145,21 @@ class ConstituentContextModel:
         ``sentence`` as numbers in the corpus, shape (n_sentences,); of shape (n_unary,) ``first`` and ``last``, the
         tags at the ends of the span, ``before`` and ``after``, the tags beside it (missing at the ends of the
         sentence), ``yield``, the tags of the span as text with blanks between (missing if never seen); and
-        those that the shard holds.
+        those that the shard holds, of values of words such as ``case`` columns ``first_case`` and so on.
         """
         start, end = Bracketings(shard.lengths).spans
-        word = np.repeat(np.cumsum(shard.lengths) - shard.lengths, shard.lengths * (shard.lengths + 1) // 2)
-        size = np.repeat(shard.lengths, shard.lengths * (shard.lengths + 1) // 2)
+        n_spans = shard.lengths * (shard.lengths + 1) // 2
+        word, size = np.repeat(np.cumsum(shard.lengths) - shard.lengths, n_spans), np.repeat(shard.lengths, n_spans)
+        before, after = np.where(start > 0, word + start - 1, -1), np.where(end < size, word + end, -1)
         names = _with_missing(range(self.vocabulary.n_tags) if self.names is None else self.names)
-        tags = np.append(shard.tags, -1)
-        columns = {
-            "first": names[tags[word + start]],
-            "last": names[tags[word + end - 1]],
-            "before": names[np.where(start > 0, tags[word + start - 1], -1)],
-            "after": names[np.where(end < size, tags[word + end], -1)],
-            "yield": self._texts[shard.yields],
-        }
-        of_spans = {name: np.repeat(column, 2) for name, column in columns.items()}
-        return {"sentence": shard.instances, **of_spans, **shard.columns.of_sentences}
+        tags = names[np.append(shard.tags, -1)]
+        words = {name: _ending_in_missing(values) for name, values in shard.columns.of_words.items()}
+        of_spans: dict[str, Key] = {"yield": self._texts[shard.yields]}
+        for place, at in zip(PLACES, (word + start, word + end - 1, before, after), strict=True):
+            of_spans |= {place: tags[at], **{f"{place}_{name}": values[at] for name, values in words.items()}}
+        twice = np.repeat(np.arange(len(start)), 2)  # as a constituent, and as none
+        columns = {name: values[twice] for name, values in of_spans.items()}
+        return {"sentence": shard.instances, **columns, **shard.columns.of_sentences}
 
     def m_step(self, params: SpanParameters, stats: Statistics, corpus: object = None) -> SpanParameters:
         """Parameters that maximise the expected log-probability plus the log-prior; ``corpus`` is not read."""
@@ -211,6 +213,16 @@ def _whole(lengths: Ints) -> Ints:
     """The span that is the whole sentence, of every sentence of a batch; without meaning for empty ones."""
     spans = lengths * (lengths + 1) // 2
     return np.cumsum(spans) - spans + lengths - 1
+
+
+def _ending_in_missing(column: Key) -> Key:
+    """A column with a missing value at the end."""
+    if isinstance(column, Coded):
+        return Coded(column.values, np.append(column.codes, np.int32(-1)))
+    values: NDArray[Any] = np.asarray(column)
+    return (
+        _with_missing(values.tolist()) if values.dtype.kind in "OUT" else np.append(values.astype(np.float64), np.nan)
+    )
 
 
 def _with_missing(values: Sequence[Any] | range) -> NDArray:

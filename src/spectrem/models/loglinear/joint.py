@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_weights
+from spectrem.constraints.compilation.draft import PartTable
 from spectrem.constraints.compilation.groups import Key
-from spectrem.constraints.compilation.table import PartTable
 from spectrem.corpus import Corpus, Local
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear.optimise import fit_known
 from spectrem.models.loglinear.shards import LogLinearShard, Member, cut_by_known, some_of
+from spectrem.models.shards import in_corpus_order
 from spectrem.structures import Parts, Product, Structure
 from spectrem.structures._ragged import offsets_of, ranges_of
 
@@ -130,6 +131,27 @@ def build_joint_shards(
 
     work *= True if present is None else np.asarray(present, np.bool_)
     return [take(chosen, kind) for chosen, kind in cut_by_known(work, known, n_weights, least)]
+
+
+def member_tables(
+    shards: Sequence[JointShard], members: Mapping[str, Member], tables: Iterable[Mapping[str, Floats]]
+) -> dict[str, Floats]:
+    """A table for every member, with the rows of its choices in their order.
+
+    Parameters
+    ----------
+    shards : sequence of JointShard
+        All of a corpus.
+    members : mapping of name -> Member
+        Of which they were cut.
+    tables : iterable of (mapping of name -> ndarray)
+        Of every shard, such as those of `JointModel.distributions`.
+    """
+    listed = list(tables)
+    return {
+        name: in_corpus_order([shard.members[name] for shard in shards], [own[name] for own in listed], member.sizes)
+        for name, member in members.items()
+    }
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.kernels.derivations import ONE, Steps
-from spectrem.structures.derivations import Runs, places_of, spans_in_tiles, steps_of
-
-# The steps of sentences up to this length are kept: at most some megabytes each.
-_KEPT = 100
+from spectrem.structures.derivations import Runs, keep_steps, places_of, spans_in_tiles, steps_of
 
 
 def projective_steps(n: int, single_root: bool) -> Steps:
@@ -25,7 +20,7 @@ def projective_steps(n: int, single_root: bool) -> Steps:
     last root is d, without what hangs on the right of d. With a single root the only prefix that another root may
     follow is the empty one.
     """
-    return (_kept_projective if n <= _KEPT else _projective)(n, single_root)
+    return keep_steps(_projective, n, single_root)
 
 
 def valence_steps(n: int, single_root: bool) -> Steps:
@@ -38,7 +33,7 @@ def valence_steps(n: int, single_root: bool) -> Steps:
     right where b > h, before it stops; ``closed[h, b]`` the same half afterwards. ``linked[h, d]`` are the words from h
     to d under an arc from h to d, ``later[h, d]`` the same where d is a later child.
     """
-    return (_kept_valence if n <= _KEPT else _valence)(n, single_root)
+    return keep_steps(_valence, n, single_root)
 
 
 def _projective(n: int, single_root: bool) -> Steps:
@@ -114,6 +109,3 @@ def _roots(
     if single_root:
         return [[below], [(prefix + word[-1:] + 1, prefix + word[-1:] + 1, ONE, rooted, right[-1:], n)]]
     return [[below, (prefix + word + 1, prefix + word + 1, ONE, rooted, right, word + 1)]]
-
-
-_kept_projective, _kept_valence = lru_cache(32)(_projective), lru_cache(32)(_valence)

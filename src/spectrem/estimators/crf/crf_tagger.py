@@ -18,8 +18,7 @@ from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.compilation.groups import Key
 from spectrem.constraints.text import flatten
 from spectrem.corpus import Corpus
-from spectrem.data.features import FeatureIndex, token_features
-from spectrem.data.features.tokens import check_sentence
+from spectrem.data.features import FeatureIndex, check_sentence, token_features
 from spectrem.estimators import engine, storage
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
 from spectrem.estimators.crf.parameters import CRFParameters

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_array, as_generator
 from spectrem.corpus import Corpus
-from spectrem.data.treebank import ROOT, UNKNOWN_HEAD
-from spectrem.data.treebank.heads import describe_problem
+from spectrem.data.treebank import ROOT, UNKNOWN_HEAD, describe_problem
 from spectrem.estimators import engine, sentences
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
 from spectrem.estimators.declare import check_parameters, documented

@@ -39,7 +39,7 @@ from spectrem.models.bracketing import (
     start_from,
     tree_scores,
 )
-from spectrem.models.shards import Columns, in_corpus_order
+from spectrem.models.shards import Columns
 from spectrem.structures import Bracketings, Parts
 
 Brackets = list[tuple[int, int]]
@@ -237,11 +237,9 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        model, shards, lengths = self._encoded(X, columns)
-        corpus = engine.make_corpus(self, shards)
-        pieces = engine.best_structures(self, model, self.params_, corpus, _most_expected, "trees")
-        n_brackets = np.maximum(lengths - 1, 0)
-        brackets = [(start, end) for start, end in in_corpus_order(shards, pieces, n_brackets).tolist()]
+        new = self._encoded(X, columns)
+        n_brackets = np.maximum(new.lengths - 1, 0)
+        brackets = [(start, end) for start, end in new.structures(_most_expected, "trees", n_brackets).tolist()]
         return PerSentence.cut(brackets, n_brackets)
 
     def predict_proba(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
@@ -252,11 +250,9 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         list of ndarray of shape (n_words, n_words + 1)
             One array per sentence, indexed [start, end]; 0 where ``end <= start``.
         """
-        model, shards, lengths = self._encoded(X, columns)
-        pieces = engine.posteriors(self, model, self.params_, engine.make_corpus(self, shards))
-        n_spans = lengths * (lengths + 1) // 2
-        shares, tables = PerSentence.cut(in_corpus_order(shards, pieces, n_spans), n_spans), []
-        for size, spans in zip(lengths.tolist(), shares, strict=True):
+        new, tables = self._encoded(X, columns), []
+        shares = new.tables(new.lengths * (new.lengths + 1) // 2)
+        for size, spans in zip(new.lengths.tolist(), shares, strict=True):
             tables.append(np.zeros((size, size + 1)))
             tables[-1][np.triu_indices(size, 1, size + 1)] = spans
         return tables
@@ -271,16 +267,13 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         A yield or context that training did not see counts as one more event of its distribution, as probable as the
         average one; where a sentence is impossible, events of probability 0 count as 1e-9.
         """
-        model, shards, lengths = self._encoded(X)
-        values = engine.make_corpus(self, shards).collect(_finite_log_likelihoods, model, self.params_)
-        return in_corpus_order(shards, values, np.ones(len(lengths), np.int64))
+        new = self._encoded(X)
+        return new.values(_finite_log_likelihoods, new.model, self.params_)
 
-    def _encoded(
-        self, X: Sentences, columns: Mapping[str, Any] | None = None
-    ) -> tuple[ConstituentContextModel, list[BracketShard], Ints]:
-        """The model, shards of new sentences, and the lengths of all of them."""
+    def _encoded(self, X: Sentences, columns: Mapping[str, Any] | None = None) -> engine.NewSentences:
         model, text = _make_model(as_fitted(self), self.coding_), _read_sentences(X)
-        return model, self.coding_.encode(text, _read_columns(columns, text.lengths)), text.lengths
+        shards = self.coding_.encode(text, _read_columns(columns, text.lengths))
+        return engine.NewSentences(self, model, self.params_, shards, text.lengths)
 
     def _take(self, coding: SpanCoding, params: SpanParameters) -> None:
         """Set the attributes that bracketing needs, from training or a file."""

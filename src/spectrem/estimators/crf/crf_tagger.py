@@ -225,25 +225,15 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        fitted = as_fitted(self)
-        text = fitted._read(X, lengths, columns)
-        if not text.lengths.sum():
-            return PerSentence([] for _ in text.lengths)
-        states = best_states(fitted, engine.make_corpus(self, self._shards(text)))
-        names = np.array(self.tags_, object)[np.concatenate(list(states))].tolist()
-        return PerSentence.cut(names, text.lengths)
+        new = self._encoded(X, lengths, columns)
+        tags = np.array(self.tags_, object)[new.structures(_states, "sequences")].tolist()
+        return PerSentence.cut(tags, new.lengths)
 
     def predict_proba(
         self, X: TokenSentences, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
     ) -> list[Floats]:
         """Posterior probabilities of tags (in the order of ``tags_``), an array of shape (tokens, n_tags) each."""
-        fitted = as_fitted(self)
-        text = fitted._read(X, lengths, columns)
-        if not text.lengths.sum():
-            return [np.zeros((0, len(self.tags_))) for _ in text.lengths]
-        corpus = engine.make_corpus(self, self._shards(text))
-        tables = engine.posteriors(fitted, _constrained_model(fitted), self.theta_, corpus)
-        return list(PerSentence.cut(np.concatenate(list(tables)), text.lengths))
+        return list(self._encoded(X, lengths, columns).tables())
 
     def n_best(self, X: TokenSentences, n: int = 5, *, lengths: ArrayLike | None = None) -> list[list[TagSequence]]:
         """The n most probable sequences of tags of every sentence, with their log-probabilities, best first.
@@ -306,12 +296,9 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         text = as_fitted(self)._read(X, lengths, None)
         labels = read_labels(y, text.lengths, self.tags_, stacked=lengths is not None)
         numbered, known = labels.numbered(self.tags_), labels.known()
-        values = np.zeros(len(text.lengths))
         shards = self._shards(text, numbered, known)
-        pieces = engine.make_corpus(self, shards).collect(_log_probabilities, self.model_, self.theta_)
-        for shard, piece in zip(shards, pieces, strict=True):
-            values[shard.instances] = piece
-        return values
+        new = engine.NewSentences(self, self.model_, self.theta_, shards, text.lengths)
+        return new.values(_log_probabilities, self.model_, self.theta_)
 
     def top_features(self, n: int = 10) -> dict[Tag, list[tuple[str, float]]]:
         """The features that speak most for a tag, and most against it, with their weights.
@@ -350,6 +337,12 @@ class CRFTagger(Saved, CRFParameters, Estimator):
 
     def _read(self, X: TokenSentences, lengths: ArrayLike | None, columns: Mapping[str, Any] | None) -> TokenText:
         return read_tokens(self, X, lengths, columns, fitted=True)[0]
+
+    def _encoded(
+        self, X: TokenSentences, lengths: ArrayLike | None, columns: Mapping[str, Any] | None
+    ) -> engine.NewSentences:
+        text = as_fitted(self)._read(X, lengths, columns)
+        return engine.NewSentences(self, _constrained_model(self), self.theta_, self._shards(text), text.lengths)
 
     def _shards(self, text: TokenText, labels: Labels | None = None, known: Any = None) -> list[LogLinearShard]:
         return build_shards(text.features, text.lengths, labels, known, columns=text.columns, n_labels=len(self.tags_))

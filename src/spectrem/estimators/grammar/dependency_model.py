@@ -34,7 +34,7 @@ from spectrem.models.grammar import (
     supervised,
     uniform,
 )
-from spectrem.models.shards import count_known, in_corpus_order
+from spectrem.models.shards import count_known
 from spectrem.structures import Parts, ProjectiveTrees, ValenceTrees
 from spectrem.structures._ragged import offsets_of
 
@@ -193,11 +193,8 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         NotFittedError
             Before `fit`.
         """
-        text = self._read(X)
-        model, params, shards = self._encoded(text, columns)
-        corpus = engine.make_corpus(self, shards)
-        heads = engine.best_structures(self, model, params, corpus, _most_expected, "trees", least=-1)
-        return PerSentence.cut(in_corpus_order(shards, heads, text.lengths), text.lengths)
+        new = self._encoded(self._read(X), columns)
+        return PerSentence.cut(new.structures(_most_expected, "trees", least=-1), new.lengths)
 
     def predict_proba(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
         """Posterior probabilities of arcs.
@@ -207,12 +204,8 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         list of ndarray of shape (n_words, n_words)
             One per sentence: [dependent, head], with arcs from the root on the diagonal. Rows sum to 1.
         """
-        text = self._read(X)
-        model, params, shards = self._encoded(text, columns)
-        arcs = engine.posteriors(self, model, params, engine.make_corpus(self, shards))
-        sizes = text.lengths**2
-        matrices = zip(text.lengths.tolist(), PerSentence.cut(in_corpus_order(shards, arcs, sizes), sizes), strict=True)
-        return [arcs.reshape(n, n) for n, arcs in matrices]
+        new = self._encoded(self._read(X), columns)
+        return [arcs.reshape(n, n) for n, arcs in zip(new.lengths.tolist(), new.tables(new.lengths**2), strict=True)]
 
     def score(self, X: Sentences, y: Heads | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log-likelihood per word in nats, of the tags or, with heads, of tags and heads; always finite.
@@ -246,24 +239,19 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
     def _read(self, X: Sentences, y: Heads | None = None) -> TagText:
         return read_tags(X, y, single_root=as_fitted(self).single_root)
 
-    def _encoded(
-        self, text: TagText, columns: Mapping[str, Any] | None = None
-    ) -> tuple[ValenceModel, GrammarParameters, list[GrammarShard]]:
-        """The model and its parameters, with one tag more for those that training did not see, and shards."""
+    def _encoded(self, text: TagText, columns: Mapping[str, Any] | None = None) -> engine.NewSentences:
+        """Sentences for the model with one tag more, for those that training did not see."""
         fitted, named = as_fitted(self), sentences.read_sentence_columns(columns, text.lengths, _TAKEN)
-        n_tags = len(self.tags_) + 1
-        model = ValenceModel(
-            n_tags, fitted.adjacency, fitted.single_root, tags=sentences.tag_names((*self.tags_, _UNKNOWN))
-        )
+        names = sentences.tag_names((*self.tags_, _UNKNOWN))
+        model = ValenceModel(len(names), fitted.adjacency, fitted.single_root, tags=names)
         shards = build_shards(
-            text.lengths, _numbers(self.tags_, text, new=True), n_tags, heads=text.heads, columns=named
+            text.lengths, _numbers(self.tags_, text, new=True), len(names), heads=text.heads, columns=named
         )
-        return model, _with_unknown(self.params_), shards
+        return engine.NewSentences(self, model, _with_unknown(self.params_), shards, text.lengths)
 
     def _log_likelihoods(self, text: TagText, finite: bool = False) -> Floats:
-        model, params, shards = self._encoded(text)
-        values = engine.make_corpus(self, shards).collect(engine.log_likelihoods, model, params, finite)
-        return in_corpus_order(shards, values, np.ones(len(text.lengths), np.int64))
+        new = self._encoded(text)
+        return new.values(engine.log_likelihoods, new.model, new.params, finite)
 
 
 def _numbers(tags: Sequence[Tag], text: TagText, *, new: bool = False) -> Ints:

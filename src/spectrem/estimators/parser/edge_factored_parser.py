@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -40,7 +41,7 @@ from spectrem.models.parsing import (
 from spectrem.models.parsing.model import Table
 from spectrem.models.parsing.relations import N_FEATURES, RelationModel, relation_model, relation_shards
 from spectrem.models.parsing.templates import MISSING
-from spectrem.models.shards import Columns, in_corpus_order
+from spectrem.models.shards import Columns
 from spectrem.reports import report_posed
 from spectrem.structures import NonProjectiveTrees, Parts, ProjectiveTrees
 from spectrem.structures._ragged import offsets_of
@@ -258,24 +259,18 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        text = self._text(self._read(X), columns)
-        shards = text.shards()
-        fitted = (self, self.model_, self.theta_, engine.make_corpus(self, shards), _most_expected)
-        # under constraints, trees are those of posteriors
-        heads = engine.posteriors(*fitted) if engine.projects(self) else engine.best_structures(*fitted, "trees")
-        return PerSentence.cut(in_corpus_order(shards, heads, text.lengths), text.lengths)
+        new = self._new(self._text(self._read(X), columns))
+        if engine.projects(self):  # trees are those of posteriors
+            new = replace(new, estimator=copy(self).set_params(decode="posterior"))
+        return PerSentence.cut(new.structures(_most_expected, "trees"), new.lengths)
 
     def predict_proba(self, X: Iterable[ParsedSentence], *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
         """Probabilities of arcs, an array of shape (n_words, n_words) for each sentence, [dependent, head].
 
         Those of arcs from the root stand on the diagonal; the heads of a word add up to 1.
         """
-        text = self._text(self._read(X), columns)
-        shards, sizes = text.shards(), text.lengths**2
-        corpus = engine.make_corpus(self, shards)
-        arcs = in_corpus_order(shards, engine.posteriors(self, self.model_, self.theta_, corpus), sizes)
-        matrices = zip(text.lengths.tolist(), PerSentence.cut(arcs, sizes), strict=True)
-        return [matrix.reshape(n, n) for n, matrix in matrices]
+        new = self._new(self._text(self._read(X), columns))
+        return [arcs.reshape(n, n) for n, arcs in zip(new.lengths.tolist(), new.tables(new.lengths**2), strict=True)]
 
     def parse(self, X: Iterable[ParsedSentence], *, columns: Mapping[str, Any] | None = None) -> list[ParsedSentence]:
         """The sentences with the heads that `predict` finds, and relations where they were learned.
@@ -367,13 +362,15 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
             raise InvalidInputError(
                 f"heads must be numbers to be scored, got a matrix for sentence {min(known.shares)}; decide for heads"
             )
-        shards = self._text(sentences, heads=known.heads).shards()
-        values = engine.make_corpus(self, shards).collect(_log_probabilities, self.model_, self.theta_)
-        return in_corpus_order(shards, values, np.ones(len(sentences), np.int64))
+        new = self._new(self._text(sentences, heads=known.heads))
+        return new.values(_log_probabilities, self.model_, self.theta_)
 
     def _read(self, X: Iterable[ParsedSentence]) -> list[ParsedSentence]:
         check_fitted(self)
         return read_sentences(X)
+
+    def _new(self, text: ParsingText) -> engine.NewSentences:
+        return engine.NewSentences(self, self.model_, self.theta_, text.shards(), text.lengths)
 
     def _text(
         self, sentences: list[ParsedSentence], columns: Mapping[str, Any] | None = None, heads: Ints | None = None

@@ -47,7 +47,6 @@ from spectrem.models.tagging import (
     TagKernel,
     TagShard,
     build_shards,
-    in_corpus_order,
     sample_sentences,
 )
 from spectrem.structures import Parts, TiedChain, TiedChain2
@@ -317,12 +316,9 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        model, shards, lengths = self._encoded(sentences.read_text(X), columns)
-        corpus = engine.make_corpus(self, shards)
-        states = engine.best_structures(self, model, self.params_, corpus, _most_probable, "sequences")
-        names = np.array(self.tags_, object)
-        tags = names[in_corpus_order(shards, states, lengths)].tolist()
-        return PerSentence.cut(tags, lengths)
+        new = self._encoded(sentences.read_text(X), columns)
+        tags = np.array(self.tags_, object)[new.structures(_most_probable, "sequences")].tolist()
+        return PerSentence.cut(tags, new.lengths)
 
     def predict_proba(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
         """Posterior probabilities of tags, in the order of ``tags_``.
@@ -332,9 +328,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         list of ndarray of shape (n_tokens, n_states)
             One array per sentence.
         """
-        model, shards, lengths = self._encoded(sentences.read_text(X), columns)
-        tables = engine.posteriors(self, model, self.params_, engine.make_corpus(self, shards))
-        return list(PerSentence.cut(in_corpus_order(shards, tables, lengths), lengths))
+        return list(self._encoded(sentences.read_text(X), columns).tables())
 
     def score(self, X: Sentences, y: TokenLabelsLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log-likelihood per token in nats, of the words or, with labels, of words and labels; always finite.
@@ -389,29 +383,21 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         """Probabilities of words, shape (n_states, n_words)."""
         return as_fitted(self).lexicon_.table(self.params_.emission)
 
-    def _encoded(
-        self, text: LabelledText, columns: Mapping[str, Any] | None = None
-    ) -> tuple[HMMModel, list[TagShard], Ints]:
+    def _encoded(self, text: LabelledText, columns: Mapping[str, Any] | None = None) -> engine.NewSentences:
         fitted, named = as_fitted(self), sentences.read_sentence_columns(columns, text.lengths, _TAKEN, arcs=False)
         if engine.projects(self):
             _check_tags(self, fitted.coding_)
         lexicon, entries = fitted.coding_.encode(text)
         model = HMMModel(lexicon, self.params_.order, names=self.coding_.names)
-        return (
-            model,
-            build_shards(lexicon, text.lengths, entries, known=text.labels.known(), columns=named),
-            text.lengths,
-        )
+        shards = build_shards(lexicon, text.lengths, entries, known=text.labels.known(), columns=named)
+        return engine.NewSentences(self, model, self.params_, shards, text.lengths)
 
     def _log_likelihoods(self, text: LabelledText, finite: bool = False) -> Floats:
-        model, shards, lengths = self._encoded(text)
-        corpus, table = engine.make_corpus(self, shards), TagKernel(model).table(self.params_, 1.0)
-        values = (
-            corpus.collect(_finite_log_likelihoods, model, self.params_, table)
-            if finite
-            else corpus.collect(_log_likelihoods, table)
-        )
-        return in_corpus_order(shards, values, np.ones(len(lengths), np.int64))
+        new = self._encoded(text)
+        table = TagKernel(new.model).table(self.params_, 1.0)
+        if finite:
+            return new.values(_finite_log_likelihoods, new.model, self.params_, table)
+        return new.values(_log_likelihoods, table)
 
     def _take(self, coding: Coding, params: HMMParameters) -> None:
         """Set the attributes that tagging needs, from training or a file."""

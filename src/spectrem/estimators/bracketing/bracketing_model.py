@@ -108,7 +108,6 @@ def _checked(vocabulary: SpanVocabulary) -> SpanVocabulary:
 
 _CODEC = Codec(
     kind="BracketingModel",
-    layout=1,
     members={
         "tags": TEXT,
         **dict.fromkeys(_VOCABULARY, Member("i8", 1)),

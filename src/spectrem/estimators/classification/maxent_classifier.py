@@ -55,7 +55,6 @@ def _read(classifier: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any
 
 _CODEC = Codec(
     kind="MaxEntClassifier",
-    layout=1,
     members={"coef": Member("f8", 2, finite), "intercept": Member("f8", 1, finite)},
     write=_write,
     read=_read,
@@ -165,13 +164,20 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         check_values(self.constraints, "label", targets.classes.tolist())
         check_columns(self.constraints, {"row": range(n), **columns})
         merged = merge_proportional(self, features)
-        posed = _pose(self, merged.features, targets, row_weights(sample_weight, n, "row of X"), columns)
-        trained = engine.train(self, posed.task)
-        _check_apart(self, posed.task.model, targets, trained.params)
-        distributions = _transduce(self, posed, targets, trained)
+        task, shards = _pose(self, merged.features, targets, row_weights(sample_weight, n, "row of X"), columns)
+        trained = engine.train(self, task)
+        _check_apart(self, task.model, targets, trained.params)
+        if trained.shards is not None:
+            tables = engine.learnt_posteriors(trained)
+        else:
+            corpus = engine.make_corpus(self, [replace(shard, labels=None) for shard in shards])
+            tables = corpus.collect(engine.free_posteriors, task.model, trained.params, engine.table)
+        distributions = in_corpus_order(shards, tables, np.ones(n, np.int64))
+        if trained.shards is None:
+            distributions = np.where(targets.known[:, None], targets.allowed, distributions)
         self.classes_, self.label_distributions_ = targets.classes, distributions
         self.transduction_ = targets.classes[distributions.argmax(axis=1)]
-        self.coef_, self.intercept_ = coefficients_of(posed.task.model, trained.params, merged)
+        self.coef_, self.intercept_ = coefficients_of(task.model, trained.params, merged)
         counts = {"rows with a label": int(targets.known.sum()), "classes": len(targets.classes)}
         engine.record(self, trained, n, counts, unit="rows")
         return self
@@ -264,17 +270,10 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         return tags
 
 
-class _Posed(NamedTuple):
-    """The task of training, and the shards of all training rows."""
-
-    task: engine.Task
-    shards: list[LogLinearShard]
-
-
 def _pose(
     settings: Any, features: Features, targets: table_input.Targets, counts: Floats, columns: Mapping[str, NDArray]
-) -> _Posed:
-    """The task of a MaxEntClassifier, whose settings have been checked; ``counts`` are the weights of rows."""
+) -> tuple[engine.Task, list[LogLinearShard]]:
+    """The task of a MaxEntClassifier, and the shards of all rows; ``counts`` are the weights of rows."""
     known = targets.known
     learns = settings.unlabelled_weight > 0 and not known.all()
     model = make_model(settings, features.n_features, targets.classes)
@@ -311,7 +310,7 @@ def _pose(
         learns=learns,
         stopping=stopping,
     )
-    return _Posed(task, shards)
+    return task, shards
 
 
 # Weights below this tell nothing apart.
@@ -328,16 +327,6 @@ def _check_apart(settings: Any, model: LogLinearModel, targets: table_input.Targ
             "y holds no label, and the constraints expect the same of every row, so that nothing tells the classes "
             "apart; label some rows, or give constraints about groups of rows or about columns"
         )
-
-
-def _transduce(settings: Any, posed: _Posed, targets: table_input.Targets, trained: engine.Trained) -> Floats:
-    """The distributions of the labels of the training rows, shape (n_rows, n_classes), under the constraints."""
-    one_each = np.ones(len(targets.known), np.int64)
-    if trained.shards is not None:
-        return in_corpus_order(posed.shards, engine.learnt_posteriors(trained), one_each)
-    corpus = engine.make_corpus(settings, [replace(shard, labels=None) for shard in posed.shards])
-    free = corpus.collect(engine.free_posteriors, posed.task.model, trained.params, engine.table)
-    return np.where(targets.known[:, None], targets.allowed, in_corpus_order(posed.shards, free, one_each))
 
 
 # Features are merged where this share of them, or fewer, is left.

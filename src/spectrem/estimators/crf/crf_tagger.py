@@ -85,7 +85,6 @@ def _read(tagger: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) 
 
 _CODEC = Codec(
     kind="CRFTagger",
-    layout=1,
     members={
         **{"features": TEXT, "theta": Member("f8", 1, finite), "transitions": Member("i8", 1)},
         **dict.fromkeys((*_PAIRS, *_EDGES), Member("i4", 1)),

@@ -60,7 +60,6 @@ def _read(model: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -
 
 _CODEC = Codec(
     kind="DependencyModel",
-    layout=1,
     members=dict.fromkeys(TABLES, Member("f8", 4, rows)),
     write=_write,
     read=_read,

@@ -102,7 +102,6 @@ def _read_relations(parser: Any, values: dict[str, Any], arrays: dict[str, NDArr
 
 _CODEC = Codec(
     kind="EdgeFactoredParser",
-    layout=1,
     members={
         **{"forms": TEXT, "places": Member("i4", 1), "theta": Member("f4", 1, finite)},
         **dict.fromkeys(("relation_features", "relations"), Member("i4", 1)),

@@ -105,7 +105,6 @@ def _checked(coding: Coding, params: HMMParameters) -> HMMParameters:
 
 _CODEC = Codec(
     kind="HMMTagger",
-    layout=1,
     members={
         **{"words": TEXT, "dictionary_words": TEXT},
         **dict.fromkeys(("dictionary_offsets", "dictionary_states"), Member("i8", 1)),

@@ -14,31 +14,15 @@ from spectrem._arrays import Floats, Ints
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.corpus import Corpus
-from spectrem.estimators import engine, storage
+from spectrem.estimators import engine, sentences, storage
 from spectrem.estimators.bracketing.parameters import BracketingParameters, span_smoothing
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
 from spectrem.estimators.declare import check_parameters, documented
-from spectrem.estimators.sentences import (
-    LabelledText,
-    Sentences,
-    Word,
-    read_sentence_columns,
-    read_text,
-    sort_tags,
-    tag_names,
-)
+from spectrem.estimators.sentences import LabelledText, Sentences, Word
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, probabilities
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.bracketing import (
-    PLACES,
-    BracketShard,
-    ConstituentContextModel,
-    SpanParameters,
-    SpanVocabulary,
-    build_shards,
-    start_from,
-    tree_scores,
-)
+from spectrem.models import bracketing
+from spectrem.models.bracketing import BracketShard, ConstituentContextModel, SpanParameters, SpanVocabulary
 from spectrem.models.shards import Columns
 from spectrem.structures import Bracketings, Parts
 
@@ -67,12 +51,12 @@ class SpanCoding:
     @property
     def names(self) -> tuple[Word, ...]:
         """The names of the tags in constraints: text, or whole numbers if all are."""
-        return tag_names(self.tags)
+        return sentences.tag_names(self.tags)
 
     def encode(self, text: LabelledText, columns: Columns = Columns()) -> list[BracketShard]:  # noqa: B008
         """Shards of other sentences; tags and spans that training did not meet have no number."""
         tags = _numbers(self.tags, text.words)
-        return build_shards(text.lengths, tags, self.vocabulary.number(text.lengths, tags), columns=columns)
+        return bracketing.build_shards(text.lengths, tags, self.vocabulary.number(text.lengths, tags), columns=columns)
 
 
 def _write(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -205,9 +189,9 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         text = _read_sentences(X)
         named = _read_columns(columns, text.lengths)
         coding, shards = _learn_spans(text, row_weights(sample_weight, len(text.lengths), "sentence"), named)
-        for place in PLACES:
+        for place in bracketing.PLACES:
             check_values(self.constraints, place, coding.names)
-        of_spans = {f"{place}_{name}": values for name, values in named.of_words.items() for place in PLACES}
+        of_spans = {f"{place}_{name}": values for name, values in named.of_words.items() for place in bracketing.PLACES}
         check_columns(self.constraints, {**named.of_sentences, **of_spans})
         model, corpus = _make_model(self, coding), engine.make_corpus(self, shards)
         estep = engine.estep_of(self, reference=_split_reference if self.reference == "split" else None)
@@ -279,7 +263,7 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         self.coding_, self.params_, self.tags_ = coding, params, coding.tags
 
 
-def _read_sentences(sentences: Sentences) -> LabelledText:
+def _read_sentences(X: Sentences) -> LabelledText:
     """Sentences as flat arrays.
 
     Raises
@@ -287,7 +271,7 @@ def _read_sentences(sentences: Sentences) -> LabelledText:
     InvalidInputError
         If they are not sequences of tags, or have so many spans that their arrays would not fit into memory.
     """
-    text = read_text(sentences)
+    text = sentences.read_text(X)
     n_spans = text.lengths * (text.lengths + 1) // 2
     if n_spans.sum() > _MOST_SPANS:
         longest = int(np.argmax(text.lengths))
@@ -300,8 +284,8 @@ def _read_sentences(sentences: Sentences) -> LabelledText:
 
 
 def _read_columns(columns: Any, lengths: Ints) -> Columns:
-    taken = ("sentence", *PLACES, "yield", *Bracketings([0]).columns)
-    return read_sentence_columns(columns, lengths, taken, arcs=False)
+    taken = ("sentence", *bracketing.PLACES, "yield", *Bracketings([0]).columns)
+    return sentences.read_sentence_columns(columns, lengths, taken, arcs=False)
 
 
 def _learn_spans(text: LabelledText, weights: Floats, columns: Columns) -> tuple[SpanCoding, list[BracketShard]]:
@@ -315,14 +299,14 @@ def _learn_spans(text: LabelledText, weights: Floats, columns: Columns) -> tuple
     check_words_to_learn("sentences", text.lengths, weights)
     counted = weights > 0
     words = [text.words[k] for k in np.flatnonzero(np.repeat(counted, text.lengths))]
-    tags = sort_tags(words)
+    tags = sentences.sort_tags(words)
     flat = _numbers(tags, words)
     # Sentences of weight 0 keep their numbers, as sentences without words.
     lengths = np.where(counted, text.lengths, 0)
     vocabulary, numbers = SpanVocabulary.learn(lengths, flat, len(tags))
     of_words = {name: values[np.repeat(counted, text.lengths)] for name, values in columns.of_words.items()}
     columns = columns._replace(of_words=of_words)
-    return SpanCoding(tags, vocabulary), build_shards(lengths, flat, numbers, weights, columns)
+    return SpanCoding(tags, vocabulary), bracketing.build_shards(lengths, flat, numbers, weights, columns)
 
 
 def _numbers(tags: tuple[Word, ...], words: list[Any]) -> Ints:
@@ -339,7 +323,7 @@ def _make_model(settings: Any, coding: SpanCoding) -> ConstituentContextModel:
 def _start(init: Any, model: ConstituentContextModel, corpus: Corpus) -> SpanParameters:
     """The parameters that the setting ``init`` says to start from."""
     if isinstance(init, str):
-        return start_from(model, corpus, init)
+        return bracketing.start_from(model, corpus, init)
     params: SpanParameters = getattr(init, "params_", init)
     coding: SpanCoding | None = getattr(init, "coding_", None)
     shapes = (2, model.vocabulary.n_yields), (2, model.vocabulary.n_contexts)
@@ -360,7 +344,7 @@ def _numbers_alike(coding: SpanCoding, model: ConstituentContextModel) -> bool:
 
 
 def _split_reference(shard: BracketShard) -> Parts:
-    return tree_scores(shard.lengths, "split")
+    return bracketing.tree_scores(shard.lengths, "split")
 
 
 def _most_expected(model: ConstituentContextModel, shard: BracketShard, marginals: Parts) -> Ints:

@@ -23,17 +23,8 @@ from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.storage import Codec, Member, Saved, finite
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Stopping
-from spectrem.models.loglinear import (
-    Features,
-    LogLinearModel,
-    LogLinearShard,
-    Merged,
-    Optimiser,
-    Support,
-    WeightPrior,
-    build_shards,
-    merge_features,
-)
+from spectrem.models import loglinear
+from spectrem.models.loglinear import Features, LogLinearModel, LogLinearShard
 from spectrem.models.shards import in_corpus_order
 from spectrem.reports import ShowsReport
 
@@ -223,7 +214,7 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         fitted = as_fitted(self)
         features, columns = fitted._read(X, columns)
         model, theta = fitted_model(fitted)
-        shards = build_shards(features, columns=columns, n_labels=model.n_labels)
+        shards = loglinear.build_shards(features, columns=columns, n_labels=model.n_labels)
         tables = engine.posteriors(fitted, model, theta, engine.make_corpus(fitted, shards))
         return in_corpus_order(shards, tables, np.ones(features.n_choices, np.int64))
 
@@ -286,7 +277,7 @@ def _pose(
             "has; leave it out, or add rows without a label"
         )
     cut = partial(
-        build_shards,
+        loglinear.build_shards,
         features,
         None,
         targets.labels,
@@ -337,7 +328,7 @@ class TrainingFeatures(NamedTuple):
     """Features to train on, and how they were merged, if they were."""
 
     features: Features
-    merged: Merged | None
+    merged: loglinear.Merged | None
 
 
 def merge_proportional(settings: Any, features: Features) -> TrainingFeatures:
@@ -346,7 +337,7 @@ def merge_proportional(settings: Any, features: Features) -> TrainingFeatures:
     Under a Gaussian prior they share a direction: fewer parameters, the same optimum.
     """
     if settings.l1_ratio == 0 and features.n_features > features.n_choices:
-        merged = merge_features(features)
+        merged = loglinear.merge_features(features)
         if merged.features.n_features < _WORTH_MERGING * features.n_features:
             return TrainingFeatures(merged.features, merged)
     return TrainingFeatures(features, None)
@@ -372,11 +363,11 @@ def make_model(settings: Any, n_features: int, classes: NDArray) -> LogLinearMod
     """The model of a MaxEntClassifier with so many features."""
     pair = len(classes) == 2
     return LogLinearModel(
-        Support(n_features, 1 if pair else len(classes)),
+        loglinear.Support(n_features, 1 if pair else len(classes)),
         intercept=settings.fit_intercept,
         reference=pair,
-        prior=WeightPrior(l2=(1.0 - settings.l1_ratio) / settings.C, l1=settings.l1_ratio / settings.C),
-        optimiser=Optimiser(settings.m_steps, settings.m_tol),
+        prior=loglinear.WeightPrior(l2=(1.0 - settings.l1_ratio) / settings.C, l1=settings.l1_ratio / settings.C),
+        optimiser=loglinear.Optimiser(settings.m_steps, settings.m_tol),
         names=classes,
     )
 

@@ -29,18 +29,8 @@ from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.sentences import Tag, TokenLabels, TokenLabelsLike, check_tags, read_labels, token_columns
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite
 from spectrem.exceptions import InvalidInputError, quoted
-from spectrem.models.loglinear import (
-    AgreedModel,
-    Features,
-    Labels,
-    LogLinearModel,
-    LogLinearShard,
-    Optimiser,
-    PairModel,
-    Support,
-    WeightPrior,
-    build_shards,
-)
+from spectrem.models import loglinear
+from spectrem.models.loglinear import AgreedModel, Features, Labels, LogLinearModel, LogLinearShard, PairModel, Support
 from spectrem.structures import Parts
 from spectrem.structures._ragged import offsets_of, positions_of
 from spectrem.structures.draws import n_best
@@ -344,7 +334,9 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         return engine.NewSentences(self, _constrained_model(self), self.theta_, self._shards(text), text.lengths)
 
     def _shards(self, text: TokenText, labels: Labels | None = None, known: Any = None) -> list[LogLinearShard]:
-        return build_shards(text.features, text.lengths, labels, known, columns=text.columns, n_labels=len(self.tags_))
+        return loglinear.build_shards(
+            text.features, text.lengths, labels, known, columns=text.columns, n_labels=len(self.tags_)
+        )
 
 
 def best_states(tagger: Any, corpus: Corpus) -> Iterator[Ints]:
@@ -402,7 +394,7 @@ def _pose(
             "y must label some token, got none; without labels or constraints nothing says what tags mean"
         )
     weights = counts * np.where(known, 1.0, tagger.unlabelled_weight)
-    shards = build_shards(
+    shards = loglinear.build_shards(
         read.text.features, read.text.lengths, read.labels, known, weights, read.text.columns, counts=counts,
         present=present if learns or tagger.constraints else present & known,
         n_weights=model.n_weights, n_labels=model.n_labels,
@@ -517,8 +509,8 @@ def model_of(
         chain=True,
         transitions=transitions,
         possible=possible_moves(tagger.scheme, tags),
-        prior=WeightPrior((1.0 - tagger.l1_ratio) / tagger.C, tagger.l1_ratio / tagger.C),
-        optimiser=Optimiser(tagger.m_steps, tagger.m_tol, memory=6),
+        prior=loglinear.WeightPrior((1.0 - tagger.l1_ratio) / tagger.C, tagger.l1_ratio / tagger.C),
+        optimiser=loglinear.Optimiser(tagger.m_steps, tagger.m_tol, memory=6),
         names=names_of(tags),
     )
     return model if edges is None else PairModel(model, edges)

@@ -23,17 +23,8 @@ from spectrem.estimators.sentences import Heads, Sentences, Tag
 from spectrem.estimators.shared_parameters import table_priors
 from spectrem.estimators.storage import Codec, Member, Saved, rows
 from spectrem.exceptions import InvalidInputError, quoted
-from spectrem.models.grammar import (
-    GrammarParameters,
-    GrammarShard,
-    ValenceModel,
-    build_shards,
-    harmonic,
-    preferences,
-    random_counts,
-    supervised,
-    uniform,
-)
+from spectrem.models import grammar
+from spectrem.models.grammar import GrammarParameters, GrammarShard, ValenceModel
 from spectrem.models.shards import count_known
 from spectrem.structures import Parts, ProjectiveTrees, ValenceTrees
 from spectrem.structures._ragged import offsets_of
@@ -159,7 +150,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         sentences.check_tree_values(self.constraints, {"tag": sentences.tag_names(tags)}, named)
         root, choose, stop = table_priors(TABLES, self.prior, self.smoothing)
         model = ValenceModel(len(tags), self.adjacency, self.single_root, root, choose, stop, sentences.tag_names(tags))
-        shards = build_shards(
+        shards = grammar.build_shards(
             text.lengths, _numbers(tags, text), len(tags), heads=text.heads, weights=weights, columns=named
         )
         for shard in shards:
@@ -243,7 +234,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         fitted, named = as_fitted(self), sentences.read_sentence_columns(columns, text.lengths, _TAKEN)
         names = sentences.tag_names((*self.tags_, _UNKNOWN))
         model = ValenceModel(len(names), fitted.adjacency, fitted.single_root, tags=names)
-        shards = build_shards(
+        shards = grammar.build_shards(
             text.lengths, _numbers(self.tags_, text, new=True), len(names), heads=text.heads, columns=named
         )
         return engine.NewSentences(self, model, _with_unknown(self.params_), shards, text.lengths)
@@ -273,7 +264,7 @@ def _check_heads(model: ValenceModel, shard: GrammarShard) -> None:
     if shard.known or (shard.heads < -1).all():
         return
     structure = model.structure(shard)
-    values, _ = structure.smoothed_max(model.scores(uniform(model), shard), 0.0)
+    values, _ = structure.smoothed_max(model.scores(grammar.uniform(model), shard), 0.0)
     if np.isneginf(values).any():
         n = int(shard.instances[int(np.argmax(np.isneginf(values)))])
         raise InvalidInputError(
@@ -298,7 +289,7 @@ def _start(
         for head, children in init.items():
             listed = [children] if isinstance(children, str | int) else list(children)
             pairs += [(index[head], index[child]) for child in listed if head in index and child in index]
-        return harmonic(model, corpus, preferred=preferences(model.n_tags, pairs, _PREFERENCE))
+        return grammar.harmonic(model, corpus, preferred=grammar.preferences(model.n_tags, pairs, _PREFERENCE))
     if init is not None and not isinstance(init, str):
         return _parameters_of(init, tags, model, "init")
     any_known = init in (None, "supervised") and corpus.sum(count_known) > 0
@@ -308,10 +299,10 @@ def _start(
             "start from another init"
         )
     if init == "random":
-        return random_counts(model, rng)
+        return grammar.random_counts(model, rng)
     if init == "uniform":
-        return uniform(model)
-    return supervised(model, corpus) if any_known else harmonic(model, corpus)
+        return grammar.uniform(model)
+    return grammar.supervised(model, corpus) if any_known else grammar.harmonic(model, corpus)
 
 
 def _reference(reference: Any, tags: Sequence[Tag], model: ValenceModel) -> Callable[[GrammarShard], Parts] | None:

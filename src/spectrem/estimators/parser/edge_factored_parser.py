@@ -26,18 +26,10 @@ from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite
 from spectrem.exceptions import InvalidInputError, advice, quoted
 from spectrem.learning import Record, SmallSteps, Step, run_online
 from spectrem.metrics import not_punctuation
+from spectrem.models import parsing
 from spectrem.models.loglinear import Optimiser, WeightPrior
 from spectrem.models.loglinear.optimise import fit_known
-from spectrem.models.parsing import (
-    FREE,
-    GIVEN,
-    SHARED,
-    ArcTemplates,
-    EdgeFactoredModel,
-    ParsingShard,
-    ParsingText,
-    TokenAtoms,
-)
+from spectrem.models.parsing import ArcTemplates, EdgeFactoredModel, ParsingShard, ParsingText, TokenAtoms
 from spectrem.models.parsing.model import Table
 from spectrem.models.parsing.relations import N_FEATURES, RelationModel, relation_model, relation_shards
 from spectrem.models.parsing.templates import MISSING
@@ -207,7 +199,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         atoms = TokenAtoms.of(sentences, self.min_count)
         lengths = _lengths(sentences)
         counts = row_weights(sample_weight, len(sentences), "sentence")
-        free, present = known.kinds == FREE, (lengths > 0) & (counts > 0)
+        free, present = known.kinds == parsing.FREE, (lengths > 0) & (counts > 0)
         learns = self.unlabelled_weight > 0 and bool((free & present).any())
         any_known = bool((~free & present).any())
         any_head = bool((known.heads >= -1)[np.repeat(present, lengths)].any())
@@ -334,7 +326,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         known, lengths = read_heads(sentences, y, projective=False), _lengths(sentences)
         weights = np.repeat(row_weights(sample_weight, len(sentences), "sentence"), lengths)
         weights *= np.concatenate([np.zeros(0), *not_punctuation([sentence.upos for sentence in sentences])])
-        weights *= (known.heads != UNKNOWN_HEAD) | np.repeat(known.kinds == SHARED, lengths)
+        weights *= (known.heads != UNKNOWN_HEAD) | np.repeat(known.kinds == parsing.SHARED, lengths)
         if not weights.any():
             raise InvalidInputError(
                 "heads must be known of some word other than punctuation, of weight above 0, to be scored, got none"
@@ -440,7 +432,7 @@ def _train_online(
     estep, steps = engine.estep_of(parser), SmallSteps(parser.passes, parser.rate)
     theta: Any = model.initial()
     history: tuple[Record, ...] = ()
-    for stage in [text.without(text.kinds == FREE)] * any_known + [text] * learns:
+    for stage in [text.without(text.kinds == parsing.FREE)] * any_known + [text] * learns:
         batches = stage.batches(parser.batch_size, as_generator(parser.random_state))
         result = run_online(
             model,
@@ -572,11 +564,11 @@ def read_heads(sentences: Sequence[ParsedSentence], heads: Any, projective: bool
         positions = np.full(n, UNKNOWN_HEAD)
         array = None if entry is None else as_array(entry, f"heads of sentence {number}")
         if array is not None and array.ndim == 2:
-            shares[number], kinds[number] = _read_shares(number, array, n), SHARED
+            shares[number], kinds[number] = _read_shares(number, array, n), parsing.SHARED
         elif array is not None:
             positions = _read_numbers(number, array, n)
-            kinds[number] = FREE if (positions == UNKNOWN_HEAD).any() else GIVEN
-            if projective and kinds[number] == GIVEN and not is_projective(positions):
+            kinds[number] = parsing.FREE if (positions == UNKNOWN_HEAD).any() else parsing.GIVEN
+            if projective and kinds[number] == parsing.GIVEN and not is_projective(positions):
                 lifted = projectivise(positions)
                 n_lifted += int((lifted != positions).sum())
                 positions = lifted

@@ -24,7 +24,7 @@ from spectrem.learning import EStep, Posed, Step, posterior
 from spectrem.learning.estep import scores_of
 from spectrem.reports import ConstraintReport, report_weighted
 from spectrem.structures import Categorical, Parts
-from spectrem.tables.structure import TableStructure
+from spectrem.tables.reading import TableStructure
 
 # Tolerance of the projection, relative to the size of a row: sharper ones take time and do not change the next fit.
 PROJECTION_TOLERANCE = 1e-6

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_count, as_integers, as_lengths, as_weights
 from spectrem.constraints.compilation.groups import Key
-from spectrem.data.features.tokens import LARGEST_VALUE
+from spectrem.data.features import LARGEST_VALUE
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels import loglinear as kernel
 from spectrem.models.shards import check_total, cut

@@ -69,7 +69,6 @@ def _read(extractor: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]
 
 _CODEC = Codec(
     kind="RelationExtractor",
-    layout=1,
     members={
         **dict.fromkeys(("mention", "pair"), TEXT),
         **dict.fromkeys(("theta", "guide", "guide_pairs"), Member("f8", 1, finite)),

@@ -88,7 +88,6 @@ class ViewsParameters(CorpusParameters):
         "full", _check_agreement
     )
     _: KW_ONLY
-    constraints: Sequence[AnyConstraint] = given((), check_constraints)
     agreement_penalty: float | None = number(None, open=True)
     feature_groups: Mapping[str, Sequence[Any]] | None = given(None)
     unlabelled_weight: float = number(1.0)

@@ -82,7 +82,6 @@ def _write_agreement(agreement: Any) -> Any:
 
 _CODEC = Codec(
     kind="Views",
-    layout=1,
     members={
         f"{number}_{name}": shape
         for number in range(_MOST_VIEWS)

@@ -1,8 +1,8 @@
 """The best projective trees of sentences, LANES of them side by side.
 
-``projective_steps`` of the structures says what the tables are, ``_lanes`` how sentences share them; they hold largest sums of scores. The
-best tree is read from the tables afterwards, sentence by sentence: a sum that is computed again is the same to the last
-bit, so that no pass needs to remember the best way to make a span.
+``projective_steps`` of the structures says what the tables are, ``_lanes`` how sentences share them; they hold largest
+sums of scores. The best tree is read from the tables afterwards, sentence by sentence: a sum that is computed again is
+the same to the last bit, so that no pass needs to remember the best way to make a span.
 """
 
 import numpy as np

@@ -64,6 +64,24 @@ def largest_sum(out, at, left, l_at, l_step, right, r_at, r_step, count):  # typ
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def combine(hard, out, at, left, l_at, l_step, right, r_at, r_step, count):  # type: ignore[no-untyped-def]
+    """The largest sum if hard, else the sum of products."""
+    if hard:
+        largest_sum(out, at, left, l_at, l_step, right, r_at, r_step, count)
+    else:
+        sum_products(out, at, left, l_at, l_step, right, r_at, r_step, count)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def combine_more(hard, out, at, left, l_at, l_step, right, r_at, r_step, count):  # type: ignore[no-untyped-def]
+    """The same, with what is there."""
+    if hard:
+        raise_to_sum(out, at, left, l_at, l_step, right, r_at, r_step, count)
+    else:
+        add_products(out, at, left, l_at, l_step, right, r_at, r_step, count)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def longest_of(members, lengths):  # type: ignore[no-untyped-def]
     """The length of the longest of some sentences, 0 without any."""
     longest = 0

@@ -27,9 +27,7 @@ def check_tree_program(n_words: int, n_variables: int) -> None:
         )
 
 
-def simplex_polytope(
-    unary: NDArray[np.float64], start: int, sizes: NDArray[np.int64], n_factor_cells: Sequence[int] = ()
-) -> Polytope:
+def simplex_polytope(unary: NDArray[np.float64], start: int, sizes: NDArray[np.int64]) -> Polytope:
     """One simplex per position; the instance owns ``unary[start:start + sizes.sum()]``."""
     n_variables = int(sizes.sum())
     rows = np.repeat(np.arange(len(sizes)), sizes)
@@ -39,7 +37,7 @@ def simplex_polytope(
         objective=unary[start : start + n_variables].copy(),
         unary_index=np.arange(start, start + n_variables),
         unary=_ones(np.arange(n_variables), np.arange(n_variables), (n_variables, n_variables)),
-        factors=tuple(_ones(np.empty(0, np.int64), np.empty(0, np.int64), (c, n_variables)) for c in n_factor_cells),
+        factors=(),
     )
 
 

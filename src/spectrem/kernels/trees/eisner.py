@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem._lanes import LANES, add_products, empty_table, load_arcs, longest_of, sum_products
+from spectrem._lanes import LANES, add_products, combine, empty_table, load_arcs, longest_of, sum_products
 
 ROOM = 600.0
 GROWTH = math.log(27 / 4)
@@ -23,36 +23,39 @@ LONGEST = 200
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _inside(n, stride, arcs, complete, incomplete, joint):
-    """Sums end by end: what they read of the spans that end at j, half of all, stays in the first-level cache."""
+def inside(hard, n, stride, arcs, complete, incomplete, joint):
+    """Sums end by end: what they read of the spans that end at j, half of all, stays in the first-level cache.
+
+    Where ``hard``, tables hold largest sums of scores in place of sums of products of potentials.
+    """
     for i in range(n):
-        complete[i * (stride + LANES) : i * (stride + LANES) + LANES] = 1.0
+        complete[i * (stride + LANES) : i * (stride + LANES) + LANES] = 0.0 if hard else 1.0
     for j in range(1, n):
         for i in range(j - 1, -1, -1):
             width = j - i
             ii, ij, ji = i * stride + i * LANES, i * stride + j * LANES, j * stride + i * LANES
-            sum_products(joint, 0, complete, ii, LANES, complete, ji + LANES, LANES, width)
-            sum_products(incomplete, ij, joint, 0, 0, arcs, ji, 0, 1)
-            sum_products(incomplete, ji, joint, 0, 0, arcs, ij, 0, 1)
-            sum_products(complete, ij, incomplete, ii + LANES, LANES, complete, ij + stride, stride, width)
-            sum_products(complete, ji, incomplete, ji, LANES, complete, ii, stride, width)
+            combine(hard, joint, 0, complete, ii, LANES, complete, ji + LANES, LANES, width)
+            combine(hard, incomplete, ij, joint, 0, 0, arcs, ji, 0, 1)
+            combine(hard, incomplete, ji, joint, 0, 0, arcs, ij, 0, 1)
+            combine(hard, complete, ij, incomplete, ii + LANES, LANES, complete, ij + stride, stride, width)
+            combine(hard, complete, ji, incomplete, ji, LANES, complete, ii, stride, width)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _inside_root(n, stride, single_root, arcs, complete, prefix, rooted, spare):
+def inside_root(hard, n, stride, single_root, arcs, complete, prefix, rooted, spare):
     """With a single root the only prefix that another root may follow is the empty one."""
-    prefix[:LANES] = 1.0
+    prefix[:LANES] = 0.0 if hard else 1.0
     for d in range(n):
         row = d * stride
-        sum_products(spare, 0, prefix, 0, LANES, complete, row, LANES, 1 if single_root else d + 1)
-        sum_products(rooted, d * LANES, spare, 0, 0, arcs, row + d * LANES, 0, 1)
+        combine(hard, spare, 0, prefix, 0, LANES, complete, row, LANES, 1 if single_root else d + 1)
+        combine(hard, rooted, d * LANES, spare, 0, 0, arcs, row + d * LANES, 0, 1)
         if not single_root or d == n - 1:
-            sum_products(prefix, (d + 1) * LANES, rooted, 0, LANES, complete, d * LANES, stride, d + 1)
+            combine(hard, prefix, (d + 1) * LANES, rooted, 0, LANES, complete, d * LANES, stride, d + 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _outside_root(n, stride, single_root, arcs, complete, prefix, rooted, d_prefix, d_rooted, d_complete, spare):
-    """Derivatives by the sums of ``_inside_root``; ``d_prefix`` holds that by the whole in the end, zeros before."""
+    """Derivatives by the sums of ``inside_root``; ``d_prefix`` holds that by the whole in the end, zeros before."""
     d_complete[:], d_rooted[:] = 0.0, 0.0
     for d in range(n - 1, -1, -1):
         here, row = d * LANES, d * stride
@@ -69,7 +72,7 @@ def _outside_root(n, stride, single_root, arcs, complete, prefix, rooted, d_pref
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _outside(n, stride, arcs, complete, incomplete, d_complete, d_joint, spare):
-    """Derivatives by the sums of ``_inside``, in the opposite order; probabilities take the place of ``arcs``.
+    """Derivatives by the sums of ``inside``, in the opposite order; probabilities take the place of ``arcs``.
 
     Every derivative is gathered from all the wider spans that its own is part of. That of a complete span comes from
     those that it ends and from those that it meets another one in.
@@ -117,8 +120,8 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
         n = longest_of(members, lengths)
         stride = (n | 1) * LANES
         load_arcs(members, lengths, offsets, parts, 0.0, 1.0, n, stride, arcs)
-        _inside(n, stride, arcs, complete, incomplete, spare)
-        _inside_root(n, stride, single_root, arcs, complete, prefix, rooted, spare)
+        inside(False, n, stride, arcs, complete, incomplete, spare)
+        inside_root(False, n, stride, single_root, arcs, complete, prefix, rooted, spare)
         d_prefix[:] = 0.0
         for lane in range(len(members)):
             member, total = members[lane], prefix[n * LANES + lane]

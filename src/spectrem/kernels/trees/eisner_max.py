@@ -1,44 +1,17 @@
 """The best projective trees of sentences, LANES of them side by side.
 
-``eisner`` says what the tables are, ``_lanes`` how sentences share them; they hold largest sums of scores. The
-best tree is read from the tables afterwards, sentence by sentence: a sum that is computed again is the same to the last
-bit, so that no pass needs to remember the best way to make a span.
+``projective_steps`` of the structures says what the tables are, ``_lanes`` how sentences share them; they hold largest
+sums of scores. The best tree is read from the tables afterwards, sentence by sentence: a sum that is computed again is
+the same to the last bit, so that no pass needs to remember the best way to make a span.
 """
 
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem._lanes import LANES, empty_table, largest_sum, load_arcs, longest_of
+from spectrem._lanes import LANES, empty_table, load_arcs, longest_of
+from spectrem.kernels.trees.eisner import inside, inside_root
 
 LONGEST = 128  # one of sixteen longer sentences side by side takes as long as alone, and 16 times the memory
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _inside(n, stride, arcs, complete, incomplete, joint):
-    for i in range(n):
-        complete[i * (stride + LANES) : i * (stride + LANES) + LANES] = 0.0
-    for j in range(1, n):
-        for i in range(j - 1, -1, -1):
-            width = j - i
-            ii, ij, ji = i * stride + i * LANES, i * stride + j * LANES, j * stride + i * LANES
-            largest_sum(joint, 0, complete, ii, LANES, complete, ji + LANES, LANES, width)
-            largest_sum(incomplete, ij, joint, 0, 0, arcs, ji, 0, 1)
-            largest_sum(incomplete, ji, joint, 0, 0, arcs, ij, 0, 1)
-            largest_sum(complete, ij, incomplete, ii + LANES, LANES, complete, ij + stride, stride, width)
-            largest_sum(complete, ji, incomplete, ji, LANES, complete, ii, stride, width)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _inside_root(n, stride, single_root, arcs, complete, prefix, rooted, spare):
-    """With a single root the only prefix that another root may follow is the empty one."""
-    prefix[:] = -np.inf
-    prefix[:LANES] = 0.0
-    for d in range(n):
-        row = d * stride
-        largest_sum(spare, 0, prefix, 0, LANES, complete, row, LANES, 1 if single_root else d + 1)
-        largest_sum(rooted, d * LANES, spare, 0, 0, arcs, row + d * LANES, 0, 1)
-        if not single_root or d == n - 1:
-            largest_sum(prefix, (d + 1) * LANES, rooted, 0, LANES, complete, d * LANES, stride, d + 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -97,8 +70,9 @@ def max_pass(order, lengths, offsets, token_offsets, scores, single_root, values
         n = longest_of(members, lengths)
         stride = (n | 1) * LANES
         load_arcs(members, lengths, offsets, scores, -np.inf, 0.0, n, stride, arcs)
-        _inside(n, stride, arcs, complete, incomplete, spare)
-        _inside_root(n, stride, single_root, arcs, complete, prefix, rooted, spare)
+        inside(True, n, stride, arcs, complete, incomplete, spare)
+        prefix[:] = -np.inf
+        inside_root(True, n, stride, single_root, arcs, complete, prefix, rooted, spare)
         shape, used = (n, n | 1, LANES), n * stride
         all_arcs, all_complete = arcs[:used].reshape(shape), complete[:used].reshape(shape)
         all_incomplete = incomplete[:used].reshape(shape)

@@ -14,7 +14,16 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem._lanes import LANES, add_products, empty_table, load_valence, longest_of, sum_products
+from spectrem._lanes import (
+    LANES,
+    add_products,
+    combine,
+    combine_more,
+    empty_table,
+    load_valence,
+    longest_of,
+    sum_products,
+)
 from spectrem.kernels.trees.eisner import GROWTH, ROOM
 
 
@@ -35,11 +44,11 @@ def _unload(members, lengths, offsets, status, stride, first, later, stops, marg
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _inside(n, stride, first, later, stops, opened, closed, arcs, joint):
-    """Sums end by end, as in ``eisner``."""
+def inside(hard, n, stride, first, later, stops, opened, closed, arcs, joint):
+    """Sums end by end, as in ``eisner``; those of ``joint`` are not kept where ``hard``."""
     for h in range(n):
         left, right = h * (stride + LANES), h * (stride + LANES) + LANES
-        opened[left : right + LANES] = 1.0
+        opened[left : right + LANES] = 0.0 if hard else 1.0
         closed[left:right] = stops[4 * h * LANES : (4 * h + 1) * LANES]
         closed[right : right + LANES] = stops[(4 * h + 2) * LANES : (4 * h + 3) * LANES]
     for j in range(1, n):
@@ -47,32 +56,33 @@ def _inside(n, stride, first, later, stops, opened, closed, arcs, joint):
             width = j - i
             ii, jj = i * (stride + LANES), j * (stride + LANES)
             ij, ji = ii + width * LANES, jj - width * LANES
-            sum_products(joint, ij, opened, ii + 2 * LANES, LANES, closed, ji + 2 * LANES, LANES, width - 1)
-            sum_products(joint, ji, closed, ii + LANES, LANES, opened, ji + LANES, LANES, width - 1)
-            sum_products(arcs, ij, joint, ij, 0, later, ji, 0, 1)
-            add_products(arcs, ij, closed, ji + LANES, 0, first, ji, 0, 1)
-            sum_products(arcs, ji, joint, ji, 0, later, ij, 0, 1)
-            add_products(arcs, ji, closed, ij, 0, first, ij, 0, 1)
-            sum_products(opened, ij + LANES, arcs, ii + LANES, LANES, closed, ij + stride + LANES, stride, width)
-            sum_products(opened, ji, arcs, ji, LANES, closed, ii, stride, width)
-            sum_products(closed, ij + LANES, opened, ij + LANES, 0, stops, (4 * i + 3) * LANES, 0, 1)
-            sum_products(closed, ji, opened, ji, 0, stops, (4 * j + 1) * LANES, 0, 1)
+            at_ij, at_ji = (0, LANES) if hard else (ij, ji)
+            combine(hard, joint, at_ij, opened, ii + 2 * LANES, LANES, closed, ji + 2 * LANES, LANES, width - 1)
+            combine(hard, joint, at_ji, closed, ii + LANES, LANES, opened, ji + LANES, LANES, width - 1)
+            combine(hard, arcs, ij, joint, at_ij, 0, later, ji, 0, 1)
+            combine_more(hard, arcs, ij, closed, ji + LANES, 0, first, ji, 0, 1)
+            combine(hard, arcs, ji, joint, at_ji, 0, later, ij, 0, 1)
+            combine_more(hard, arcs, ji, closed, ij, 0, first, ij, 0, 1)
+            combine(hard, opened, ij + LANES, arcs, ii + LANES, LANES, closed, ij + stride + LANES, stride, width)
+            combine(hard, opened, ji, arcs, ji, LANES, closed, ii, stride, width)
+            combine(hard, closed, ij + LANES, opened, ij + LANES, 0, stops, (4 * i + 3) * LANES, 0, 1)
+            combine(hard, closed, ji, opened, ji, 0, stops, (4 * j + 1) * LANES, 0, 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _inside_root(n, stride, single_root, first, closed, prefix, rooted, spare):
+def inside_root(hard, n, stride, single_root, first, closed, prefix, rooted, spare):
     """With a single root the only prefix that another root may follow is the empty one."""
-    prefix[:LANES] = 1.0
+    prefix[:LANES] = 0.0 if hard else 1.0
     for d in range(n):
         row, here = d * stride, d * LANES
-        sum_products(spare, 0, prefix, 0, LANES, closed, row, LANES, 1 if single_root else d + 1)
-        sum_products(rooted, here, spare, 0, 0, first, row + here, 0, 1)
-        sum_products(prefix, here + LANES, rooted, 0, LANES, closed, here + LANES, stride, d + 1)
+        combine(hard, spare, 0, prefix, 0, LANES, closed, row, LANES, 1 if single_root else d + 1)
+        combine(hard, rooted, here, spare, 0, 0, first, row + here, 0, 1)
+        combine(hard, prefix, here + LANES, rooted, 0, LANES, closed, here + LANES, stride, d + 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _outside_root(n, stride, single_root, first, closed, prefix, rooted, d_prefix, d_rooted, d_closed, spare):
-    """Derivatives by the sums of ``_inside_root``; ``d_prefix`` holds those by the totals, and zeros elsewhere."""
+    """Derivatives by the sums of ``inside_root``; ``d_prefix`` holds those by the totals, and zeros elsewhere."""
     d_closed[: n * stride], d_rooted[:] = 0.0, 0.0
     for d in range(n - 1, -1, -1):
         row, here = d * stride, d * LANES
@@ -132,7 +142,7 @@ def _outside_arc(at, back, inner, opened, closed, joint, first, later, d_first, 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half, d_first, found, spare):
-    """Derivatives by the sums of ``_inside``, in the opposite order, each gathered from all wider spans.
+    """Derivatives by the sums of ``inside``, in the opposite order, each gathered from all wider spans.
 
     Marginals of arcs take the place of potentials in the end, those of stops are added to ``found``.
     """
@@ -170,8 +180,8 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
         n = longest_of(members, lengths)
         stride = ((n + 1) | 1) * LANES
         load_valence(members, lengths, offsets, parts, 0.0, n, stride, first, later, stops)
-        _inside(n, stride, first, later, stops, opened, closed, arcs, joint)
-        _inside_root(n, stride, single_root, first, closed, prefix, rooted, spare)
+        inside(False, n, stride, first, later, stops, opened, closed, arcs, joint)
+        inside_root(False, n, stride, single_root, first, closed, prefix, rooted, spare)
         d_prefix[:] = 0.0
         for lane in range(len(members)):
             member = members[lane]

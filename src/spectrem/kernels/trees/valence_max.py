@@ -8,42 +8,8 @@ over a later one, and then the split with the lowest position.
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem._lanes import LANES, empty_table, largest_sum, load_valence, longest_of, raise_to_sum
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _inside(n, stride, first, later, stops, opened, closed, arcs, joint):
-    for h in range(n):
-        left, right = h * (stride + LANES), h * (stride + LANES) + LANES
-        opened[left : right + LANES] = 0.0
-        closed[left:right] = stops[4 * h * LANES : (4 * h + 1) * LANES]
-        closed[right : right + LANES] = stops[(4 * h + 2) * LANES : (4 * h + 3) * LANES]
-    for j in range(1, n):
-        for i in range(j - 1, -1, -1):
-            width = j - i
-            ii, jj = i * (stride + LANES), j * (stride + LANES)
-            ij, ji = ii + width * LANES, jj - width * LANES
-            largest_sum(joint, 0, opened, ii + 2 * LANES, LANES, closed, ji + 2 * LANES, LANES, width - 1)
-            largest_sum(arcs, ij, joint, 0, 0, later, ji, 0, 1)
-            raise_to_sum(arcs, ij, closed, ji + LANES, 0, first, ji, 0, 1)
-            largest_sum(joint, 0, closed, ii + LANES, LANES, opened, ji + LANES, LANES, width - 1)
-            largest_sum(arcs, ji, joint, 0, 0, later, ij, 0, 1)
-            raise_to_sum(arcs, ji, closed, ij, 0, first, ij, 0, 1)
-            largest_sum(opened, ij + LANES, arcs, ii + LANES, LANES, closed, ij + stride + LANES, stride, width)
-            largest_sum(opened, ji, arcs, ji, LANES, closed, ii, stride, width)
-            largest_sum(closed, ij + LANES, opened, ij + LANES, 0, stops, (4 * i + 3) * LANES, 0, 1)
-            largest_sum(closed, ji, opened, ji, 0, stops, (4 * j + 1) * LANES, 0, 1)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _inside_root(n, stride, single_root, first, closed, prefix, rooted, spare):
-    """With a single root the only prefix that another root may follow is the empty one."""
-    prefix[:LANES] = 0.0
-    for d in range(n):
-        row, here = d * stride, d * LANES
-        largest_sum(spare, 0, prefix, 0, LANES, closed, row, LANES, 1 if single_root else d + 1)
-        largest_sum(rooted, here, spare, 0, 0, first, row + here, 0, 1)
-        largest_sum(prefix, here + LANES, rooted, 0, LANES, closed, here + LANES, stride, d + 1)
+from spectrem._lanes import LANES, empty_table, load_valence, longest_of
+from spectrem.kernels.trees.valence_lanes import inside, inside_root
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -99,15 +65,15 @@ def max_pass(order, lengths, offsets, token_offsets, scores, single_root, values
     size = longest * ((longest + 1) | 1)
     first, later, arcs = empty_table(size), empty_table(size), empty_table(size)
     opened, closed, stops = empty_table(size), empty_table(size), empty_table(4 * longest)
-    prefix, rooted, spare = empty_table(longest + 1), empty_table(longest), empty_table(1)
+    prefix, rooted, spare = empty_table(longest + 1), empty_table(longest), empty_table(2)
     stack, tree = np.empty((2 * longest + 2, 2), np.int64), np.empty(longest, np.int64)
     for start in range(0, len(order), LANES):
         members = order[start : start + LANES]
         n = longest_of(members, lengths)
         stride = ((n + 1) | 1) * LANES
         load_valence(members, lengths, offsets, scores, -np.inf, n, stride, first, later, stops)
-        _inside(n, stride, first, later, stops, opened, closed, arcs, spare)
-        _inside_root(n, stride, single_root, first, closed, prefix, rooted, spare)
+        inside(True, n, stride, first, later, stops, opened, closed, arcs, spare)
+        inside_root(True, n, stride, single_root, first, closed, prefix, rooted, spare)
         shape, used = (n, (n + 1) | 1, LANES), n * stride
         all_first, all_later = first[:used].reshape(shape), later[:used].reshape(shape)
         all_opened, all_closed = opened[:used].reshape(shape), closed[:used].reshape(shape)

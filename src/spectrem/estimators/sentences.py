@@ -205,6 +205,8 @@ class TokenLabels:
         InvalidInputError
             If a sentence has a distribution beside tokens without one and without a label.
         """
+        if not self.kinds:
+            return np.zeros(len(self.lengths), np.bool_)
         certain = Known(self.kind, self.kinds).certain
         soft = np.append([shares is not None for _, shares in self.kinds], False)[self.kind]
         whole = self._count(certain) == self.lengths

@@ -140,6 +140,10 @@ class Task:
         The folder of EM inside a checkpoint, where there are not several starts.
     all_known : bool
         Whether all labels are known where EM reads them, so that constraints change nothing.
+    n_starts : int or None
+        How many starts there are; None for ``n_init`` of the settings.
+    on_iteration : callable or None
+        Called in place of that of the settings.
     """
 
     model: Any
@@ -152,6 +156,8 @@ class Task:
     stopping: Stopping | None = None
     stage: str = ""
     all_known: bool = False
+    n_starts: int | None = None
+    on_iteration: Callable[[Record], None] | None = None
 
 
 class Trained(NamedTuple):
@@ -204,15 +210,18 @@ def train(estimator: Any, task: Task) -> Trained:
         if not task.learns:
             reports = report_labelled(estimator, task.model, task.corpus, first.theta, task.estep, task.unused)
             return Trained(first.theta, (first.record,), first.status, *reports, n_steps)
-    n_starts = getattr(estimator, "n_init", None)
+    n_starts = task.n_starts or getattr(estimator, "n_init", None)
     stages = [task.stage] if n_starts is None else [f"start-{number + 1}" for number in range(n_starts)]
 
     def run(stage: str) -> FitResult[Any]:
-        return learn(estimator, task.model, task.corpus, start(), task.estep, stage, stopping=task.stopping)
+        return learn(
+            estimator, task.model, task.corpus, start(), task.estep, stage,
+            stopping=task.stopping, on_iteration=task.on_iteration,
+        )  # fmt: skip
 
     best = keep_best([partial(run, stage) for stage in stages], lambda one: one.history[-1].objective)
-    if task.all_known and not estimator.project_at_predict:
-        warn_unused(estimator.constraints, at_predict=True)
+    if task.all_known and not getattr(estimator, "project_at_predict", False):
+        warn_unused(estimator.constraints, at_predict=hasattr(estimator, "project_at_predict"))
     return describe(estimator, task.model, task.corpus, best, task.estep)._replace(n_steps=n_steps)
 
 
@@ -225,11 +234,12 @@ def learn(
     stage: str = "",
     *,
     stopping: Stopping | None = None,
+    on_iteration: Callable[[Record], None] | None = None,
 ) -> FitResult[Params]:
     """EM, or the ascent of the ``criterion`` of an estimator of log-linear models; arguments as of `run_stage`."""
     criterion = getattr(estimator, "criterion", None)
     if criterion is None:
-        return run_stage(estimator, model, corpus, params, estep, stage, stopping=stopping)
+        return run_stage(estimator, model, corpus, params, estep, stage, stopping=stopping, on_iteration=on_iteration)
     from spectrem.learning import run_ascent  # and with it log-linear models, which an aligner can do without
 
     return run_ascent(model, corpus, params, estep, criterion, on_iteration=estimator.on_iteration)  # type: ignore[return-value,arg-type]
@@ -278,7 +288,8 @@ def run_stage(
 def describe(estimator: Any, model: Any, corpus: Corpus, result: FitResult[Any], estep: EStep) -> Trained:
     """The result of EM, or of an ascent, with the reports of its constraints."""
     criterion, posed = getattr(estimator, "criterion", None), result.posed
-    step = Step(model, _possible(result.params), result.history[-1].gamma, estep)
+    gamma = result.history[-1].gamma if result.history else asked_gamma(estimator)
+    step = Step(model, result.params, gamma, estep)
     reports = _reports(criterion, posed, step)
     if isinstance(criterion, Expectations):  # the distributions are those of the model
         step = step._replace(estep=EStep())
@@ -329,7 +340,7 @@ def _reports(criterion: Any, posed: PosedCorpus, step: Step) -> Reports:
     """The reports of the constraints of a corpus, and summaries of those that are long."""
     if isinstance(criterion, Expectations):
         return report_expectations(posed, step.model, step.params, criterion, step.estep)
-    return report_posed(posed, step) if step.estep.constraints else ((), ())
+    return report_posed(posed, step._replace(params=_possible(step.params))) if step.estep.constraints else ((), ())
 
 
 def warn_unused(constraints: Sequence[Any], *, at_predict: bool = False) -> None:
@@ -453,7 +464,7 @@ def learnt_posteriors(trained: Trained, read: Read[Result]) -> Iterator[Result]:
     """What the posteriors of the training instances say, shard by shard, under the constraints of training."""
     assert trained.posed is not None
     assert trained.step is not None
-    shards, step = trained.posed.at_prices(trained.step)
+    shards, step = trained.posed.at_prices(trained.step._replace(params=_possible(trained.step.params)))
     return shards.collect(_projected, step, read)
 
 

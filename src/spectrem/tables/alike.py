@@ -18,8 +18,8 @@ from spectrem.constraints.constraint import Constraint
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import posteriors_alike, weigh_rows
 from spectrem.structures.categorical import Categorical
+from spectrem.structures.table import TableStructure
 from spectrem.tables.reading import Cells, label_columns
-from spectrem.tables.structure import TableStructure
 
 
 def compile_table(listed: Sequence[Any], cells: Cells, given: Mapping[str, Key]) -> Rows:

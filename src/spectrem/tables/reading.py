@@ -18,9 +18,9 @@ from spectrem.structures.categorical import Categorical
 from spectrem.structures.chains.chain import Chain
 from spectrem.structures.chains.edge_chain import EdgeChain
 from spectrem.structures.parts import Parts
+from spectrem.structures.table import TableStructure
 from spectrem.tables.lattice import Lattice
 from spectrem.tables.scores import check_log_scores, check_probabilities
-from spectrem.tables.structure import TableStructure
 
 if TYPE_CHECKING:
     import narwhals

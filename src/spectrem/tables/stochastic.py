@@ -19,8 +19,8 @@ from spectrem.constraints.compilation.table import PartTable
 from spectrem.constraints.constraint import Constraint
 from spectrem.inference.segments import row_maxima
 from spectrem.inference.slack import SlackTerms, compile_slack
+from spectrem.structures.table import TableStructure
 from spectrem.tables.quadratic import Quadratic
-from spectrem.tables.structure import TableStructure
 
 # Least curvature, relative to the square of the row's coefficients, so that quotients are finite.
 _TINY = 1e-100

@@ -1,4 +1,4 @@
-"""The model and the E-step behind SelfTrainer: a table of labels, scored by a classifier."""
+"""Any scikit-learn classifier as a model of the labels of rows."""
 
 from __future__ import annotations
 
@@ -17,19 +17,17 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints import compile_constraints
 from spectrem.constraints.compilation.compile import Constraints
 from spectrem.constraints.compilation.rows import Rows
-from spectrem.estimators.selftraining.classifier import log_probabilities
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference import project_batch
-from spectrem.learning import EStep, Posed, Step, posterior
-from spectrem.learning.estep import scores_of
-from spectrem.reports import ConstraintReport, report_weighted
+from spectrem.inference import Infeasible, project_batch
 from spectrem.structures import Categorical, Parts
-from spectrem.tables.structure import TableStructure
+from spectrem.structures.table import TableStructure
 
-# Tolerance of the projection, relative to the size of a row: sharper ones take time and do not change the next fit.
-PROJECTION_TOLERANCE = 1e-6
-# Repeated rows with less weight than this, of a row's 1, change nothing that can be seen and are left out.
+LEAST_PROBABILITY = 1e-10
+"""Classifiers say 0 where they mean rare; such a label stays possible, at a price of 23 nats."""
+TOLERANCE = 1e-6
+"""Of the projection, relative to the size of a row: sharper ones take time and do not change the next fit."""
 LEAST_SHARE = 1e-6
+"""Repeated rows with less weight than this, of a row's 1, change nothing that can be seen and are left out."""
 # Labels of rows that differ by no more than this are the same but for the tolerance of the projection.
 _ALIKE = 1e-5
 
@@ -66,6 +64,38 @@ class Sample:
         """The labels that rows may have."""
         return TableStructure(Categorical(np.full(len(self.codes), len(self.classes))))
 
+    def keep_known(self, table: Floats) -> Parts:
+        """Scores of rows and labels, where labels other than the known ones become impossible; in place."""
+        table[self.labelled[:, None] & (np.arange(len(self.classes)) != self.codes[:, None])] = -np.inf
+        return Parts(table.ravel())
+
+    def compile(self, constraints: Constraints) -> Rows:
+        """Constraints over the rows; those inside a row leave labelled rows alone, others count them as given."""
+        label = np.tile(self.classes, len(self.codes))
+        columns = {**self.columns, "label": label, "labelled": self.labelled}
+        rows = compile_constraints(constraints, self.structure, columns, self.weights)
+        return rows.pick((rows.row_instance < 0) | ~self.labelled[rows.row_instance])
+
+    def without_classifier(self, rows: Rows, infeasible: Infeasible) -> Floats:
+        """The labels of largest entropy that meet the constraints and the labels given, shape (n_rows, n_classes).
+
+        Raises
+        ------
+        InvalidInputError
+            If they are alike for all rows, of which none has a label.
+        """
+        scores = self.keep_known(np.zeros((len(self.codes), len(self.classes))))
+        projection = project_batch(
+            self.structure, scores, rows, weights=self.weights, tol=TOLERANCE, infeasible=infeasible
+        )
+        posteriors = projection.marginals.unary.reshape(len(self.codes), -1)
+        if not self.labelled.any() and float(np.ptp(posteriors, axis=0).max(initial=0.0)) <= _ALIKE:
+            raise InvalidInputError(
+                "y holds no label, and the constraints expect the same of every row, so that nothing distinguishes the "
+                "classes; label some rows, or give constraints about groups of rows or about columns"
+            )
+        return posteriors
+
 
 class Fitted(NamedTuple):
     """A classifier, the posteriors of shape (n_rows, n_classes) that it was trained on, and the one they came from.
@@ -79,7 +109,7 @@ class Fitted(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """What an M-step needs: the sample, and for every row a distribution over labels. There is one shard."""
+    """The statistics of the only shard: for every row a distribution over labels."""
 
     sample: Sample
     posteriors: Floats
@@ -110,19 +140,18 @@ class ClassifierModel:
         """The classifier of the labelled rows alone or, if given, of posteriors of all rows."""
         if posteriors is not None:
             return Fitted(self._fit_soft(clone(self.estimator), sample, posteriors))
-        own = np.flatnonzero(sample.labelled)
-        codes = sample.codes[own]
+        labelled = np.flatnonzero(sample.labelled)
+        codes = sample.codes[labelled]
         y = np.eye(len(sample.classes))[codes] if self.soft_targets else sample.classes[codes]
-        return Fitted(self._fit(clone(self.estimator), _safe_indexing(sample.X, own), y, sample.weights[own]))
+        X, weights = _safe_indexing(sample.X, labelled), sample.weights[labelled]
+        return Fitted(self._fit(clone(self.estimator), X, y, weights))
 
     def structure(self, sample: Sample) -> TableStructure:
         return sample.structure
 
     def scores(self, params: Fitted, sample: Sample) -> Parts:
         """log p(label | x), nats; -inf for labels other than the known one of a labelled row."""
-        table = log_probabilities(params.classifier, sample.X, sample.classes)
-        keep_known(table, sample)
-        return Parts(table.ravel())
+        return sample.keep_known(log_probabilities(params.classifier, sample.X, sample.classes))
 
     def weights(self, sample: Sample) -> Floats:
         """The weight of every row when the classifier is fitted, shape (n_rows,)."""
@@ -137,7 +166,7 @@ class ClassifierModel:
 
     def m_step(self, params: Fitted, stats: Targets, corpus: object = None) -> Fitted:
         """Fit a clone to the labels and the posteriors; without unlabelled rows nothing changes."""
-        sample, posteriors = stats.sample, stats.posteriors
+        sample, posteriors = stats
         if sample.labelled.all() or self.weight == 0:
             return Fitted(params.classifier, posteriors, params.classifier)
         goes_on = getattr(self.estimator, "warm_start", False)
@@ -154,54 +183,32 @@ class ClassifierModel:
         return self._fit(classifier, _safe_indexing(sample.X, row), sample.classes[label], weights)
 
     def _fit(self, classifier: Any, X: Any, y: NDArray, weights: Floats) -> Any:
-        if self.weight_names and not (weights == 1.0).all():
-            return classifier.fit(X, y, **dict.fromkeys(self.weight_names, weights))
-        return classifier.fit(X, y)
+        weighted = bool(self.weight_names) and not (weights == 1.0).all()
+        return classifier.fit(X, y, **(dict.fromkeys(self.weight_names, weights) if weighted else {}))
 
 
-def keep_known(table: Floats, sample: Sample) -> None:
-    """Make labels other than the known ones impossible, in place."""
-    table[sample.labelled[:, None] & (np.arange(len(sample.classes)) != sample.codes[:, None])] = -np.inf
+def class_probabilities(classifier: Any, X: Any, classes: NDArray) -> NDArray:
+    """The probabilities of ``predict_proba``, with zeros for the classes that the classifier was not trained on."""
+    table, trained = np.asarray(classifier.predict_proba(X)), getattr(classifier, "classes_", None)
+    if trained is None or table.ndim != 2 or table.shape[1] != len(trained) or len(trained) >= len(classes):
+        return table
+    whole = np.zeros((len(table), len(classes)), table.dtype)
+    whole[:, np.searchsorted(classes, trained)] = table
+    return whole
 
 
-def compile_rows(sample: Sample, constraints: Constraints) -> Rows:
-    """Constraints over the sample; labelled rows count in those over several rows, others leave them alone."""
-    own = {"label": np.tile(sample.classes, len(sample.codes)), "labelled": sample.labelled}
-    rows = compile_constraints(constraints, sample.structure, {**sample.columns, **own}, sample.weights)
-    inside = rows.row_instance >= 0
-    return rows.pick(~inside | ~sample.labelled[np.where(inside, rows.row_instance, 0)])
-
-
-def report_last(posed: Posed, step: Step, posteriors: Floats) -> tuple[ConstraintReport, ...]:
-    """The constraints at the last projection; none where nothing was projected."""
-    if posed.inside is None:
-        return ()
-    found, scores = posterior(posed, step), scores_of(posed, step)
-    free = posed.structure.smoothed_max(scores, max(step.gamma, 0.0))[1].unary
-    prices = np.zeros(len(posed.inside.bounds))
-    if found.multipliers is not None and len(found.multipliers):
-        prices = found.multipliers
-    return report_weighted(posed.inside, posed.structure, posed.weights, prices, free, posteriors.ravel())
-
-
-def without_classifier(sample: Sample, estep: EStep) -> Floats:
-    """The labels of largest entropy that meet the constraints and the labels given, shape (n_rows, n_classes).
+def log_probabilities(classifier: Any, X: Any, classes: NDArray) -> Floats:
+    """log p(label | x), shape (n_rows, n_classes), nats; probabilities below 1e-10 count as that.
 
     Raises
     ------
     InvalidInputError
-        If they are alike for all rows, of which none has a label.
+        If ``predict_proba`` gives another shape, or numbers that are not probabilities.
     """
-    scores = np.zeros((len(sample.codes), len(sample.classes)))
-    keep_known(scores, sample)
-    found = project_batch(
-        sample.structure, Parts(scores.ravel()), estep.rows,
-        weights=sample.weights, tol=estep.tol, infeasible=estep.infeasible,
-    )  # fmt: skip
-    posteriors = found.marginals.unary.reshape(scores.shape)
-    if not sample.labelled.any() and float(np.ptp(posteriors, axis=0).max(initial=0.0)) <= _ALIKE:
+    table, n_classes = class_probabilities(classifier, X, classes).astype(np.float64), len(classes)
+    if table.ndim != 2 or table.shape[1] != n_classes or not ((table >= 0) & (table <= 1 + 1e-6)).all():
         raise InvalidInputError(
-            "y holds no label, and the constraints expect the same of every row, so that nothing distinguishes the "
-            "classes; label some rows, or give constraints about groups of rows or about columns"
+            f"estimator.predict_proba must give probabilities of the {n_classes} classes, got shape {table.shape} "
+            f"with values from {table.min(initial=np.inf):g} to {table.max(initial=-np.inf):g}; try another classifier"
         )
-    return posteriors
+    return np.log(np.maximum(table, LEAST_PROBABILITY))

@@ -17,6 +17,7 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints import compile_constraints
 from spectrem.constraints.compilation.compile import Constraints
 from spectrem.constraints.compilation.rows import Rows
+from spectrem.corpus import Local
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import Infeasible, project_batch
 from spectrem.structures import Categorical, Parts
@@ -108,13 +109,6 @@ class Fitted(NamedTuple):
     teacher: Any = None
 
 
-class Targets(NamedTuple):
-    """The statistics of the only shard: for every row a distribution over labels."""
-
-    sample: Sample
-    posteriors: Floats
-
-
 @dataclass(frozen=True, eq=False)
 class ClassifierModel:
     """log p(label | x) of a scikit-learn classifier, trained on soft labels.
@@ -161,12 +155,13 @@ class ClassifierModel:
         """How often every row counts in constraints, shape (n_rows,)."""
         return sample.weights
 
-    def gather(self, params: Fitted, sample: Sample, marginals: Parts) -> Targets:
-        return Targets(sample, marginals.unary.reshape(-1, len(sample.classes)))
+    def gather(self, params: Fitted, sample: Sample, marginals: Parts) -> Floats:
+        """For every row a distribution over labels, shape (n_rows, n_classes)."""
+        return marginals.unary.reshape(-1, len(sample.classes))
 
-    def m_step(self, params: Fitted, stats: Targets, corpus: object = None) -> Fitted:
+    def m_step(self, params: Fitted, posteriors: Floats, corpus: Local) -> Fitted:
         """Fit a clone to the labels and the posteriors; without unlabelled rows nothing changes."""
-        sample, posteriors = stats
+        [sample] = corpus.shards
         if sample.labelled.all() or self.weight == 0:
             return Fitted(params.classifier, posteriors, params.classifier)
         goes_on = getattr(self.estimator, "warm_start", False)

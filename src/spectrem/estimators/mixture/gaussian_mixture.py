@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -21,14 +21,12 @@ from spectrem.estimators.conventions import as_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.mixture.input import (
     KEPT,
-    MixtureRows,
     as_bounds,
     count_free,
     last_parameters,
     random_state_of,
     read_rows,
     start_parameters,
-    warn_outside,
 )
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
 from spectrem.estimators.storage import Codec, Member, Saved, finite, probabilities, read_features, write_features
@@ -40,12 +38,11 @@ from spectrem.learning.estep import Posterior
 from spectrem.models.mixture import (
     MixtureModel,
     MixtureParameters,
-    MixtureShard,
     build_shards,
     covariance_shape,
     log_joint,
 )
-from spectrem.models.mixture.constrained import Chunks, ConstrainedMixture, ConstrainedRows, constrain
+from spectrem.models.mixture.constrained import ConstrainedMixture, ConstrainedRows, constrain
 from spectrem.reports import ConstraintReport, FitReport, ShowsReport, report_constraints, report_training
 from spectrem.reports.components import Components
 from spectrem.reports.constraints import price_copies
@@ -213,7 +210,12 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         if self.constraints:
             weights = np.concatenate([shard.weights for shard in shards])
             constrained = constrain(self.constraints, self.n_components, rows.columns, weights, corpus)
-        start, n_starts = _starts(self, model, shards, rows, None if constrained is None else constrained.chunks)
+        start: Callable[[], MixtureParameters] = partial(last_parameters, self, model, n_features)
+        goes_on = self.warm_start and "weights_" in vars(self)
+        if not goes_on:
+            rng, chunks = random_state_of(self.random_state), None if constrained is None else constrained.chunks
+            start = partial(start_parameters, self, model, shards, rows, rng, chunks)
+        n_starts = 1 if goes_on or not self.max_iter else self.n_init
         start, on_iteration = _printed(self, start, n_starts, total)
         before, last = None, vars(self).get("history_")
         if self.warm_start and self.schedule is None and last:
@@ -418,23 +420,6 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-def _starts(
-    mixture: GaussianMixture,
-    model: MixtureModel,
-    shards: Sequence[MixtureShard],
-    rows: MixtureRows,
-    chunks: Chunks | None,
-) -> tuple[Callable[[], MixtureParameters], int]:
-    """From where EM starts, and how often."""
-    n_features = rows.x.shape[1]
-    if mixture.warm_start and "weights_" in vars(mixture):
-        return partial(last_parameters, mixture, model, n_features), 1
-    warn_outside(mixture, model.bounds, n_features)
-    rng = random_state_of(mixture.random_state)
-    start = partial(start_parameters, mixture, model, shards, rows, rng, chunks)
-    return start, mixture.n_init if mixture.max_iter else 1
-
-
 def _printed(
     mixture: GaussianMixture, start: Callable[[], MixtureParameters], n_starts: int, total: float
 ) -> tuple[Callable[[], MixtureParameters], Callable[[Record], None] | None]:
@@ -487,9 +472,7 @@ def _project_rows(
     if assigned == "feasible":
         skipped = np.zeros(0, np.int64) if projected.left_out is None else projected.left_out
         labels = step.model.feasible_labels(step.params, constrained, skipped)
-    prices = projected.multipliers
-    if prices is None or not len(prices):
-        prices = np.zeros(len(constrained.rows.bounds))
+    prices = np.zeros(0) if projected.multipliers is None else projected.multipliers
     # Rows of data, as the user knows them, and not the chunks of them that were projected.
     structure = Categorical(np.full(len(posteriors), posteriors.shape[1]))
     reports = report_constraints(

@@ -26,7 +26,6 @@ from spectrem.models.mixture import (
     from_covariances,
     from_posteriors,
     from_precisions,
-    unit_covariances,
 )
 from spectrem.models.mixture.constrained import Chunks
 from spectrem.models.mixture.parameters import Range
@@ -143,25 +142,6 @@ def as_bounds(mixture: Any, n_features: int) -> Bounds:
         _range("means_bounds", mixture.means_bounds, (k, d), "(n_components, n_features)"),
         _variances_range(mixture.variances_bounds, mixture.covariance_type, k, d),
     )
-
-
-def warn_outside(mixture: Any, bounds: Bounds, n_features: int) -> None:
-    """Warn of values given to start from that lie outside the bounds and will be moved."""
-    if all(getattr(mixture, name) is None for name in _STARTED_BY.values()):
-        return
-    kind, k = mixture.covariance_type, mixture.n_components
-    weights, means, precisions = given_start(mixture, n_features)
-    start = from_precisions(
-        kind,
-        np.full(k, 1 / k) if weights is None else weights,
-        np.zeros((k, n_features)) if means is None else means,
-        unit_covariances(kind, k, n_features) if precisions is None else precisions,
-    )
-    moved = bounds.project(start)
-    for block, name in _STARTED_BY.items():
-        before, after = getattr(start, block), getattr(moved, block)
-        if getattr(mixture, name) is not None and not np.allclose(before, after, rtol=_OUTSIDE, atol=0):
-            warn(f"{name} lies outside {_BOUNDED_BY[block]}; EM starts from the nearest point within")
 
 
 def count_free(bounds: Bounds, k: int, d: int, kind: str) -> int:
@@ -295,15 +275,27 @@ def start_parameters(
     ------
     InvalidInputError
         If given parameters do not fit the data, or a covariance is not positive definite.
+
+    Warns
+    -----
+    UserWarning
+        If given parameters lie outside the bounds.
     """
     kind, (weights, means, precisions) = model.covariance_type, given_start(mixture, rows.x.shape[1])
     if weights is None or means is None or precisions is None:
         drawn = from_posteriors(model, shards, start_posteriors(mixture, rows, rng, chunks))
         weights = drawn.weights if weights is None else weights
         means = drawn.means if means is None else means
-        if precisions is None:
-            return model.bounds.project(from_covariances(kind, weights, means, drawn.covariances))
-    return model.bounds.project(from_precisions(kind, weights, means, precisions))
+    if precisions is None:
+        start = from_covariances(kind, weights, means, drawn.covariances)
+    else:
+        start = from_precisions(kind, weights, means, precisions)
+    moved = model.bounds.project(start)
+    for block, name in _STARTED_BY.items():
+        before, after = getattr(start, block), getattr(moved, block)
+        if getattr(mixture, name) is not None and not np.allclose(before, after, rtol=_OUTSIDE, atol=0):
+            warn(f"{name} lies outside {_BOUNDED_BY[block]}; EM starts from the nearest point within")
+    return moved
 
 
 def last_parameters(mixture: Any, model: MixtureModel, n_features: int) -> MixtureParameters:

@@ -363,8 +363,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
 
     def _take_features(self, X: Any, n_inside: int) -> None:
         for name in ("n_features_in_", "feature_names_in_"):
-            if name in vars(self):
-                delattr(self, name)
+            self.__dict__.pop(name, None)
         if (n_features := getattr(self.estimator_, "n_features_in_", None)) is not None:
             self.n_features_in_ = n_features + n_inside
         if (names := getattr(self.estimator_, "feature_names_in_", None)) is not None:
@@ -374,11 +373,11 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import get_tags
 
-        tags, own = super().__sklearn_tags__(), get_tags(self.estimator)
-        tags.input_tags, tags.no_validation = own.input_tags, own.no_validation
-        tags.non_deterministic, tags.array_api_support = own.non_deterministic, False
-        tags.classifier_tags.poor_score = getattr(own.classifier_tags, "poor_score", False)
-        tags.classifier_tags.multi_class = getattr(own.classifier_tags, "multi_class", True)
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.input_tags, tags.no_validation = inner.input_tags, inner.no_validation
+        tags.non_deterministic, tags.array_api_support = inner.non_deterministic, False
+        tags.classifier_tags.poor_score = getattr(inner.classifier_tags, "poor_score", False)
+        tags.classifier_tags.multi_class = getattr(inner.classifier_tags, "multi_class", True)
         return tags
 
 
@@ -405,13 +404,10 @@ def check_classifier(estimator: Any, soft_targets: bool) -> None:
             "sklearn.calibration.CalibratedClassifierCV, or try LogisticRegression()"
         )
     if not soft_targets and not weight_names(estimator):
-        whose = (
-            f"whose last step is {type(estimator.steps[-1][1]).__name__}, which"
-            if hasattr(estimator, "steps")
-            else "which"
-        )
+        steps = getattr(estimator, "steps", None)
+        which = f"whose last step is {type(steps[-1][1]).__name__}, which" if steps else "which"
         raise InvalidInputError(
-            f"estimator must take sample_weight in fit, got {name}, {whose} does not; choose another, or, if its fit "
+            f"estimator must take sample_weight in fit, got {name}, {which} does not; choose another, or, if its fit "
             "takes an array of probabilities as y, set soft_targets=True"
         )
 
@@ -455,8 +451,7 @@ def _report_shard(posed: Posed, step: Step, posteriors: Floats) -> tuple[Constra
         return ()
     free = posed.structure.smoothed_max(scores_of(posed, step), max(step.gamma, 0.0))[1].unary
     prices = posterior(posed, step).multipliers
-    if prices is None or not len(prices):
-        prices = np.zeros(len(posed.inside.bounds))
+    assert prices is not None
     return report_weighted(posed.inside, posed.structure, posed.weights, prices, free, posteriors.ravel())
 
 
@@ -481,17 +476,17 @@ def describe_shares(sample: Sample, posteriors: Floats, predicted: Ints) -> tupl
     if total <= 0:
         return ()
     expected = weights @ posteriors / total
-    found = np.bincount(predicted, weights, k) / total
-    missed = np.flatnonzero((expected >= SHOULD_HAVE - 1e-6) & (found < HARDLY * expected))
+    actual = np.bincount(predicted, weights, k) / total
+    missed = np.flatnonzero((expected >= SHOULD_HAVE - 1e-6) & (actual < HARDLY * expected))
     classes = sample.classes.tolist()
     if len(missed):
-        listed = ", ".join(f"{classes[c]!r} {expected[c]:.1%} (predicted: {found[c]:.1%})" for c in missed[:_SHOWN])
+        listed = ", ".join(f"{classes[c]!r} {expected[c]:.1%} (predicted: {actual[c]:.1%})" for c in missed[:_SHOWN])
         warn(
             f"the classifier predicts labels hardly ever that should have many of the unlabelled rows: {listed}; "
             "predict takes the most probable label of each row alone. Read transduction_, or put the constraints on "
             "predict_proba by spectrem.project(...).decide(), or try another estimator",
         )
-    chosen = np.sort(np.argsort(-np.abs(expected - found), kind="stable")[:_SHOWN])
-    shares = "; ".join(f"{classes[c]}: {expected[c]:.1%}, {found[c]:.1%}" for c in chosen)
+    chosen = np.sort(np.argsort(-np.abs(expected - actual), kind="stable")[:_SHOWN])
+    shares = "; ".join(f"{classes[c]}: {expected[c]:.1%}, {actual[c]:.1%}" for c in chosen)
     some = f" ({len(chosen)} of {k} labels, those that differ most)" if len(chosen) < k else ""
     return (f"shares of the unlabelled rows, expected and predicted{some}: {shares}",)

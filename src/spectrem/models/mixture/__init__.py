@@ -6,7 +6,6 @@ from spectrem.models.mixture.model import (
     build_shards,
     from_posteriors,
     log_joint,
-    unit_covariances,
 )
 from spectrem.models.mixture.parameters import (
     Bounds,
@@ -19,5 +18,5 @@ from spectrem.models.mixture.parameters import (
 
 __all__ = [
     "Bounds", "CovarianceType", "MixtureModel", "MixtureParameters", "MixtureShard", "build_shards", "covariance_shape",
-    "from_covariances", "from_posteriors", "from_precisions", "log_joint", "unit_covariances",
+    "from_covariances", "from_posteriors", "from_precisions", "log_joint",
 ]  # fmt: skip

@@ -194,9 +194,8 @@ def check_sizes(rows: Rows, weights: Floats, k: int) -> None:
     highest: dict[int, str] = {}
     binding = rows.where(lambda block: block.slack is None and block.weighted) & (rows.row_instance < 0)
     for row in np.flatnonzero(binding & (np.diff(rows.matrix.indptr) >= counted)).tolist():
-        entries = slice(rows.matrix.indptr[row], rows.matrix.indptr[row + 1])
-        parts, values = rows.matrix.indices[entries], rows.matrix.data[entries]
-        weighing = (weights[parts // k] > 0) & (values != 0)
+        _, parts, values = sp.find(rows.matrix[[row]])
+        weighing = weights[parts // k] > 0
         labels, values = parts[weighing] % k, values[weighing]
         if len(values) != counted or (labels != labels[0]).any() or np.ptp(values) > _ROUNDING * abs(values[0]):
             continue

@@ -232,16 +232,13 @@ def from_posteriors(model: MixtureModel, shards: Sequence[MixtureShard], posteri
     counts = sum((part.sum(axis=0) for part in shares), start=np.full(posteriors.shape[1], NOTHING))
     total = sum(part.T @ shard.x for part, shard in zip(shares, shards, strict=True))
     means = total / counts[:, None]
-    unit = unit_covariances(model.covariance_type, *means.shape)
-    about = MixtureParameters(model.covariance_type, counts / counts.sum(), means, unit, unit)
+    kind = model.covariance_type
+    # Unit Gaussians, whose covariances are their own inverses; a component without rows stays one.
+    unit = np.zeros(covariance_shape(kind, *means.shape)) + (np.eye(means.shape[1]) if kind in ("full", "tied") else 1)
+    about = MixtureParameters(kind, counts / counts.sum(), means, unit, unit)
     model = replace(model, bounds=replace(model.bounds, fixed=frozenset()))
     stats = reduce(iadd, (model.moments(about, shard, part) for part, shard in zip(shares, shards, strict=True)))
     return model.bounds.project(model.m_step(about, stats))  # components without rows, too
-
-
-def unit_covariances(kind: CovarianceType, k: int, d: int) -> Floats:
-    """Covariances of unit Gaussians, their own inverses; a component without rows is left with one."""
-    return np.zeros(covariance_shape(kind, k, d)) + (np.eye(d) if kind in ("full", "tied") else 1.0)
 
 
 class MixtureShard(NamedTuple):

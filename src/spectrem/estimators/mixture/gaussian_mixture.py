@@ -35,13 +35,7 @@ from spectrem.inference.oracle import weigh_rows
 from spectrem.kernels.gaussian import soft_pass
 from spectrem.learning import EStep, Record, Stopping, posterior
 from spectrem.learning.estep import Posterior
-from spectrem.models.mixture import (
-    MixtureModel,
-    MixtureParameters,
-    build_shards,
-    covariance_shape,
-    log_joint,
-)
+from spectrem.models.mixture import MixtureModel, MixtureParameters, build_shards, covariance_shape, log_joint
 from spectrem.models.mixture.constrained import ConstrainedMixture, ConstrainedRows, constrain
 from spectrem.reports import ConstraintReport, FitReport, ShowsReport, report_constraints, report_training
 from spectrem.reports.components import Components

@@ -1,12 +1,6 @@
 """Mixtures of Gaussians."""
 
-from spectrem.models.mixture.model import (
-    MixtureModel,
-    MixtureShard,
-    build_shards,
-    from_posteriors,
-    log_joint,
-)
+from spectrem.models.mixture.model import MixtureModel, MixtureShard, build_shards, from_posteriors, log_joint
 from spectrem.models.mixture.parameters import (
     Bounds,
     CovarianceType,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -35,7 +36,7 @@ def main() -> None:
     model, guide = extractor.model_, extractor.guide_
     assert guide is not None
     data, _ = encode_sentences(sentences, extractor.indexes_)
-    members = data.members(guide.describe(data))
+    members = {**data.members, "pair": replace(data.members["pair"], features=guide.describe(data))}
     sizes = {key: own.n_labels for key, own in model.members.items()}
     shards = build_joint_shards(members, sizes, n_instances=len(sentences), n_weights=model.n_weights)
     pairs = sum(len(sentence.pairs) for sentence in labelled)
@@ -44,7 +45,7 @@ def main() -> None:
         share = sum(list((one.relations or {}).values()).count(name) for one in labelled) / pairs
         whole = E.count(part("kind") == "pair")
         rules.append(E[part("relation") == name].between(0.8 * share * whole, 1.2 * share * whole))
-    print(f"{len(sentences)} sentences, {data.pair.n_choices} pairs")
+    print(f"{len(sentences)} sentences, {members['pair'].n_instances} pairs")
     for gamma in (1.0, 0.5):
         estep = EStep(rules, tol=1e-6)
         posed = pose(model, Local(shards, 1), estep)

@@ -94,7 +94,7 @@ def test_kernels_are_compiled_anew_after_a_change_in_what_they_import(install, t
 
 def test_a_package_in_an_archive_can_be_imported(install, tmp_path):
     archive = shutil.make_archive(str(tmp_path / "package"), "zip", tmp_path / "site")
-    code = "from spectrem.kernels.alignments import alignment_log; print(alignment_log.__file__)"
+    code = "from spectrem.kernels.alignments import alignment_max; print(alignment_max.__file__)"
     done = install(f"import sys; sys.path.insert(0, {archive!r}); {code}")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(archive)
@@ -119,30 +119,30 @@ def test_the_command_line_says_so_in_one_line(install):
 
 def test_a_folder_of_somebody_else_is_not_used(tmp_path):
     name = f"spectrem-{os.getuid()}"
-    assert _compiled._own_folder(tmp_path) == tmp_path / name
-    assert _compiled._own_folder(tmp_path) == tmp_path / name
+    assert _compiled._private_folder(tmp_path) == tmp_path / name
+    assert _compiled._private_folder(tmp_path) == tmp_path / name
 
     (tmp_path / name).chmod(0o755)
-    assert _compiled._own_folder(tmp_path) is None
+    assert _compiled._private_folder(tmp_path) is None
     (tmp_path / name).rmdir()
 
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (tmp_path / name).symlink_to(tmp_path / "elsewhere")
-    assert _compiled._own_folder(tmp_path) is None
+    assert _compiled._private_folder(tmp_path) is None
     (tmp_path / name).unlink()
 
     tmp_path.chmod(0o777)  # here others could put another in its place
-    assert _compiled._own_folder(tmp_path) is None
+    assert _compiled._private_folder(tmp_path) is None
     tmp_path.chmod(0o1777)
-    assert _compiled._own_folder(tmp_path) == tmp_path / name
-    assert _compiled._own_folder(tmp_path / "missing") is None
+    assert _compiled._private_folder(tmp_path) == tmp_path / name
+    assert _compiled._private_folder(tmp_path / "missing") is None
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders away")
 def test_a_folder_that_another_user_made_is_not_used(tmp_path):
-    folder = _compiled._own_folder(tmp_path)
+    folder = _compiled._private_folder(tmp_path)
     os.chown(folder, 12345, 12345)
-    assert _compiled._own_folder(tmp_path) is None
+    assert _compiled._private_folder(tmp_path) is None
 
 
 def test_other_errors_of_the_compiler_stay(monkeypatch):

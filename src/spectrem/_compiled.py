@@ -58,20 +58,20 @@ def digests_of_imports(module: str) -> dict[str, bytes]:
     What they define is compiled into the kernels of the module, which Numba, left alone, would not compile anew after a
     change there.
     """
-    found, waiting = dict[str, bytes](), [module]
+    digests, waiting = dict[str, bytes](), [module]
     while waiting:
         names = {str(getattr(value, "__module__", "")) for value in vars(sys.modules[waiting.pop()]).values()}
-        new = sorted(name for name in names - {module, *found} if name.startswith(_INLINED))
-        found |= {name: _digest(name) for name in new}
+        new = sorted(name for name in names - {module, *digests} if name.startswith(_INLINED))
+        digests |= {name: _digest(name) for name in new}
         waiting += new
-    return found
+    return digests
 
 
 @cache
 def _digest(module: str) -> bytes:
-    found: Any = sys.modules[module]
+    loaded: Any = sys.modules[module]
     try:
-        code = found.__spec__.loader.get_data(found.__file__)  # in archives, too
+        code = loaded.__spec__.loader.get_data(loaded.__file__)  # in archives, too
     except OSError:  # part of an executable file, whose own date Numba looks at
         code = b""
     return hashlib.sha256(code).digest()
@@ -98,7 +98,7 @@ def _placed(function: Callable[..., Any], options: dict[str, Any]) -> Any:
 @cache
 def _temporary_folder() -> Path | None:
     """A folder for compiled code that no other user can write; says once where compiled code goes."""
-    folder = _own_folder(Path(tempfile.gettempdir()))
+    folder = _private_folder(Path(tempfile.gettempdir()))
     place = "is not kept, so that every start compiles again" if folder is None else f"is kept in {folder}"
     # a line of the logger, since a warning that somebody turned into an error would make the import fail
     logging.getLogger("spectrem").warning(
@@ -109,7 +109,7 @@ def _temporary_folder() -> Path | None:
     return folder
 
 
-def _own_folder(parent: Path) -> Path | None:
+def _private_folder(parent: Path) -> Path | None:
     """A folder in ``parent`` of this user alone, the same at every start, or None.
 
     Numba unpickles what it finds there, so a folder that another user made, or could replace, is not used.
@@ -120,11 +120,11 @@ def _own_folder(parent: Path) -> Path | None:
     try:
         above = os.stat(parent)
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = os.lstat(folder)
+        status = os.lstat(folder)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError:
         return None
     guarded = above.st_mode & stat.S_ISVTX or not above.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
-    return folder if guarded and own else None
+    private = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
+    return folder if guarded and private else None

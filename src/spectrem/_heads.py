@@ -1,4 +1,4 @@
-"""What arrays of heads hold where the head of a word is not a word of its sentence, which are counted from 0."""
+"""Values in arrays of heads that are no positions of words, which are counted from 0."""
 
 ROOT = -1
 """The word hangs on the root."""

@@ -25,7 +25,7 @@ try:
 except ImportError:  # Windows, where nobody can rename or remove what is open
     fcntl = None  # type: ignore[assignment]
 
-_LINKS_AT_MOST = 40
+_STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 # Every temporary file and folder of the process, with a descriptor that keeps it locked.
 _temporary: dict[str, int | None] = {}
 # What was written to devices, pipes and open descriptors, which no failure can take back.
@@ -33,7 +33,7 @@ _sent: dict[str, None] = {}
 
 
 class OutputStream(io.FileIO):
-    """A file that is written once, from front to back or by seeking, and whose errors say how the user called it.
+    """A file that is written once, and whose errors say how the user called it.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class OutputStream(io.FileIO):
     shown : str
         How messages call it.
     direct : bool
-        Whether what is written is out at once: recorded in `sent_directly`, and never sought in.
+        Whether what is written is out at once: `sent_directly` lists such files.
     """
 
     def __init__(self, file: str | int, shown: str, *, direct: bool, closefd: bool = True) -> None:
@@ -66,19 +66,6 @@ class OutputStream(io.FileIO):
             super().close()
         except OSError as error:
             raise OSError(error.errno, error.strerror, self.shown) from None
-
-    def seekable(self) -> bool:
-        return not self.direct and super().seekable()
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        if self.direct:
-            raise io.UnsupportedOperation("seek")
-        return super().seek(offset, whence)
-
-    def tell(self) -> int:
-        if self.direct:
-            raise io.UnsupportedOperation("tell")
-        return super().tell()
 
 
 @dataclass(frozen=True)
@@ -127,11 +114,8 @@ def find_place(path: str | os.PathLike[str]) -> Place:
         status = None
     except OSError as error:
         _refuse(shown, error)
-    if descriptor is not None or status is None:
-        return Place(shown, real, descriptor, status, descriptor is not None)
-    # a descriptor of another process may name a file that has no name any more
-    regular = stat.S_ISREG(status.st_mode) and os.path.exists(real) and os.path.samestat(status, os.stat(real))
-    return Place(shown, real, None, status, not regular and not stat.S_ISDIR(status.st_mode))
+    special = status is not None and not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode)
+    return Place(shown, real, descriptor, status, special or descriptor is not None)
 
 
 class Outputs:
@@ -316,18 +300,11 @@ def sent_directly() -> list[str]:
 
 
 def _descriptor(path: str) -> int | None:
-    """The number in ``/dev/fd/5``, or in ``/dev/stdout``, which is a link to such a name."""
-    own = (f"/proc/{os.getpid()}/fd", "/dev/fd")
-    for _ in range(_LINKS_AT_MOST):
-        parent, name = os.path.split(path)
-        parent = os.path.realpath(parent)
-        if parent in own and name.isdecimal():
-            return int(name)
-        path = os.path.join(parent, name)
-        if not os.path.islink(path):
-            return None
-        path = os.path.join(parent, os.readlink(path))
-    return None
+    """The number in ``/dev/fd/5``, or that of ``/dev/stdout``."""
+    parent, name = os.path.split(path)
+    if name.isdecimal() and os.path.realpath(parent) in ("/dev/fd", os.path.realpath("/proc/self/fd")):
+        return int(name)
+    return _STANDARD.get(path)
 
 
 def _check_direct(place: Place) -> None:

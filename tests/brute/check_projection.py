@@ -9,13 +9,14 @@ import numpy as np
 from brute_project import ListedStructures, list_structures
 from numpy.typing import ArrayLike
 
-from spectrem.constraints.compilation.compile import Constraints, compile_constraints
+from spectrem.constraints.compilation.compile import compile_constraints
 from spectrem.constraints.compilation.rows import Rows
+from spectrem.constraints.text import Constraints
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError
 from spectrem.inference.assignment import assign
 from spectrem.inference.batch import project_batch
 from spectrem.inference.result import Projection, Status
-from spectrem.inference.solvers.solver import Solver
+from spectrem.inference.solvers.first_order import Solver
 from spectrem.structures import Parts, Structure
 from spectrem.structures.structure import has_one_label
 from spectrem.testing.enumerate import Enumerator, enumerate_structures, random_scores

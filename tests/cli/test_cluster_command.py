@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spectrem import GaussianMixture
-from spectrem.cli.tables.cluster_plot import project_plane
+from spectrem.cli.tables.cluster import project_plane
 from spectrem.constraints import E, cannot_link, cluster_size, must_link, part
 from spectrem.exceptions import ConvergenceWarning
 from spectrem.learning import Anneal

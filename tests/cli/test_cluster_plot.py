@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from spectrem import GaussianMixture
-from spectrem.cli.tables.cluster_plot import draw_clusters
+from spectrem.cli.tables.cluster import draw_clusters
 
 pytest.importorskip("matplotlib")
 from spectrem import plotting

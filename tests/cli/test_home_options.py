@@ -9,7 +9,7 @@ import typer
 
 from spectrem import WordAligner
 from spectrem.cli.app import app
-from spectrem.cli.homes import Home
+from spectrem.cli.training import Home
 from spectrem.data import write_lines, write_tag_dictionary
 from spectrem.datasets import make_tagged_corpus
 from spectrem.exceptions import InvalidInputError, SpectremError

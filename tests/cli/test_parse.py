@@ -8,7 +8,7 @@ import pytest
 
 from spectrem import DependencyModel, EdgeFactoredParser
 from spectrem.cli.drawing import draw_tree
-from spectrem.cli.parsing.punctuation import table_with_punctuation, with_punctuation, without_punctuation
+from spectrem.cli.parsing import table_with_punctuation, with_punctuation, without_punctuation
 from spectrem.constraints import parse_constraint
 from spectrem.data import ParsedSentence, read_conllu, write_conllu, write_lines
 from spectrem.exceptions import ConvergenceWarning, InvalidInputError

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 
 from spectrem.cli.drawing import draw_matrices
-from spectrem.cli.progress import progress_bar
+from spectrem.cli.ending import progress_bar
 
 
 class Terminal(io.StringIO):

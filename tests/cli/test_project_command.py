@@ -446,11 +446,11 @@ def test_help_loads_nothing_heavy(loaded_by):
 
 
 def test_commands_come_in_a_sensible_order(run):
-    from spectrem.cli.app import _ORDER
+    from spectrem.cli.app import _COMMANDS
 
     lines = run("--help").stdout.splitlines()
     shown = [line.strip("│ ").split()[0] for line in lines if line.startswith("│ ") and line[2:3].isalpha()]
-    assert shown == list(_ORDER)
+    assert shown == list(_COMMANDS)
 
 
 def test_rounded_probabilities_are_divided_by_their_sum(project):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spectrem.cli.schedules import Annealing, StepwiseOptions
+from spectrem.cli.training import Annealing, StepwiseOptions
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal, Constant, Stepwise
 

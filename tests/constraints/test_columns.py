@@ -9,6 +9,7 @@ from spectrem.exceptions import InvalidInputError
 
 COLUMNS = {
     "tag": np.array(["VERB", "NOUN", "VERB"]),
+    "word": np.array(["a", "b", "c"]),
     "x": np.array([-1, 0, 4]),
     "y": np.array([0.5, 2.0, -3.0]),
     "flag": np.array([True, False, True]),
@@ -109,7 +110,7 @@ def test_whole_numbers_print_alike():
         (lambda: part(3), r'part takes the name of a column as text, got 3; write part\("tag"\)'),
         (lambda: part("tag").isin("VERB"), r'isin takes a list of values, got the text "VERB"; write isin\(\[...\]\)'),
         (lambda: value(part("x") == "VERB"), r'part\("x"\) == "VERB" compares numbers with text; use a value of'),
-        (lambda: value(part("tag").isin([1])), r'part\("tag"\).isin\(\[1\]\) compares text with numbers'),
+        (lambda: value(part("word").isin([1])), r'part\("word"\).isin\(\[1\]\) compares text with numbers'),
         (lambda: value(part("tag") < part("x")), "compares text with numbers"),
         (lambda: value(part("x") & part("flag")), r"& joins conditions, and part\(\"x\"\) holds numbers; compare it"),
         (lambda: value(~part("tag")), r'~ joins conditions, and part\("tag"\) holds text'),

@@ -32,8 +32,7 @@ from spectrem.constraints import (
     shortcuts,
     sparsity,
 )
-from spectrem.constraints.compilation.compile import flatten
-from spectrem.constraints.text import source_text
+from spectrem.constraints.text import flatten, source_text
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Categorical
 

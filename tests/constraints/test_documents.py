@@ -11,7 +11,7 @@ import typer
 
 from spectrem.cli.app import app
 from spectrem.constraints import parse_constraint, read_constraints
-from spectrem.constraints.compilation.compile import flatten
+from spectrem.constraints.text import flatten
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "constraints.md").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ import pytest
 
 from spectrem import E, GaussianMixture, part, project
 from spectrem.constraints import compile_constraints, max_over, must_link
-from spectrem.constraints.cells import as_column
+from spectrem.constraints.columns import as_column
 from spectrem.data import TableFile
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Categorical, Chain, Product

@@ -18,13 +18,10 @@ from spectrem import (
     project,
 )
 from spectrem.constraints import (
-    Column,
     check_columns,
     check_values,
     compile_constraints,
     label_proportions,
-    match_values,
-    must_link,
     read_constraints,
     tag_rules,
 )
@@ -269,25 +266,36 @@ def test_files(tmp_path):
 
 
 @pytest.mark.parametrize("tags", [[4, 5], ["4", "5"], np.array([4, 5])], ids=["numbers", "texts", "array"])
-@pytest.mark.parametrize("five", [5, "5"])
-def test_a_tag_is_meant_whatever_its_type(tags, five):
-    tag, word = part("tag"), part("word")
-    real = 5 if not isinstance(tags[0], str) else "5"
-    listed = {1: [five], "5": [4, five]}
-    constraints = [
-        (E[tag == five] >= 0.5 * E.count((tag != five) | (word == five))).per("sentence").named("few"),
-        E[~tag.isin([five, 4])] / E.count(tag == five) <= 0.5,
-        E[tag.allowed_by(word, listed)].between(1, 2),
-    ]
-    other = 4 if real == 5 else "4"
-    assert match_values(constraints, {"tag": tags}) == [
-        (E[tag == real] >= 0.5 * E.count((tag != real) | (word == five))).per("sentence").named("few"),
-        E[~tag.isin([real, other])] / E.count(tag == real) <= 0.5,
-        E[Column("allowed_by", (tag, word, ((1, (real,)), ("5", (other, real)))))].between(1, 2),
-    ]
+@pytest.mark.parametrize(("four", "five"), [(4, 5), ("4", "5"), ("4", 5)])
+def test_a_tag_is_meant_whatever_its_type(tags, four, five):
+    structure = Categorical([2, 2, 2])
+    columns = {"head_tag": np.tile(tags, 3), "word": np.array(["a", "5", "b"])}
+    real = [4, 5] if not isinstance(tags[0], str) else ["4", "5"]
+
+    def compiled(one, other):
+        tag = part("head_tag")
+        rules = [
+            E[tag == other] >= 0.5 * E.count((tag != other) | (part("word") == "5")),
+            E[~tag.isin([other, one])] / E.count(tag == other) <= 0.5,
+            E[tag.allowed_by(part("word"), {"a": [other], "5": [one, other]})].between(1, 2),
+        ]
+        check_values(rules, "head_tag", tags)
+        return compile_constraints(rules, structure, columns)
+
+    rows, expected = compiled(four, five), compiled(*real)
+    assert rows.matrix.nnz > 0
+    np.testing.assert_array_equal(rows.matrix.toarray(), expected.matrix.toarray())
+    np.testing.assert_array_equal(rows.bounds, expected.bounds)
 
 
-def test_values_of_both_types_and_unknown_ones_stay_as_they_are():
-    both = [E[part("tag") == 5] <= 1, E[part("tag") == "5"] <= 1, E[part("tag") == 7] <= 1, must_link([[0, 1]])]
-    assert match_values(both, {"tag": [5, "5"]}) == both
-    assert match_values("E[word == 5] <= 1", {"tag": ["5"]}) == [E[part("word") == 5] <= 1]
+def test_tags_that_there_are_not_are_named_as_they_are_written():
+    for value, shown in ((7, "7"), ("7", "'7'"), ("5.0", "'5.0'"), ("x", "'x'")):
+        with pytest.raises(InvalidInputError, match=f"there is no tag {shown}; "):
+            check_values([some(part("tag") == value)], "tag", [4, 5])
+    check_values([some(part("word") == "a")], "tag", [4, 5])
+    for value in (5, "5", 5.0):
+        check_values([some(part("tag") == value), some(part("tag").isin([value]))], "tag", ["4", "5"])
+    with pytest.raises(InvalidInputError, match="there is no first 3; the firsts are 'a', 'b'"):
+        check_columns(some(part("first") == 3), {"first": ["a", "b"]})
+    with pytest.raises(InvalidInputError, match="compares text with numbers"):
+        compile_constraints(some(part("word") == 3), Categorical([2]), {"word": ["3"]})

@@ -10,7 +10,7 @@ import pytest
 from mortal import Dying, Parting
 
 from spectrem.corpus import Local, OnDask, connect
-from spectrem.corpus.box import Box
+from spectrem.corpus.on_dask import Box
 from spectrem.exceptions import InvalidInputError
 
 pytest.importorskip("distributed", reason="needs the extra `dask`")

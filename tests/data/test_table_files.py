@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from spectrem.constraints.cells import as_column
+from spectrem.constraints.columns import as_column
 from spectrem.data import TableFile, open_table, read_table, table_file
 from spectrem.data.table_file import as_label_names, as_typed
 from spectrem.exceptions import InvalidInputError

@@ -9,7 +9,7 @@ from spectrem import WordAligner
 from spectrem.corpus import OnDask, Spilled
 from spectrem.datasets import make_bitext
 from spectrem.learning import Stepwise, posed_corpus
-from spectrem.learning.checkpoint import leaves
+from spectrem.learning.em import leaves
 from spectrem.models.alignment import CoupledKernel, PairTable, pairs
 
 pytest.importorskip("distributed", reason="needs the extra `dask`")

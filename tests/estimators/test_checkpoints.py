@@ -11,7 +11,7 @@ from spectrem.corpus import Spilled
 from spectrem.datasets import make_bitext, make_tagged_corpus
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal
-from spectrem.learning.checkpoint import leaves
+from spectrem.learning.em import leaves
 from spectrem.models.alignment import pairs
 from spectrem.models.priors import MeanFieldPrior
 from spectrem.models.tagging import shards

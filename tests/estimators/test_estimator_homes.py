@@ -15,7 +15,7 @@ from spectrem.corpus import Local, OnDask, Spilled
 from spectrem.datasets import make_bitext, make_tagged_corpus
 from spectrem.estimators.mixture import gaussian_mixture
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning.checkpoint import leaves
+from spectrem.learning.em import leaves
 from spectrem.models.alignment import pairs
 from spectrem.models.mixture import build_shards
 from spectrem.models.priors import MeanFieldPrior

@@ -12,11 +12,10 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from spectrem.constraints import E, cannot_link, compile_constraints, part
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import assignment
-from spectrem.inference.assignment import assign
+from spectrem.inference.assignment import assign, find_counts
 from spectrem.inference.oracle import weigh_rows
 from spectrem.inference.program import OUT_OF_TIME
 from spectrem.inference.result import Status
-from spectrem.inference.transportation import find_counts
 from spectrem.structures import Categorical
 
 
@@ -215,7 +214,7 @@ def test_few_cells_are_as_good_as_all(monkeypatch, n, seed, many):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_few_cells_at_bad_prices(monkeypatch, seed):
-    def price(scores, sizes, rows, terms, unit):
+    def price(scores, sizes, rows):
         table = scores.reshape(-1, 4)
         return float(table.max(1).sum()), (table.max(1, keepdims=True) - table).ravel()
 

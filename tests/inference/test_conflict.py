@@ -16,8 +16,7 @@ from spectrem.constraints.compilation.compile import compile_constraints
 from spectrem.constraints.compilation.rows import Block, Rows, Slack
 from spectrem.exceptions import InfeasibleConstraintError
 from spectrem.inference import Status, project_batch
-from spectrem.inference.conflict.explain import explain_infeasible
-from spectrem.inference.conflict.search import find_conflict
+from spectrem.inference.conflict import explain_infeasible, find_conflict
 from spectrem.inference.oracle import BatchDual
 from spectrem.structures import Categorical, Chain, Parts
 

@@ -10,8 +10,7 @@ from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError
 from spectrem.inference import Status, project_batch
 from spectrem.inference.oracle import BatchDual
-from spectrem.inference.problems import ProblemPrograms
-from spectrem.inference.program import Deadline
+from spectrem.inference.program import Deadline, ProblemPrograms
 from spectrem.inference.solvers import linear_program
 from spectrem.inference.solvers.linear_program import LinearProgram, follow_temperatures, solve_by_columns
 from spectrem.structures import Categorical, Parts

@@ -13,7 +13,7 @@ from spectrem.constraints import E, compile_constraints, part
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import LinearProgram, Status, project_batch
-from spectrem.inference.transportation import find_transports
+from spectrem.inference.assignment import find_transports
 from spectrem.structures import Categorical, Parts
 
 

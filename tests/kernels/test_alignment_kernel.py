@@ -1,4 +1,4 @@
-"""The scaled and the log-space pass of the alignment chain, against each other and against enumeration."""
+"""The scaled pass of the alignment chain and its derivations, against each other and against enumeration."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectrem.kernels.alignments import alignment as kernel
-from spectrem.kernels.alignments import alignment_log, alignment_max
+from spectrem.kernels.alignments import alignment_max
 from spectrem.structures import Alignment, Parts
+from spectrem.structures.derivations import smoothed_max
 from spectrem.testing import brute_force_smoothed_max, enumerate_structures
 
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3)), max_size=4)  # the wrapper skips empty targets
@@ -31,30 +32,28 @@ def layout(structure, scores):
     return kernel.Scores(*lengths, structure.offsets, scores.unary, *scores.factors)
 
 
-def run(one_pass, structure, scores, gamma, weights, active=None, status=None):
+def both(structure, scores, gamma, weights, active=None):
     n = structure.n_instances
-    chosen = np.ones(n, np.bool_) if active is None else active
+    status, chosen = np.zeros(n, np.int8), np.ones(n, np.bool_) if active is None else active
     values, marginals = np.zeros(n), np.zeros(structure.n_unary)
     counts = kernel.Expected(*(np.zeros(shape) for shape in structure.factor_shapes))
-    extra = () if status is None else (status,)
-    one_pass(layout(structure, scores), gamma, chosen, weights, values, marginals, counts, *extra)
-    return values, np.concatenate([marginals, *(count.ravel() for count in counts)])
-
-
-def both(structure, scores, gamma, weights, active=None):
-    status = np.zeros(structure.n_instances, np.int8)
-    scaled = run(kernel.sum_pass, structure, scores, gamma, weights, active, status)
-    return scaled, run(alignment_log.sum_pass, structure, scores, gamma, weights, active), status
+    kernel.sum_pass(layout(structure, scores), gamma, chosen, weights, values, marginals, counts, status)
+    others, derived = smoothed_max(structure, scores, gamma, chosen, weights)
+    flat = [
+        np.concatenate([one, *(part.ravel() for part in parts)])
+        for one, parts in ((marginals, counts), (derived.unary, derived.factors))
+    ]
+    return (values, flat[0]), (others, flat[1]), status
 
 
 @given(PAIRS, st.integers(1, 4), SEEDS, st.sampled_from([0.3, 1.0, 2.5]), st.sampled_from([0.0, 0.25]))
 def test_both_passes_are_enumeration(pairs, width, seed, gamma, impossible):
     structure, scores, weights = problem(pairs, width, seed, impossible=impossible)
-    scaled, logarithmic, status = both(structure, scores, gamma, weights)
+    scaled, derived, status = both(structure, scores, gamma, weights)
     assert not status.any()
     expected = brute_force_smoothed_max(structure, scores, gamma, weights=weights)
     flat = np.concatenate([expected.marginals.unary, *(f.ravel() for f in expected.marginals.factors)])
-    for values, marginals in (scaled, logarithmic):
+    for values, marginals in (scaled, derived):
         np.testing.assert_allclose(values, expected.values, rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(marginals, flat, rtol=1e-8, atol=1e-10)
 
@@ -62,10 +61,10 @@ def test_both_passes_are_enumeration(pairs, width, seed, gamma, impossible):
 @pytest.mark.parametrize("gamma", [0.3, 1.0, 2.5])
 def test_passes_agree_on_longer_pairs(gamma):
     structure, scores, weights = problem([(12, 9), (1, 15), (20, 1), (7, 25)], 5, seed=1, spread=3.0)
-    (values, marginals), (log_values, log_marginals), status = both(structure, scores, gamma, weights)
+    (values, marginals), (others, expected), status = both(structure, scores, gamma, weights)
     assert not status.any()
-    np.testing.assert_allclose(values, log_values, rtol=1e-11)
-    np.testing.assert_allclose(marginals, log_marginals, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(values, others, rtol=1e-11)
+    np.testing.assert_allclose(marginals, expected, rtol=1e-8, atol=1e-12)
 
 
 def dense(structure, scores, gamma, weights):
@@ -110,11 +109,11 @@ def test_clipped_jumps_are_those_of_a_dense_pass(pairs, width, seed, gamma, impo
     with np.errstate(all="ignore"):
         expected_values, expected = dense(structure, scores, gamma, weights)
     possible = np.isfinite(expected_values)
-    scaled, logarithmic, status = both(structure, scores, gamma, weights, possible)
+    scaled, derived, status = both(structure, scores, gamma, weights, possible)
     assert not status.any()
     if not possible.all():
         return
-    for values, marginals in (scaled, logarithmic):
+    for values, marginals in (scaled, derived):
         np.testing.assert_allclose(values, expected_values, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(marginals, expected, rtol=3e-12, atol=1e-200)
 
@@ -124,9 +123,9 @@ def test_what_the_scaled_pass_loses_it_reports():
     reported = 0
     for seed in range(40):
         structure, scores, weights = problem([(4, 6), (3, 3), (6, 5)], 2, seed, spread=1e3)
-        (values, _), (log_values, _), status = both(structure, scores, 1.0, weights)
+        (values, _), (others, _), status = both(structure, scores, 1.0, weights)
         good = status == 0
-        np.testing.assert_allclose(values[good], log_values[good], rtol=1e-9)
+        np.testing.assert_allclose(values[good], others[good], rtol=1e-9)
         reported += int((~good).sum())
     assert reported > 0
 

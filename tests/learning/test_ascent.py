@@ -103,10 +103,10 @@ def evaluation(model, shards, constraints, criterion):
         task = Task(model, theta, criterion, estep)
         found, slopes, cost = posed.shards.sum(evaluate_criterion, task), None, 0.0
         if posed.rows is not None:
-            costs = criterion.costs(posed.rows.blocks, found.expectation.dense, posed.rows.bounds)
+            costs = criterion.costs(posed.rows.blocks, found.stats.expectation.dense, posed.rows.bounds)
             cost, slopes = costs.cost.sum(), costs.price
-        gradient = found.likelihood.gradient - posed.shards.sum(cost_gradient, task, slopes)
-        return found.likelihood.value - found.cost - cost, gradient
+        gradient = found.stats.gradient - posed.shards.sum(cost_gradient, task, slopes)
+        return found.objective - found.stats.cost - cost, gradient
 
     return evaluate
 
@@ -160,7 +160,7 @@ def test_expectations_of_sentences_are_those_of_enumeration():
     found = evaluate_criterion(
         pose_alone(CHAIN, shard, SENTENCE[:1]), Task(CHAIN, theta, Expectations(4.0), EStep(SENTENCE[:1]))
     )
-    np.testing.assert_allclose(found.cost, 2.0 * shard.weights @ missed**2, rtol=1e-10)
+    np.testing.assert_allclose(found.stats.cost, 2.0 * shard.weights @ missed**2, rtol=1e-10)
 
 
 def pose_alone(model, shard, constraints):
@@ -215,7 +215,7 @@ def test_posteriors_beside_the_model_reach_no_lower_objective():
     plain, _ = evaluation(ROWS, shards, [], Expectations(1.0))(theta)
     missed = pose(ROWS, Local(shards), EStep(ACROSS))
     task = Task(ROWS, theta, Expectations(1.0), EStep(ACROSS))
-    excess = missed.shards.sum(evaluate_criterion, task).expectation.dense - missed.rows.bounds
+    excess = missed.shards.sum(evaluate_criterion, task).stats.expectation.dense - missed.rows.bounds
     excess = np.where(np.arange(len(excess)) == 0, np.abs(excess), np.maximum(excess, 0))
     slack = [one.slack(penalty=1.5, norm="l1") for one in ACROSS]
     relaxed, _ = pose(ROWS, Local(shards), EStep(slack)).expect(Step(ROWS, theta, 1.0, EStep(slack)))

@@ -14,7 +14,7 @@ from spectrem import E, part
 from spectrem.corpus import Local, Spilled
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal, Constant, EStep, Stopping, run_em
-from spectrem.learning.checkpoint import fingerprint
+from spectrem.learning.em import fingerprint
 
 RNG = np.random.default_rng(3)
 MODEL, PARAMS, SHARDS = Tagger(), random_params(RNG), random_shards(RNG, n_shards=4)
@@ -189,7 +189,7 @@ def test_fingerprints_tell_values_apart():
 
 def test_fingerprints_are_the_same_in_every_process():
     code = (
-        "from spectrem.learning.checkpoint import fingerprint; from spectrem import E, part; import numpy as np;"
+        "from spectrem.learning.em import fingerprint; from spectrem import E, part; import numpy as np;"
         "print(fingerprint([{'a', 'b', 'c'}, {'x': 1, 'y': np.arange(4)}, E[part('tag') == 1] >= 2, len]).hex())"
     )
     found = {

@@ -4,11 +4,18 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from spectrem.structures import EdgeChain, Parts, ProjectiveTrees, ValenceTrees
+from spectrem.structures import Alignment, Chain, Chain2, EdgeChain, Parts, ProjectiveTrees, Segmentations, ValenceTrees
 
 STRUCTURES = {
+    "alignments": Alignment([2, 2], [1, 3], 1),
+    "alignments of independent positions": Alignment([2, 2], [1, 3]),
+    "chain": Chain([2, 4], 3),
+    "chain of some states": Chain([1, 3], 3, ([0, 1, 3, 4, 7], [0, 0, 2, 1, 0, 1, 2])),
+    "chain of second order": Chain2([2, 4], 3),
+    "chain of second order of some states": Chain2([1, 3], 3, ([0, 1, 3, 4, 7], [0, 0, 2, 1, 0, 1, 2])),
     "chain of edges": EdgeChain([2, 4], 3),
     "chain of edges of some states": EdgeChain([1, 3], 3, ([0, 1, 3, 4, 7], [0, 0, 2, 1, 0, 1, 2])),
+    "segmentations": Segmentations([1, 4], 2, 2),
     "projective trees": ProjectiveTrees([2, 4]),
     "projective trees of several roots": ProjectiveTrees([1, 4], single_root=False),
     "trees with valence": ValenceTrees([2, 4]),

@@ -5,7 +5,7 @@ import pytest
 
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Chain, Parts
-from spectrem.structures.chains.n_best import n_best
+from spectrem.structures.draws import n_best
 
 
 def all_sequences(chain, scores, sentence):

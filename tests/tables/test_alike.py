@@ -6,7 +6,8 @@ import pytest
 from spectrem import E, part, project
 from spectrem.constraints import at_most, cannot_link, linear
 from spectrem.constraints.compilation import rows as pieces
-from spectrem.constraints.compilation.compile import compile_constraints, flatten
+from spectrem.constraints.compilation.compile import compile_constraints
+from spectrem.constraints.text import flatten
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference.batch import project_batch
 from spectrem.inference.oracle import BatchDual

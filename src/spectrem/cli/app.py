@@ -5,42 +5,38 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, NoReturn, TextIO
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from spectrem import __version__
 from spectrem.cli.alignment.align import align
-from spectrem.cli.alignment.evaluate import evaluate
-from spectrem.cli.alignment.lexicon import lexicon
-from spectrem.cli.alignment.symmetrize import symmetrize
+from spectrem.cli.alignment.links import evaluate, lexicon, symmetrize
 from spectrem.cli.demo import demo
 from spectrem.cli.ending import FAILED, say
 from spectrem.cli.extraction import app as extract
 from spectrem.cli.files import limits_named
-from spectrem.cli.parsing.parse import app as parse
+from spectrem.cli.parsing import app as parse
 from spectrem.cli.tables.cluster import cluster
 from spectrem.cli.tables.project import project
-from spectrem.cli.tagging.tag import app as tag
+from spectrem.cli.tagging import app as tag
 from spectrem.cli.warmup import warmup
 from spectrem.exceptions import NoEffectWarning, SpectremError
 
-_ORDER = (
-    "align",
-    "evaluate",
-    "symmetrize",
-    "lexicon",
-    "tag",
-    "parse",
-    "extract",
-    "project",
-    "cluster",
-    "demo",
-    "warmup",
-)
-
-
+_COMMANDS: dict[str, Any] = {
+    "align": align,
+    "evaluate": evaluate,
+    "symmetrize": symmetrize,
+    "lexicon": lexicon,
+    "tag": tag,
+    "parse": parse,
+    "extract": extract,
+    "project": project,
+    "cluster": cluster,
+    "demo": demo,
+    "warmup": warmup,
+}
 # Former names of options of commands, which still work.
 _MODEL, _PRIOR = {"--model": "--save"}, {"--variance": "--C"}
 _RENAMED = {
@@ -70,7 +66,7 @@ class Commands(TyperGroup):
     """Errors made on purpose become one line on standard error, never a traceback."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx), key=lambda name: [*_ORDER, name].index(name))
+        return sorted(super().list_commands(ctx), key=list(_COMMANDS).index)
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **others: Any) -> Any:
         words = list(_renamed(sys.argv[1:] if args is None else list(args)))
@@ -93,14 +89,7 @@ def _warning_printer() -> Callable[..., None]:
     """Print warnings as lines, each text once: Python itself forgets what it showed when a library changes filters."""
     shown: set[str] = set()
 
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
         if str(message) not in shown:
             shown.add(str(message))
             say(f"spectrem: warning: {message}")
@@ -148,14 +137,8 @@ def spectrem(
         warnings.showwarning = _warning_printer()
 
 
-app.command()(align)
-app.command()(evaluate)
-app.command()(symmetrize)
-app.command()(lexicon)
-app.add_typer(tag, name="tag")
-app.add_typer(extract, name="extract")
-app.add_typer(parse, name="parse")
-app.command()(project)
-app.command()(cluster)
-app.command()(demo)
-app.command()(warmup)
+for name, command in _COMMANDS.items():
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name)
+    else:
+        app.command(name)(command)

@@ -18,7 +18,7 @@ Settings: TypeAlias = Mapping[str, Any]
 """Parameters of an estimator that were given on the command line, by name."""
 
 Given: TypeAlias = Mapping[str, str]
-"""What was given on the command line, by the name of the argument or option: ``"--gamma"`` gives ``"--gamma 0.5"``.
+"""Arguments and options that were given, by name, as text: ``"--gamma"`` gives ``"--gamma 0.5"``.
 
 It also holds every option with its value, ``"--gamma 0.5"``, and options that may be repeated with each of theirs.
 """
@@ -119,9 +119,9 @@ def takes(
     ]
 
     def with_options(command: Callable[..., None]) -> Callable[..., None]:
-        kinds = {name: p.annotation for name, p in inspect.signature(command, eval_str=True).parameters.items()}
-        groups = {name: _fields_of(kind) if is_dataclass(kind) else [] for name, kind in kinds.items()}
-        merged = [one for name in kinds for one in (options if name == "settings" else groups[name])]
+        types = {name: p.annotation for name, p in inspect.signature(command, eval_str=True).parameters.items()}
+        groups = {name: _fields_of(kind) if is_dataclass(kind) else [] for name, kind in types.items()}
+        merged = [one for name in types for one in (options if name == "settings" else groups[name])]
 
         @wraps(command)
         def call(**values: Any) -> None:
@@ -129,11 +129,13 @@ def takes(
             for name, value in settings.items():
                 settings[name] = _read(flags[name], known[name][1], value)
             arguments: dict[str, Any] = {
-                name: kinds[name](**{one.name: values[one.name] for one in own}) for name, own in groups.items() if own
+                name: types[name](**{one.name: values[one.name] for one in group})
+                for name, group in groups.items()
+                if group
             }
-            if "settings" in kinds:
+            if "settings" in types:
                 arguments["settings"] = {**here, **settings}
-            if "given" in kinds:
+            if "given" in types:
                 values |= settings
                 arguments["given"] = dict(pair for one in merged for pair in _given(one, values[one.name]))
             command(**arguments)

@@ -1,15 +1,14 @@
-"""The standard streams, and how a run of the command line ends."""
+"""The standard streams, the progress bar, and how a run of the command line ends."""
 
 from __future__ import annotations
 
 import codecs
-import errno
 import io
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from spectrem._outputs import OutputStream, remove_temporary, sent_directly
 from spectrem.cli import signals
@@ -17,6 +16,7 @@ from spectrem.exceptions import printable
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+
 
 FAILED = 2
 STANDARD_OUTPUT = "standard output"
@@ -81,28 +81,26 @@ def leave(status: object) -> NoReturn:
 def open_streams() -> None:
     """Let standard output and error be UTF-8 whatever the locale, and errors of the former name it.
 
-    Streams that were closed get descriptors again, so that no file takes their place: reading from them and writing to
-    them fails, except to standard error, which is lost.
+    Descriptors that were closed are open again, so that no file takes their place: reading from the first and writing
+    to the second fails, and what is written to the third is lost.
     """
     codecs.register_error(_TEXT, _undecoded)
+    for descriptor, flags in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, flags)  # gets the lowest number that is free, which is this one
     if sys.stdin is None:
-        _fill(0, os.O_WRONLY)
-        sys.stdin = _Closed("standard input")
-    if sys.stdout is None:
-        _fill(1, os.O_RDONLY)
-        sys.stdout = _Closed(STANDARD_OUTPUT)
-    elif not _is_console(sys.stdout):
-        sys.stdout = _text(_StandardOutput(1, STANDARD_OUTPUT, direct=True, closefd=False), lines=sys.stdout.isatty())
-    if sys.stderr is None:
-        _fill(2, os.O_WRONLY)
-    elif _is_console(sys.stderr):
-        return
-    sys.stderr = _text(_StandardError(2, "wb", closefd=False), lines=True)
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115 -- for the whole run
+    if not _is_console(1):
+        sys.stdout = _text(_StandardOutput(1, STANDARD_OUTPUT, direct=True, closefd=False), lines=os.isatty(1))
+    if not _is_console(2):
+        sys.stderr = _text(_StandardError(2, "wb", closefd=False), lines=True)
 
 
-def _is_console(stream: TextIO) -> bool:
+def _is_console(descriptor: int) -> bool:
     """Whether it is a window of Windows, which takes all of Unicode, but not as UTF-8."""
-    return os.name == "nt" and stream.isatty()
+    return os.name == "nt" and os.isatty(descriptor)
 
 
 class _StandardOutput(OutputStream):
@@ -128,28 +126,6 @@ class _StandardError(io.FileIO):
             return memoryview(data).nbytes
 
 
-class _Closed(io.TextIOBase):
-    """A standard stream that was closed before the start."""
-
-    encoding, errors = "utf-8", "strict"
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    @property
-    def buffer(self) -> _Closed:
-        return self
-
-    def readable(self) -> bool:
-        return True  # so that reading says why it is not
-
-    def readinto(self, buffer: object, /) -> NoReturn:
-        raise OSError(errno.EBADF, "it is closed", self._name)
-
-    def write(self, text: str, /) -> NoReturn:
-        raise OSError(errno.EBADF, "it is closed; name a file, by --output where the command has it", self._name)
-
-
 def _text(raw: io.FileIO, *, lines: bool) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors=_TEXT, line_buffering=lines)
 
@@ -163,11 +139,50 @@ def _undecoded(error: UnicodeError) -> tuple[bytes, int]:
     return b"".join(written), error.end
 
 
-def _fill(descriptor: int, flags: int) -> None:
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        opened = os.open(os.devnull, flags)
-        if opened != descriptor:
-            os.dup2(opened, descriptor)
-            os.close(opened)
+_UNDRAWN = b"\r\x1b[2K\x1b[?25h"  # the line erased, the cursor shown
+
+
+class Advance(Protocol):
+    """Say what is being done, and how much of the whole has just been finished."""
+
+    def __call__(self, doing: str, amount: float = 0.0) -> None: ...
+
+
+@contextmanager
+def progress_bar(total: float, *, shown: bool) -> Iterator[Advance]:
+    """A bar with the time left on standard error, if that is a terminal; gone when the block ends.
+
+    Parameters
+    ----------
+    total : float
+        The sum of all amounts that will be reported.
+    shown : bool
+        False never draws.
+    """
+    if not (shown and sys.stderr.isatty()):
+        yield lambda doing, amount=0.0: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description:<9}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("time left"),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    progress = Progress(*columns, console=console, transient=True, redirect_stdout=False)
+
+    def undraw() -> None:
+        if not console.is_dumb_terminal:
+            os.write(2, _UNDRAWN)
+
+    with before_the_end(undraw), progress as bar:
+        task = bar.add_task("Starting", total=total)
+
+        def advance(doing: str, amount: float = 0.0) -> None:
+            bar.update(task, description=doing, advance=amount)
+
+        yield advance

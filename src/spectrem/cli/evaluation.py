@@ -1,4 +1,4 @@
-"""What the commands that judge predictions by those made by hand share."""
+"""The shared part of commands that compare predictions with gold data: checks, tables, sign tests."""
 
 from __future__ import annotations
 

@@ -11,11 +11,9 @@ from spectrem.cli.declare import Given, Settings, argument, option, takes
 from spectrem.cli.ending import STANDARD_OUTPUT, say
 from spectrem.cli.evaluation import check_same_text, json_numbers, print_result, print_scores, score_cell
 from spectrem.cli.files import command_files
-from spectrem.cli.homes import Home
 from spectrem.cli.options import Json, Output, Quiet, parse_options
 from spectrem.cli.rules import check_rules, needs
-from spectrem.cli.schedules import Annealing
-from spectrem.cli.training import TrainingRun, warn_gaining
+from spectrem.cli.training import Annealing, Home, TrainingRun, warn_gaining
 from spectrem.estimators.extraction.parameters import ExtractionParameters
 from spectrem.estimators.shared_parameters import TRAINING
 from spectrem.exceptions import InvalidInputError

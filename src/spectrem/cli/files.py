@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from spectrem._outputs import Place, find_place, make_folder, outputs_together, remove
-from spectrem.cli.ending import STANDARD_OUTPUT
 from spectrem.cli.signals import ignore_signals
 from spectrem.exceptions import InvalidInputError
 
@@ -49,7 +48,9 @@ def command_files(
             raise InvalidInputError(f"{name} {path!r} names no file; give its path")
     read = {name: path for name, path in inputs.items() if path is not None}
     written = {name: path for name, path in outputs.items() if path is not None}
-    _check_standard(written)
+    for name in (_MODEL, *_ENDINGS):
+        if written.get(name) == STANDARD:
+            raise InvalidInputError(f"{name} -: this output is not text and cannot go to standard output; name a file")
     with outputs_together() as group:
         files = {name: path for name, path in written.items() if path != STANDARD}
         places = {name: _named(name, find_place, path) for name, path in files.items()}
@@ -102,14 +103,6 @@ def check_folder(name: str, path: str | os.PathLike[str]) -> None:
                 each.rmdir()
 
 
-def _check_standard(written: Mapping[str, str]) -> None:
-    for name in (_MODEL, *_ENDINGS):
-        if written.get(name) == STANDARD:
-            raise InvalidInputError(f"{name} -: this output is not text and cannot go to standard output; name a file")
-    if STANDARD in written.values() and not sys.stdout.writable():
-        raise InvalidInputError(f"{STANDARD_OUTPUT} is closed; open it, or name a file by --output where there is one")
-
-
 def _check_endings(written: Mapping[str, str]) -> None:
     for name, endings in _ENDINGS.items():
         path = written.get(name)
@@ -154,21 +147,14 @@ def _check_collisions(read: Mapping[str, str], written: Mapping[str, str], place
 
 
 def _keys(place: Place | None, standard: int) -> Iterator[object]:
-    """What an output may share with no other file, None being a standard stream; devices may be shared."""
-    descriptor, status = (standard, _status(standard)) if place is None else (place.descriptor, place.status)
+    """Identities that an output may not share with another file; None is a standard stream, devices may be shared."""
+    descriptor, status = (standard, os.fstat(standard)) if place is None else (place.descriptor, place.status)
     if descriptor is not None:
         yield "descriptor", descriptor
     if status is not None and (stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)):
         yield status.st_dev, status.st_ino
     elif status is None and place is not None:
         yield place.real
-
-
-def _status(descriptor: int) -> os.stat_result | None:
-    try:
-        return os.fstat(descriptor)
-    except OSError:
-        return None
 
 
 @contextmanager
@@ -192,5 +178,5 @@ def limits_named(inputs: str) -> Iterator[None]:
     except OverflowError as error:
         raise InvalidInputError(f"{inputs}: a number is too large ({error}); correct it") from error
     except UnicodeEncodeError as error:
-        found = error.object[error.start : error.end][:5]
-        raise InvalidInputError(f"{inputs}: holds {found!r}, which no file of text can; correct it") from None
+        characters = error.object[error.start : error.end][:5]
+        raise InvalidInputError(f"{inputs}: holds {characters!r}, which no file of text can; correct it") from None

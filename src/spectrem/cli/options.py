@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they say of constraints and of places in files."""
+"""Options that several commands share, constraints from the command line, and places of errors in files."""
 
 from __future__ import annotations
 
@@ -22,18 +22,12 @@ Output: TypeAlias = Annotated[
 ]
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
-LEAST_PROBABILITY = 0.01
 MinProbability: TypeAlias = Annotated[
-    float | None,
-    typer.Option(
-        "--min-probability",
-        min=0.0,
-        max=1.0,
-        metavar="P",
-        help="Leave out entries below this probability.",
-        show_default=f"{LEAST_PROBABILITY}",
-    ),
+    float,
+    typer.Option("--min-probability", min=0.0, max=1.0, metavar="P", help="Leave out entries below this probability."),
 ]
+LEAST_PROBABILITY = 0.01
+"""The default of ``--min-probability``."""
 
 
 def parse_options(texts: Iterable[str] | None, columns: Collection[str]) -> list[Any]:
@@ -50,7 +44,7 @@ def parse_options(texts: Iterable[str] | None, columns: Collection[str]) -> list
     [(E[part("label") == "VERB"] >= 1).per("sentence").named("at least 1 VERB per sentence")]
     """
     from spectrem.constraints import parse_constraint
-    from spectrem.constraints.compilation.compile import flatten
+    from spectrem.constraints.text import flatten
 
     return flatten([parse_constraint(text, columns, place=partial(_place, text)) for text in texts or ()])
 

@@ -1,4 +1,4 @@
-"""What commands that predict share: loading a model, wording of errors, and lines of probabilities."""
+"""The shared part of commands that predict: loading a model, wording of errors, and lines of probabilities."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spectrem.cli.declare import Given, Settings
-from spectrem.cli.options import LEAST_PROBABILITY
 from spectrem.cli.rules import check_rules, needs
 from spectrem.exceptions import InvalidInputError
 
@@ -18,27 +17,18 @@ OPTIONS = {"infeasible": "--infeasible", "project_at_predict": "--project-at-pre
 """Names of parameters in errors about predictions, see `spectrem.exceptions.spelled`."""
 
 
-def load_model(path: str, *classes: Any) -> Any:
-    """A saved estimator of one of some classes.
+def load_model(path: str, classes: Sequence[Any], settings: Settings, given: Given) -> Any:
+    """A saved estimator of one of some classes, with the parameters that were given for prediction.
 
     Raises
     ------
     InvalidInputError
-        If the file is missing or damaged, or holds something else.
+        If the file is missing or damaged, or holds something else; naming an option that changes nothing because the
+        model has no constraints, or does not meet them.
     """
     from spectrem.estimators.storage import saved_kind
 
-    return {one.__name__: one for one in classes}.get(saved_kind(path), classes[0]).load(path)
-
-
-def set_parameters(model: Any, path: str, settings: Settings, given: Given) -> Any:
-    """A model from a file with the parameters that were given, which say how it predicts under constraints.
-
-    Raises
-    ------
-    InvalidInputError
-        Naming an option that changes nothing because the model has no constraints, or does not meet them.
-    """
+    model = {one.__name__: one for one in classes}.get(saved_kind(path), classes[0]).load(path)
     model.set_params(**settings)
     if settings.get("project_at_predict") and not model.constraints:
         raise InvalidInputError(
@@ -53,7 +43,7 @@ def posterior_lines(
     sentences: Iterable[Sequence[str]],
     tables: Iterable[NDArray[np.float64]],
     name: Callable[[int, int], object],
-    least: float | None,
+    least: float,
 ) -> Iterator[str]:
     r"""A line per word of the word and its choices, likeliest first, and a blank one after every sentence.
 
@@ -63,7 +53,7 @@ def posterior_lines(
     tables : iterable of ndarray of shape (n_words, n_choices)
     name : function of word and choice
         What a choice of a word, both by number, is called.
-    least : float or None
+    least : float
         Choices below this probability are left out.
 
     Yields
@@ -74,10 +64,9 @@ def posterior_lines(
     Examples
     --------
     >>> import numpy as np
-    >>> list(posterior_lines([["run"]], [np.array([[0.25, 0.0, 0.75]])], lambda word, k: ["NN", "DT", "VB"][k], None))
+    >>> list(posterior_lines([["run"]], [np.array([[0.25, 0.0, 0.75]])], lambda word, k: ["NN", "DT", "VB"][k], 0.01))
     ['run\tVB:0.75\tNN:0.25\n', '\n']
     """
-    least = LEAST_PROBABILITY if least is None else least
     for words, table in zip(sentences, tables, strict=True):
         for number, (word, row) in enumerate(zip(words, table, strict=True)):
             likely = [k for k in (-row).argsort(kind="stable").tolist() if row[k] >= least]

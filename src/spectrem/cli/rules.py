@@ -38,7 +38,7 @@ def excludes(option: str, other: str, message: str) -> Rule:
 
 
 CONSTRAINED = (needs("--infeasible", "--constraint"), needs("--project-at-predict", "--constraint"))
-"""Of commands that train under the constraints of ``--constraint`` alone."""
+"""Rules of commands whose only source of constraints is ``--constraint``."""
 
 
 def check_rules(rules: Iterable[Rule], given: Given) -> None:

@@ -1,4 +1,4 @@
-"""What signals do: end the run at once, leaving nothing behind."""
+"""Signals end the run at once, leaving nothing behind."""
 
 from __future__ import annotations
 

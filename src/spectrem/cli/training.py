@@ -1,4 +1,4 @@
-"""What commands that train share: a progress bar, errors that say where a sentence stands, the model, a summary."""
+"""The shared part of commands that train: schedules, homes of shards, and the run with its bar and summary."""
 
 from __future__ import annotations
 
@@ -8,17 +8,239 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from spectrem.cli.declare import Given, Settings, option_of
-from spectrem.cli.ending import say
+import typer
+
+from spectrem._outputs import temporary_folder
+from spectrem.cli.declare import Given, Settings, option, option_of
+from spectrem.cli.ending import Advance, before_the_end, progress_bar, say
+from spectrem.cli.freeing import LITTLE, return_freed_memory
 from spectrem.cli.options import errors_located
-from spectrem.cli.progress import Advance, progress_bar
 from spectrem.estimators.declare import parameters_of
-from spectrem.exceptions import InvalidInputError, Unconverged, spelled
+from spectrem.estimators.shared_parameters import COMPUTING, TRAINING
+from spectrem.exceptions import InvalidInputError, SpectremError, Unconverged, shorten, spelled
 
 if TYPE_CHECKING:
     from spectrem.learning import Record
+
+
+_RATE = 1.2  # that of `spectrem.learning.Anneal`
+_POWER = 0.9  # that of `spectrem.learning.Stepwise`
+
+
+@dataclass(frozen=True)
+class Annealing:
+    """Options of a command that trains.
+
+    Parameters
+    ----------
+    anneal
+        Deterministic annealing: start softer, at gamma = 1 / BETA, and cool down to --gamma step by step, with at
+        most --max-iter iterations at every step; for example 0.5.
+    anneal_rate
+        Factor above 1 by which 1 / gamma grows from step to step of --anneal.
+    quench
+        End with hard EM, at gamma = 0.
+    """
+
+    anneal: float | None = option(None, metavar="BETA", show_default="off", group=TRAINING)
+    anneal_rate: float | None = option(None, metavar="RATE", show_default=f"{_RATE}", group=TRAINING)
+    quench: bool = option(False, group=TRAINING)
+
+    def check(self, gamma: float) -> None:
+        """Refuse what cannot cool down to ``gamma``.
+
+        Raises
+        ------
+        InvalidInputError
+            Naming the option.
+        """
+        beta, rate = self.anneal, self.anneal_rate
+        if rate is not None and beta is None:
+            raise InvalidInputError(f"--anneal-rate {rate:g} concerns --anneal, which is off; add it or drop this")
+        if beta is None:
+            return
+        if not gamma > 0:
+            raise InvalidInputError(
+                f"--anneal cools down to a gamma above 0, but --gamma is {gamma:g}; raise it, and add --quench for 0"
+            )
+        if not 0 < beta <= 1.0 / gamma:
+            raise InvalidInputError(
+                f"--anneal {beta:g}: starts at gamma = 1 / BETA, which must not be below --gamma {gamma:g}; give a "
+                f"BETA above 0 and at most {1.0 / gamma:g}, for example {0.1 / gamma:g}"
+            )
+        if rate is not None and not 1 < rate < float("inf"):
+            raise InvalidInputError(
+                f"--anneal-rate {rate:g}: 1 / gamma must grow; give a finite factor above 1, such as 1.2"
+            )
+
+    def schedule(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Parameters of an estimator with a ``schedule`` in place of ``gamma``, if there is any.
+
+        Examples
+        --------
+        >>> Annealing(0.5).schedule({"gamma": 0.5, "max_iter": 3})
+        {'max_iter': 3, 'schedule': Anneal(beta_min=0.5, beta_max=2.0, alpha=1.2)}
+        """
+        if self.anneal is None and not self.quench:
+            return dict(settings)
+        from spectrem.learning import Anneal, Constant, Quench, Schedule
+
+        gamma = settings.get("gamma", 1.0)
+        before: Schedule = Constant(gamma)
+        if self.anneal is not None:
+            before = Anneal(self.anneal, 1.0 / gamma, self.anneal_rate or _RATE)
+        others = {name: value for name, value in settings.items() if name != "gamma"}
+        return {**others, "schedule": Quench(before) if self.quench else before}
+
+
+@dataclass(frozen=True)
+class StepwiseOptions:
+    """Options of a command that trains.
+
+    Parameters
+    ----------
+    stepwise
+        Update the model after every one of so many parts of the text, for example 32, in place of after all of it;
+        one pass of every stage, unless --model1-iterations and --max-iter ask for more, then takes the place of
+        several. For large texts.
+    step_power
+        Above 0.5 and at most 1: how fast the steps of --stepwise shrink.
+    """
+
+    stepwise: int | None = option(None, metavar="BATCHES", min=1, show_default="off", group=TRAINING)
+    step_power: float | None = option(None, metavar="POWER", show_default=f"{_POWER}", group=TRAINING)
+
+    def check(self) -> None:
+        """Refuse a power out of its range, or without steps.
+
+        Raises
+        ------
+        InvalidInputError
+            Naming the option.
+        """
+        power = self.step_power
+        if power is not None and self.stepwise is None:
+            raise InvalidInputError(f"--step-power {power:g} concerns --stepwise, which is off; add it or drop this")
+        if power is not None and not 0.5 < power <= 1:
+            raise InvalidInputError(
+                f"--step-power {power:g}: must be above 0.5 and at most 1, so that steps shrink, but not too fast; "
+                "try 0.9"
+            )
+
+    def schedule(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Parameters of an estimator whose schedule takes small steps, if that was asked for.
+
+        Examples
+        --------
+        >>> StepwiseOptions(16).schedule({"gamma": 0.5})["schedule"]
+        Stepwise(within=Constant(gamma=0.5), n_batches=16, power=0.9, seed=0)
+        """
+        if self.stepwise is None:
+            return dict(settings)
+        from spectrem.learning import Constant, Stepwise
+
+        within = settings.get("schedule") or Constant(settings.get("gamma", 1.0))
+        others = {name: value for name, value in settings.items() if name != "gamma"}
+        schedule = Stepwise(within, self.stepwise, self.step_power or _POWER)
+        return {"max_iter": 1, "model1_iterations": 1, **others, "schedule": schedule}
+
+
+Dask: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="SCHEDULER",
+        help="Train on the cluster with this scheduler, such as tcp://10.0.0.1:8786; needs Dask (pip install "
+        "'spectrem[dask]'). Results do not depend on it.",
+        rich_help_panel=COMPUTING,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Home:
+    """Options that say where a command keeps what it trains on.
+
+    Parameters
+    ----------
+    spill
+        Keep what is trained on in files in this folder, if it does not fit into memory (bitext is read into it piece
+        by piece, too); they disappear at the end. With --dask a folder that all workers see. Results do not depend on
+        it.
+    """
+
+    spill: str | None = option(None, metavar="DIR", group=COMPUTING)
+    dask: Dask = None
+
+    def folders(self, settings: Mapping[str, Any]) -> Mapping[str, str | None]:
+        """For `command_files`, where ``settings`` are parameters of an estimator."""
+        return {"--spill": self.spill, "--checkpoint": settings.get("checkpoint")}
+
+    @contextmanager
+    def opened(self, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Parameters of an estimator with a ``corpus`` that keeps shards where these options say.
+
+        Raises
+        ------
+        InvalidInputError
+            Before the block: if no cluster answers, or one without workers.
+        SpectremError
+            After it: if the cluster failed.
+        """
+        with before_the_end(partial(_describe_checkpoint, settings.get("checkpoint"))):
+            if self.spill is not None:
+                return_freed_memory(LITTLE)
+            with nullcontext() if self.spill is None else temporary_folder(self.spill) as folder:
+                if self.dask is not None:
+                    from spectrem.corpus import OnDask
+
+                    with _cluster(self.dask) as client:
+                        yield {**settings, "corpus": partial(OnDask, client=client, folder=folder)}
+                elif folder is not None:
+                    from spectrem.corpus import Spilled
+
+                    placed = partial(Spilled, folder=folder, n_threads=settings.get("n_threads"))
+                    yield {**settings, "corpus": placed}
+                else:
+                    yield dict(settings)
+
+
+def spill_folder(settings: Mapping[str, Any]) -> str | None:
+    """The folder of --spill, in parameters that `Home.opened` made; it is gone at the end of the command."""
+    folder: str | None = getattr(settings.get("corpus"), "keywords", {}).get("folder")
+    return folder
+
+
+def _describe_checkpoint(checkpoint: str | None) -> str | None:
+    if checkpoint is None or not any(Path(checkpoint).rglob("state.npz")):
+        return None
+    return f"the same command goes on from --checkpoint {checkpoint}"
+
+
+@contextmanager
+def _cluster(address: str) -> Iterator[Any]:
+    """A client of a cluster that has workers."""
+    from spectrem.corpus import connect
+
+    with connect(address) as client:
+        if not client.nthreads():
+            raise InvalidInputError(
+                f"--dask {address}: the cluster has no worker to compute on; start some with `dask worker {address}`"
+            )
+        try:
+            yield client
+        except Exception as error:
+            if not type(error).__module__.startswith("distributed"):
+                raise
+            raise SpectremError(
+                f"--dask {address}: the cluster failed ({type(error).__name__}: {shorten(str(error))}); look at what "
+                "its scheduler and workers say, and run the command again"
+            ) from error
+
 
 _OPTIONS = {"infeasible": "--infeasible", "learner": "--learner"}
 

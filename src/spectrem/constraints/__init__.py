@@ -1,12 +1,12 @@
 """The constraint language and the sparse rows it compiles to."""
 
 from spectrem.constraints import shortcuts
-from spectrem.constraints.all_of import AllOf
 from spectrem.constraints.columns import Column, part
 from spectrem.constraints.compilation.compile import compile_constraints, compile_shard, corpus_rows, facts_of
 from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.constraints.compilation.rows import Block, CorpusRows, Norm, Rows, ShardRows, Slack, row_text
 from spectrem.constraints.constraint import (
+    AllOf,
     Constraint,
     CustomConstraint,
     E,
@@ -15,10 +15,9 @@ from spectrem.constraints.constraint import (
     MaxOver,
     linear,
 )
-from spectrem.constraints.files import read_constraints, write_constraints
 from spectrem.constraints.shortcuts import *  # noqa: F403 - a new shortcut is named in its own file only
-from spectrem.constraints.text import ConstraintTextError, parse_constraint
-from spectrem.constraints.values import check_columns, check_values, match_values
+from spectrem.constraints.text import ConstraintTextError, parse_constraint, read_constraints, write_constraints
+from spectrem.constraints.values import check_columns, check_values
 
 __all__ = [
     "AllOf",
@@ -44,7 +43,6 @@ __all__ = [
     "corpus_rows",
     "facts_of",
     "linear",
-    "match_values",
     "parse_constraint",
     "part",
     "read_constraints",

@@ -1,19 +1,262 @@
-"""Conditions and numbers over the named columns of parts: ``part("tag") == "VERB"``."""
+"""Conditions and numbers over the named columns of parts, part("tag") == "VERB", and the columns of users."""
 
 from __future__ import annotations
 
 import json
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.compilation.groups import Coded, Key, distinct
+from spectrem.constraints.compilation.groups import Coded, Key, as_key, distinct, numbers_of
+from spectrem.data.frames import as_frame, as_series
 from spectrem.exceptions import InvalidInputError
+from spectrem.structures._columns import TEXT
+
+if TYPE_CHECKING:
+    import narwhals
+
+_EXACT = 2**53  # float64 holds every whole number up to it
+
+
+def as_column(name: str, values: ArrayLike | Coded) -> Key:
+    """A user's column as numbers, truth values or text.
+
+    Parameters
+    ----------
+    name : str
+        For errors.
+    values : array-like of shape (n,), or of numbers of shape (n, n_labels)
+        An array, a list, or a column of pandas, polars or Arrow. None, NaN, ``pandas.NA``, ``NaT``, null and masked
+        entries are missing. A matrix has a number for every label, such as its cost.
+
+    Returns
+    -------
+    ndarray of shape (n,) or (n, n_labels), or Coded
+        Text is coded, unless it is an array of it. Missing numbers are NaN, beside which whole numbers and truth values
+        are floats (and whole numbers that floats would round are text).
+
+    Raises
+    ------
+    InvalidInputError
+        If it has other dimensions or holds other values, such as dates, or text beside numbers.
+
+    Examples
+    --------
+    >>> as_column("household", ["a", None, "b"]).codes
+    array([ 0, -1,  1], dtype=int32)
+    >>> as_column("age", [31, None, 4])
+    array([31., nan,  4.])
+    """
+    if isinstance(values, Coded):
+        return values
+    column = _read(values)
+    if isinstance(column, np.ndarray) and column.ndim == 2 and column.dtype.kind == "O":
+        column = np.array(column.tolist())
+    if len(column.shape) != 1 and not (len(column.shape) == 2 and column.dtype.kind in "biuf"):
+        raise InvalidInputError(
+            f"extra column {name!r} must have one dimension, or be a matrix of numbers with a column for every label, "
+            f"got {column.dtype} of shape {column.shape}"
+        )
+    if isinstance(column, Coded):
+        return column
+    if column.dtype == TEXT:
+        missing = np.isnan(column)
+        return _text(column[~missing].tolist(), missing) if not missing.all() else np.full(len(column), np.nan)
+    if column.dtype.kind in "OT":
+        return _typed(name, column.tolist())
+    if column.dtype.kind not in "biufU":
+        raise _refused(name, f"dtype {column.dtype}")
+    return column
+
+
+def missing_of(values: Key) -> NDArray[np.bool_] | None:
+    """Where a user's column is missing; None where its kind has no missing values."""
+    if isinstance(values, Coded):
+        return values.missing
+    return np.isnan(values) if values.dtype.kind == "f" else None
+
+
+def same_values(one: Key, other: Key) -> bool:
+    """Whether two columns of one kind are equal, missing where the other is."""
+    return np.array_equal(numbers_of(one), numbers_of(other), equal_nan=numbers_of(one).dtype.kind == "f")
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT, or the NA of pandas.
+
+    Examples
+    --------
+    >>> [is_missing(value) for value in (None, float("nan"), 0, "", "nan")]
+    [True, True, False, False, False]
+    """
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.generic) and bool(value != value)
+
+
+def _read(values: Any) -> Key:
+    """A user's column, of objects unless its kind is plain."""
+    if isinstance(values, np.ma.MaskedArray):
+        return np.asarray(values.tolist(), object)
+    if isinstance(values, np.ndarray):
+        return values
+    series = as_series(values)
+    if series is not None:
+        return _read_series(series)
+    if hasattr(values, "to_pylist"):  # an array of Arrow, which is not a column of a table
+        values = values.to_pylist()
+    if isinstance(values, list | tuple):
+        return np.asarray(values, object)  # NumPy would turn NaN beside text into the text "nan"
+    return np.asarray(values)
+
+
+def _read_series(series: narwhals.Series[Any]) -> Key:
+    """A column of a data frame; its text is never made into objects of Python."""
+    import narwhals
+
+    if series.dtype.is_numeric():
+        if series.null_count() == 0 and series.dtype != narwhals.Decimal:
+            return series.to_numpy()
+        is_whole = series.dtype.is_integer() and series.null_count() < len(series)
+        if is_whole and max(-int(series.min()), int(series.max())) > _EXACT:
+            return np.asarray(series.to_list(), object)
+        return series.cast(narwhals.Float64).to_numpy()
+    if series.dtype not in (narwhals.String, narwhals.Categorical, narwhals.Enum):
+        return np.asarray(series.to_list(), object) if series.null_count() else series.to_numpy()
+    if series.dtype != narwhals.String:
+        values = series.drop_nulls().to_list()
+        if not all(isinstance(value, str) for value in values):
+            return np.asarray(series.to_list(), object)
+        series = series.cast(narwhals.String)
+    known = series.drop_nulls()
+    distinct_text = sorted(known.unique().to_list())
+    codes = np.full(len(series), -1, np.int32)
+    numbers = known.replace_strict(distinct_text, range(len(distinct_text)), return_dtype=narwhals.Int32)
+    codes[~series.is_null().to_numpy()] = numbers.to_numpy()
+    return Coded(np.array(distinct_text, np.str_), codes)
+
+
+def _typed(name: str, cells: list[Any]) -> Key:
+    """A column of objects, as numbers or as text: whichever all values are that are not missing."""
+    missing = np.fromiter(map(is_missing, cells), np.bool_, len(cells))
+    known = [cell for cell, out in zip(cells, missing.tolist(), strict=True) if not out] if missing.any() else cells
+    if known and all(isinstance(cell, str) for cell in known):
+        return _text(known, missing)
+    for cell in known:
+        if not isinstance(cell, bool | int | float | np.bool_ | np.integer | np.floating):
+            mixed = isinstance(cell, str) or any(isinstance(other, str) for other in known)
+            raise _refused(name, "text beside other values" if mixed else f"{type(cell).__name__}, as in {cell!r}")
+    array = np.array(known) if known else np.zeros(0)
+    if array.dtype.kind == "O" or (known and array.dtype.kind == "f" and not _has_float(known)):
+        raise _refused(name, "whole numbers beyond 64 bits")
+    if not missing.any():
+        return array
+    if array.dtype.kind in "iu" and max(map(abs, known), default=0) > _EXACT:
+        return _text([str(cell) for cell in known], missing)
+    numbers = np.full(len(missing), np.nan)
+    numbers[~missing] = array
+    return numbers
+
+
+def _has_float(cells: list[Any]) -> bool:
+    return any(isinstance(cell, float | np.floating) for cell in cells)
+
+
+def _text(known: list[str], missing: NDArray[np.bool_]) -> Coded:
+    """Coded text from the values that are not missing."""
+    key = as_key(np.array(known, np.str_))
+    assert isinstance(key, Coded)
+    codes = np.full(len(missing), -1, np.int32)
+    codes[~missing] = key.codes
+    return Coded(key.values, codes)
+
+
+def _refused(name: str, found: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"extra column {name!r} must hold numbers, truth values or text, got {found}; turn it into text or numbers"
+    )
+
+
+@dataclass(frozen=True)
+class UserColumns(Mapping[str, Key]):
+    """Columns of a mapping or a data frame, turned into arrays when a constraint asks for them.
+
+    Parameters
+    ----------
+    source : mapping of str -> array-like
+    lengths : mapping of unit -> int
+        How many values a column may have: one per unit ("rows") of each of these.
+    hint : str
+        The end of an error about a column of another length: what to do about it.
+
+    Raises
+    ------
+    InvalidInputError
+        If a column has another length, or holds neither numbers nor truth values nor text.
+
+    Examples
+    --------
+    >>> columns = read_columns({"document": ["a", "a", "b"]}, {"rows": 3})
+    >>> columns["document"].tolist()
+    ['a', 'a', 'b']
+    """
+
+    source: Mapping[str, Any]
+    lengths: Mapping[str, int]
+    hint: str
+    _known: dict[str, Key] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Key:
+        if name not in self._known:
+            column = as_key(as_column(name, self.source[name]))
+            if len(column) not in self.lengths.values():
+                sizes = ", ".join(f"{size} {unit}" for unit, size in self.lengths.items())
+                raise InvalidInputError(
+                    f"columns: {name!r} has shape {column.shape}, and the table has {sizes}; {self.hint}"
+                )
+            self._known[name] = column
+        return self._known[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.source
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.source
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+def read_columns(
+    columns: Any, lengths: Mapping[str, int], *, taken: Collection[str] = (), hint: str = "give one for each"
+) -> UserColumns:
+    """A user's columns under their names; None has none.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is neither a mapping nor a frame, or has a column whose name is ``taken``.
+    """
+    frame = as_frame(columns, "columns")
+    if frame is not None:
+        columns = dict(zip(frame.columns, frame.iter_columns(), strict=True))
+    elif columns is not None and not isinstance(columns, Mapping):
+        raise InvalidInputError(
+            f"columns must be a data frame or a mapping from names to arrays, got {type(columns).__name__}; "
+            'write columns={"document": [...]}'
+        )
+    source = {str(name): column for name, column in (columns or {}).items()}
+    for name in taken:
+        if name in source:
+            raise InvalidInputError(f"columns: the name {name!r} belongs to the table; rename the column")
+    return UserColumns(source, lengths, hint)
+
 
 Scalar = str | bool | int | float
 
@@ -25,6 +268,8 @@ _COMPARISONS = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+# In structures, of the ends of arcs and of spans, and of several views.
+_TAGS = re.compile("(.+_)?(tag|label|upos|xpos)|previous|first|last|before|after")
 _ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 _BINDING = {
     "part": 9,
@@ -211,45 +456,16 @@ def compared(expression: Column) -> Iterator[tuple[str, str, tuple[Scalar, ...]]
                 yield from compared(operand)
 
 
-def with_values(expression: Column, value_of: Callable[[str, Scalar], Scalar]) -> Column:
-    """The expression with other values in the place of those that columns are compared with (see `compared`).
-
-    Parameters
-    ----------
-    expression : Column
-    value_of : callable
-        From the name of a column and a value to the value that takes its place.
-
-    Examples
-    --------
-    >>> with_values((part("tag") == 5) & part("word").isin([1, 2]), lambda name, value: f"{name} {value}")
-    (part("tag") == "tag 5") & part("word").isin(["word 1", "word 2"])
-    """
-    operation, (first, *rest) = expression.operation, expression.operands
-    if operation == "part":
-        return expression
-    if isinstance(first, Column) and first.operation == "part":
-        name = first.operands[0]
-        if operation in ("==", "!=") and not isinstance(rest[0], Column):
-            return Column(operation, (first, value_of(name, rest[0])))
-        if operation == "isin":
-            return Column(operation, (first, tuple(value_of(name, value) for value in rest[0])))
-        if operation == "allowed_by":
-            key, listed = rest
-            key_name = key.operands[0] if key.operation == "part" else None
-            entries = (
-                (entry if key_name is None else value_of(key_name, entry), tuple(value_of(name, v) for v in values))
-                for entry, values in listed
-            )
-            return Column(operation, (first, key, tuple(entries)))
-    operands = (with_values(o, value_of) if isinstance(o, Column) else o for o in expression.operands)
-    return Column(operation, tuple(operands))
+def holds_tags(name: str) -> bool:
+    """Whether a column holds tags or labels, of which constraints may write 5 as ``"5"`` and ``"5"`` as 5."""
+    return _TAGS.fullmatch(name) is not None
 
 
 def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:
     """The values of an expression over all parts.
 
-    Comparisons with a missing value are false, but for ``!=``, which is the negation of ``==``.
+    Comparisons with a missing value are false, but for ``!=``, which is the negation of ``==``. A tag or label is equal
+    to a number or text that reads like it.
 
     Parameters
     ----------
@@ -278,18 +494,21 @@ def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:
         return lookup(expression.operands[0])
     if operation == "isin":
         values = evaluate(expression.operands[0], lookup)
-        for value in expression.operands[1]:
+        listed = _like(expression, values, expression.operands[1])
+        for value in {isinstance(value, str): value for value in listed}.values():
             _check_comparable(expression, values, value)
         if _is_void(values):
             return np.zeros(len(values), np.bool_)
         if values.dtype.kind != "U":
-            return np.isin(values, np.array(expression.operands[1]))
-        wanted, (found, code) = set(expression.operands[1]), distinct(values)
+            return np.isin(values, np.array(listed))
+        wanted, (found, code) = set(listed), distinct(values)
         return np.array([value in wanted for value in found.tolist()], np.bool_)[code]
     if operation == "allowed_by":
         return _allowed(expression, *(evaluate(operand, lookup) for operand in expression.operands[:2]))
-    arguments = [evaluate(o, lookup) if isinstance(o, Column) else o for o in expression.operands]
+    arguments: list[Any] = [evaluate(o, lookup) if isinstance(o, Column) else o for o in expression.operands]
     if operation in _COMPARISONS:
+        if operation in ("==", "!=") and not isinstance(expression.operands[1], Column):
+            arguments[1:] = _like(expression, arguments[0], arguments[1:])
         _check_comparable(expression, *arguments)
         if any(map(_is_void, arguments)):
             return np.full(np.broadcast_shapes(*map(np.shape, arguments)), operation == "!=")
@@ -342,7 +561,11 @@ def literal_text(value: Scalar) -> str:
 
 def _allowed(expression: Column, values: Key, keys: Key) -> NDArray[np.bool_]:
     dictionary = dict(expression.operands[2])
-    for column, used in ((keys, dictionary), (values, set().union(*dictionary.values()))):
+    used = set().union(*dictionary.values())
+    like = dict(zip(used, _like(expression, values, used), strict=True))
+    if any(value is not other for value, other in like.items()):
+        dictionary = {entry: [like[value] for value in listed] for entry, listed in dictionary.items()}
+    for column, used in ((keys, set(dictionary)), (values, set(like.values()))):
         for kind in {isinstance(value, str): value for value in used}.values():
             _check_comparable(expression.operands[0], column, kind)
     (found, code), (entries, entry_code) = distinct(values), distinct(keys)
@@ -378,6 +601,25 @@ def _is_void(values: object) -> bool:
     if not isinstance(values, np.ndarray):
         return False
     return not values.size or (values.dtype.kind == "f" and bool(np.isnan(values).all()))
+
+
+def _like(expression: Column, values: Key, listed: Iterable[Scalar]) -> list[Scalar]:
+    """Values with which an expression compares tags or labels, in the type of these; others as they are."""
+    first, is_text = expression.operands[0], _kind(values) == "text"
+    if first.operation != "part" or not holds_tags(first.operands[0]):
+        return list(listed)
+    return [
+        value if isinstance(value, str) == is_text else str(value) if is_text else _number(value) for value in listed
+    ]
+
+
+def _number(text: Scalar) -> Scalar:
+    """The number that a text is the spelling of; other text as it is."""
+    try:
+        number = plain(float(text))
+    except (ValueError, InvalidInputError):
+        return text
+    return number if str(number) == text else text
 
 
 def _check_comparable(expression: Column, left: object, right: object) -> None:

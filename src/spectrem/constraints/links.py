@@ -4,36 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.all_of import AllOf, join
-from spectrem.constraints.cells import as_column, missing_of
-from spectrem.constraints.columns import quote
+from spectrem.constraints.columns import as_column, missing_of, quote
 from spectrem.constraints.compilation.groups import distinct
-from spectrem.constraints.constraint import LinearConstraint, check_name, linear
+from spectrem.constraints.constraint import AllOf, LinearConstraint, check_name, join, linear
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Structure
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RowLinks:
-    """Pairs of rows that belong together or apart, in expectation; made by `must_link` and `cannot_link`.
+    """Rows that belong together or apart, in expectation; made by `must_link` and `cannot_link`.
+
+    They are pairs of rows, or all rows with the same value of a column, of whatever data they are used on, such as each
+    fold of a cross-validation.
 
     Attributes
     ----------
-    pairs : ndarray of shape (n_pairs, 2), int
+    pairs : ndarray of shape (n_pairs, 2), int, or None
+        None where only the column says which rows are linked.
     together : bool
-    column : str, optional
-        The column whose equal values made the pairs.
+    column : str or None
+        The column whose equal values make the pairs.
     label : str or None
         Name given with `named`.
     """
 
-    pairs: NDArray[np.int64]
+    pairs: Any
     together: bool
     column: str | None = None
     label: str | None = None
@@ -41,7 +43,11 @@ class RowLinks:
     @property
     def name(self) -> str:
         """How errors and reports call it."""
-        return self.label or _link_name(self.together, self.column)
+        return self.label or f"{self._kind} link" + ("" if self.column is None else f" by {self.column}")
+
+    @property
+    def _kind(self) -> str:
+        return "must" if self.together else "cannot"
 
     def named(self, name: str) -> RowLinks:
         """Give the name that errors and reports use."""
@@ -52,18 +58,23 @@ class RowLinks:
         return join(self, other)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, RowLinks) or (self.together, self.label) != (other.together, other.label):
-            return False
-        return np.array_equal(self.pairs, other.pairs)
+        return isinstance(other, RowLinks) and self._content == other._content
 
     def __hash__(self) -> int:
-        return hash((self.together, self.label, self.pairs.tobytes()))
+        return hash(self._content)
+
+    @property
+    def _content(self) -> tuple[Any, ...]:
+        return self.together, self.label, self.column if self.pairs is None else self.pairs.tobytes()
 
     def __repr__(self) -> str:
-        return _link_text(self.together, str(self.pairs.tolist()), self.label)
+        arguments = f"column={quote(str(self.column))}" if self.pairs is None else str(self.pairs.tolist())
+        return f"{self._kind}_link({arguments})" + ("" if self.label is None else f".named({quote(self.label)})")
 
     def rows(self, structure: Structure) -> LinearConstraint:
         """A row per pair and label: ``E[z_ij] - E[z_i'j] = 0`` or ``E[z_ij] + E[z_i'j] <= 1``.
+
+        A column is one of the structure itself; columns given with the data go to `links`.
 
         Raises
         ------
@@ -71,6 +82,7 @@ class RowLinks:
             If the instances do not choose one of the same labels each, or the pairs name more rows than there are.
         """
         n = structure.n_instances
+        pairs = self.links(structure.columns, n).pairs if self.pairs is None else self.pairs
         k = structure.n_unary // max(n, 1)
         if not np.array_equal(structure.instance, np.repeat(np.arange(n), k)) or "token" in structure.columns:
             raise InvalidInputError(
@@ -78,58 +90,23 @@ class RowLinks:
                 "sequences; use it with GaussianMixture or on a table of shape (n_rows, n_labels)"
             )
         self.check(n)
-        parts = self.pairs[:, :, None] * k + np.arange(k)  # (pair, side, label)
+        parts = pairs[:, :, None] * k + np.arange(k)  # (pair, side, label)
         columns = np.swapaxes(parts, 1, 2).ravel()
         values = np.tile([1.0, -1.0 if self.together else 1.0], len(columns) // 2)
         starts = np.arange(0, len(columns) + 1, 2)
         matrix = sp.csr_array((values, columns, starts), shape=(len(columns) // 2, structure.n_unary))
         rule = linear(matrix, 0.0, "==", name=self.name) if self.together else linear(matrix, 1.0, name=self.name)
-        first, second = np.repeat(self.pairs, k, axis=0).T
-        label = np.tile(np.asarray(structure.columns["label"])[:k], len(self.pairs))
+        first, second = np.repeat(pairs, k, axis=0).T
+        label = np.tile(np.asarray(structure.columns["label"])[:k], len(pairs))
         return replace(rule, keys={"row": first, "other row": second, "label": label}, weighted=False)
 
     def check(self, n_rows: int) -> None:
         """Raise `InvalidInputError` if a pair names a row that there is not."""
-        if self.pairs.size and self.pairs.max() >= n_rows:
+        if self.pairs is not None and self.pairs.size and self.pairs.max() >= n_rows:
             raise InvalidInputError(
                 f"{self.name}: pairs must name rows from 0 to {n_rows - 1}, got {self.pairs.max()}; count rows of X "
                 "from 0"
             )
-
-
-@dataclass(frozen=True, repr=False)
-class ColumnLinks:
-    """Links between all rows with the same value of a column; made by `must_link` and `cannot_link`.
-
-    They refer to the rows of whatever data they are used on, as those of each fold of a cross-validation.
-
-    Attributes
-    ----------
-    column : str
-    together : bool
-    label : str or None
-        Name given with `named`.
-    """
-
-    column: str
-    together: bool
-    label: str | None = None
-
-    @property
-    def name(self) -> str:
-        """How errors and reports call it."""
-        return self.label or _link_name(self.together, self.column)
-
-    def named(self, name: str) -> ColumnLinks:
-        """Give the name that errors and reports use."""
-        return replace(self, label=check_name(name))
-
-    def __and__(self, other: object) -> AllOf:
-        """Both constraints, as one."""
-        return join(self, other)
-
-    def __repr__(self) -> str:
-        return _link_text(self.together, f"column={quote(self.column)}", self.label)
 
     def links(self, columns: Mapping[str, ArrayLike], n_rows: int) -> RowLinks:
         """The pairs of rows; missing values link nothing.
@@ -151,6 +128,7 @@ class ColumnLinks:
         >>> cannot_link(column="photo").links({"photo": [1.0, 1.0, np.nan, 1.0, np.nan]}, 5).pairs.tolist()
         [[0, 1], [0, 3], [1, 3]]
         """
+        assert self.column is not None
         if self.column not in columns:
             listed = ", ".join(map(repr, columns)) or "none"
             raise InvalidInputError(
@@ -175,24 +153,15 @@ class ColumnLinks:
         ]
         return RowLinks(np.concatenate([np.zeros((0, 2), np.int64), *pairs]), False, self.column, self.label)
 
-    def rows(self, structure: Structure) -> LinearConstraint:
-        """As `RowLinks.rows`, by a column of the structure itself; columns given with the data go to `links`."""
-        return self.links(structure.columns, structure.n_instances).rows(structure)
-
-
-AnyLinks = RowLinks | ColumnLinks
-
 
 def resolve_links(constraints: Iterable[Any], columns: Mapping[str, ArrayLike], n_rows: int) -> tuple[Any, ...]:
     """The constraints, with links by a column replaced by links of pairs of rows."""
-    return tuple(own.links(columns, n_rows) if isinstance(own, ColumnLinks) else own for own in constraints)
+    return tuple(
+        one.links(columns, n_rows) if isinstance(one, RowLinks) and one.pairs is None else one for one in constraints
+    )
 
 
-@overload
-def must_link(pairs: ArrayLike) -> RowLinks: ...
-@overload
-def must_link(*, column: str) -> ColumnLinks: ...
-def must_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> RowLinks | ColumnLinks:
+def must_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> RowLinks:
     """Rows of each pair expect every cluster alike, ``E[z_ij] = E[z_i'j]``.
 
     Use when it is known of some rows that they belong together.
@@ -221,11 +190,7 @@ def must_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> R
     return _make_links("must_link", pairs, column, True)
 
 
-@overload
-def cannot_link(pairs: ArrayLike) -> RowLinks: ...
-@overload
-def cannot_link(*, column: str) -> ColumnLinks: ...
-def cannot_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> RowLinks | ColumnLinks:
+def cannot_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> RowLinks:
     """Rows of each pair expect no cluster together more than once, ``E[z_ij + z_i'j] <= 1`` ([Graca2007] §3).
 
     The constraint holds in expectation, which does not make labels different: two rows with posteriors of a half for
@@ -255,17 +220,7 @@ def cannot_link(pairs: ArrayLike | None = None, *, column: str | None = None) ->
     return _make_links("cannot_link", pairs, column, False)
 
 
-def _link_name(together: bool, column: str | None) -> str:
-    kind = "must link" if together else "cannot link"
-    return kind if column is None else f"{kind} by {column}"
-
-
-def _link_text(together: bool, arguments: str, label: str | None) -> str:
-    named = "" if label is None else f".named({quote(label)})"
-    return f"{'must' if together else 'cannot'}_link({arguments}){named}"
-
-
-def _make_links(name: str, pairs: ArrayLike | None, column: str | None, together: bool) -> RowLinks | ColumnLinks:
+def _make_links(name: str, pairs: ArrayLike | None, column: str | None, together: bool) -> RowLinks:
     if (pairs is None) == (column is None):
         raise InvalidInputError(
             f"{name} takes pairs of rows or a column, got {'neither' if pairs is None else 'both'}; write "
@@ -275,7 +230,7 @@ def _make_links(name: str, pairs: ArrayLike | None, column: str | None, together
         return RowLinks(_as_pairs(pairs, name), together)
     if not isinstance(column, str):
         raise InvalidInputError(f"{name}: column must be the name of a column, got {column!r}")
-    return ColumnLinks(column, together)
+    return RowLinks(None, together, column)
 
 
 def _as_pairs(pairs: ArrayLike, name: str) -> NDArray[np.int64]:

@@ -11,9 +11,8 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from spectrem.constraints.all_of import AllOf, join
 from spectrem.constraints.columns import Column, Scalar, part
-from spectrem.constraints.constraint import Constraint, E, Expectation, as_share, max_over
+from spectrem.constraints.constraint import AllOf, Constraint, E, Expectation, as_share, join, max_over
 from spectrem.constraints.links import cannot_link, must_link
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.structures.alignment import NULL

@@ -3,54 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
 
 from numpy.typing import ArrayLike
 
 from spectrem._validate import as_bool
-from spectrem.constraints.cells import as_column, missing_of
-from spectrem.constraints.columns import Column, Scalar, compared, plain, with_values
-from spectrem.constraints.compilation.compile import Constraints, flatten
+from spectrem.constraints.columns import Column, Scalar, as_column, compared, holds_tags, missing_of, plain
 from spectrem.constraints.compilation.groups import distinct
 from spectrem.constraints.constraint import Constraint
+from spectrem.constraints.text import Constraints, flatten
 from spectrem.data.tagging.tagsets import STANDARD_TAGS
 from spectrem.exceptions import InvalidInputError, advice, did_you_mean, no_such
 
 _LISTED = 20
 MAY_BE_EMPTY = "; write .allow_empty() behind the constraint if there may be none"
 """The end of an error about a value that data may well lack."""
-
-
-def match_values(constraints: Constraints, values: Mapping[str, Collection[Scalar]]) -> list[Any]:
-    """The constraints with tags and labels as the data write them: 5 and "5" both mean the tag 5, or the tag "5".
-
-    A value that a column does not have is replaced by the one of its values that reads alike, if there is one. Users'
-    own constraints and matrices stay as they are.
-
-    Parameters
-    ----------
-    constraints : as in :func:`compile_constraints`
-    values : mapping of column -> collection
-        All values of the columns, in any batch.
-
-    Examples
-    --------
-    >>> from spectrem.constraints import E, part
-    >>> match_values([E[part("tag") == "5"] <= 1, E[part("tag") == 5] <= 2], {"tag": [4, 5]})
-    [E[part("tag") == 5] <= 1, E[part("tag") == 5] <= 2]
-    >>> match_values("E[tag == 5] <= 1", {"tag": ["4", "5"]})
-    [E[part("tag") == "5"] <= 1]
-    """
-    known = {name: set(map(plain, listed)) for name, listed in values.items()}
-    by_text = {name: {str(value): value for value in listed} for name, listed in known.items()}
-
-    def value_of(name: str, value: Scalar) -> Scalar:
-        return value if value in known.get(name, [value]) else by_text[name].get(str(value), value)
-
-    return [
-        one.map_weights(lambda weight: with_values(weight, value_of)) if isinstance(one, Constraint) else one
-        for one in flatten(constraints)
-    ]
 
 
 def check_values(
@@ -90,12 +56,13 @@ def check_values(
     as_bool(every, "every")
     known = set(values)
     text = any(isinstance(value, str) for value in known)
+    alike = known | set(map(str, known)) if holds_tags(column) else known
     for constraint, name, operation, listed in _tests(constraints):
         if name != column or (not every and operation == "allowed_by"):
             continue
-        if not every:  # comparisons of text with numbers are refused when they are compiled
+        if not every and alike is known:  # comparisons of text with numbers are refused when they are compiled
             listed = tuple(value for value in listed if not known or isinstance(value, str) == text)
-        absent = [value for value in listed if value not in known]
+        absent = [value for value in listed if value not in alike and (alike is known or str(value) not in alike)]
         if absent and (every or len(absent) == len(listed)):
             message = no_such(column, absent[0], sorted(map(plain, known), key=repr), _LISTED)
             if not known:
@@ -119,10 +86,10 @@ def check_spelling(constraints: Constraints, column: str, values: Collection[Sca
     InvalidInputError
         Naming the constraint, the tag and the one most like it.
     """
+    known = set(map(str, values)) | STANDARD_TAGS
     for constraint, name, _, listed in _tests(constraints, may_be_empty=True):
         for value in listed if name == column else ():
-            slip = isinstance(value, str) and value not in values and value not in STANDARD_TAGS
-            if slip and did_you_mean(value, values):
+            if isinstance(value, str) and value not in known and did_you_mean(value, values):
                 message = no_such(column, value, sorted(map(plain, values), key=repr), _LISTED)
                 raise InvalidInputError(f"{constraint.name!r}: {message}; leave out a tag that the text lacks")
 

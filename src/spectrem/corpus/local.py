@@ -11,8 +11,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spectrem.corpus.blas import ONE_BLAS_THREAD, limit_this_thread
-from spectrem.corpus.corpus import arguments_of, check_numbers, fold
+from spectrem.corpus.corpus import ONE_BLAS_THREAD, arguments_of, check_numbers, fold, limit_this_thread
 from spectrem.exceptions import InvalidInputError
 
 

@@ -1,24 +1,210 @@
-"""Shards on the workers of a Dask cluster."""
+"""Shards on the workers of a Dask cluster, and how values travel between its machines."""
 
 from __future__ import annotations
 
 import mmap
 import operator
 import os
+import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from copy import copy
+from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from spectrem.corpus.box import Box, Call, Sealed, boxed, difference, patched, seal
-from spectrem.corpus.connect import current_client
-from spectrem.corpus.corpus import arguments_of, check_numbers, fold
-from spectrem.corpus.files import Folder, Stored, forget, store
+from spectrem.corpus.corpus import ONE_BLAS_THREAD, arguments_of, check_numbers, fold
 from spectrem.corpus.local import Local
+from spectrem.corpus.spilled import Folder, Stored, forget, store
+from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from distributed import Client, Future
+
+
+def connect(scheduler: str) -> Client:
+    """A client of a running cluster.
+
+    Parameters
+    ----------
+    scheduler : str
+        Its address, such as ``tcp://10.0.0.1:8786``.
+
+    Raises
+    ------
+    InvalidInputError
+        If Dask is not installed or no scheduler answers.
+    """
+    try:
+        from distributed import Client
+        from distributed.comm import resolve_address
+    except ImportError:
+        raise InvalidInputError(
+            "a corpus on a cluster needs Dask, which is not installed; install the extra `dask`: "
+            "pip install 'spectrem[dask]'"
+        ) from None
+    try:
+        resolve_address(scheduler)  # for an invalid address Dask would leave an unfinished client behind
+        return Client(scheduler)
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(
+            f"{scheduler}: no Dask scheduler answers there ({error}); start one with `dask scheduler` and give the "
+            "address that it prints"
+        ) from None
+
+
+def current_client() -> Client:
+    """The client, of any cluster, that was made last.
+
+    Raises
+    ------
+    InvalidInputError
+        If no client was made, or Dask is not installed.
+    """
+    try:
+        from distributed import Client
+
+        return Client.current()
+    except (ImportError, ValueError):
+        raise InvalidInputError(
+            "client must be given where none was made; make one by spectrem.corpus.on_dask(scheduler), or by "
+            "distributed.Client(), which starts processes on this machine"
+        ) from None
+
+
+def arrays_of(value: Any) -> tuple[bytes, list[memoryview]]:
+    """The pickle of a value without its arrays, and their bytes."""
+    arrays: list[pickle.PickleBuffer] = []
+    head = pickle.dumps(value, protocol=5, buffer_callback=arrays.append)
+    return head, [array.raw() for array in arrays]
+
+
+def size_of(value: Any) -> int:
+    """The bytes that a value takes when it is sent."""
+    head, arrays = arrays_of(value)
+    return len(head) + sum(array.nbytes for array in arrays)
+
+
+def difference(new: Any, old: Any) -> bytes:
+    """The bytes that `patched` needs beside the old value to make the new one; arrays that both have are not in them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> old = {"text": np.zeros(10_000), "prices": np.zeros(3)}
+    >>> change = difference({**old, "prices": np.ones(3)}, old)
+    >>> len(change) < 1000, patched(old, change)["prices"].tolist()
+    (True, [1.0, 1.0, 1.0])
+    """
+    known = {_name(array) for array in arrays_of(old)[1]}
+    head, arrays = arrays_of(new)
+    names = list(map(_name, arrays))
+    added = [None if name in known else bytearray(array) for name, array in zip(names, arrays, strict=True)]
+    return pickle.dumps((head, list(zip(names, added, strict=True))), protocol=5)
+
+
+def patched(old: Any, change: bytes) -> Any:
+    """The new value from the old one and their `difference`; it shares arrays with the old one."""
+    known = {_name(array): array for array in arrays_of(old)[1]}
+    head, named = pickle.loads(change)
+    return pickle.loads(head, buffers=[known[name] if array is None else array for name, array in named])
+
+
+def _name(array: memoryview) -> bytes:
+    """A digest of the bytes of an array and of whether they may be changed."""
+    return blake2b(array, digest_size=16, salt=b"fixed" if array.readonly else b"").digest()
+
+
+# Arrays of at least this many bytes travel apart from the pickle.
+_LARGE = 1 << 16
+# Threads of a worker that import the same modules for two values at once may deadlock.
+_LOADING = RLock()
+
+
+class Sealed:
+    """A pickled value on its way through the scheduler, which does not open it: it may need a script or a notebook.
+
+    Arrays stay aligned: those that Dask packs into one message do not, and Numba would compile functions again for
+    unaligned ones. So only large arrays, which Dask sends in messages of their own, leave the pickle; they are not
+    copied on their way.
+    """
+
+    def __init__(self, data: bytes, large: Sequence[Any] = ()) -> None:
+        self.data, self.large = data, large
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        # Dask packs the first buffer with the pickle: it is an empty one.
+        first = [bytearray(1)] if self.large else []
+        return _resealed, (self.data, *map(pickle.PickleBuffer, [*first, *self.large]))
+
+    def open(self) -> Any:
+        """The value."""
+        with _LOADING:
+            return pickle.loads(self.data, buffers=self.large)
+
+
+def _resealed(data: bytes, *buffers: Any) -> Sealed:
+    return Sealed(data, buffers[1:])
+
+
+def seal(value: Any, protocol: int = 5) -> Sealed:
+    """The value, sealed; its large arrays are not copied, and before protocol 5 none leaves the pickle."""
+    import cloudpickle
+
+    large: list[pickle.PickleBuffer] = []
+
+    def stays(array: pickle.PickleBuffer) -> bool:
+        apart = protocol >= 5 and array.raw().nbytes >= _LARGE
+        if apart:
+            large.append(array)
+        return not apart
+
+    return Sealed(cloudpickle.dumps(value, protocol=5, buffer_callback=stays), large)
+
+
+class Box:
+    """A value on a worker, which tells Dask its size, so that work moves to shards and not shards to work."""
+
+    def __init__(self, value: Any, size: int | None = None) -> None:
+        self.value, self.size = value, size
+
+    def __sizeof__(self) -> int:
+        if self.size is None:
+            self.size = size_of(self.value)
+        return self.size
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return boxed, (seal(self.value, protocol), self.size)
+
+
+def boxed(sealed: Sealed, size: int | None = None) -> Box:
+    """The box of a sealed value."""
+    return Box(sealed.open(), size)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function and its broadcast arguments.
+
+    Attributes
+    ----------
+    f : callable
+    broadcast : tuple
+    limited : bool
+        Whether linear algebra runs on one thread, as it does where shards are worked on in parallel.
+    """
+
+    f: Callable[..., Any]
+    broadcast: tuple[Any, ...]
+    limited: bool
+
+    def __call__(self, shard: Any, own: tuple[Any, ...] = ()) -> Any:
+        with ONE_BLAS_THREAD if self.limited else nullcontext():
+            return self.f(shard, *own, *self.broadcast)
+
 
 # One task adds _FAN_IN subtrees of the sum, a power of two; the last _HERE partial sums are added in the driver.
 _FAN_IN, _HERE = 4, 2

@@ -110,12 +110,12 @@ class Estimator:
 
     def __repr__(self) -> str:
         cls = type(self)
-        given = {
+        changed = {
             name: shown
             for name, parameter in _parameters(cls).items()
             if (shown := _SHOWN.repr(getattr(self, name))) != _SHOWN.repr(parameter.default)
         }
-        return f"{cls.__name__}({', '.join(f'{name}={given[name]}' for name in sorted(given))})"
+        return f"{cls.__name__}({', '.join(f'{name}={changed[name]}' for name in sorted(changed))})"
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.base import BaseEstimator
@@ -128,17 +128,17 @@ class Estimator:
         def __getattr__(self, name: str) -> Any:
             if name.startswith(_OF_SKLEARN) or ("sklearn.base" in sys.modules and not name.startswith("__")):
                 twin = _twin(type(self))
-                found = getattr_static(twin, name, None)
-                if isinstance(found, classmethod | staticmethod):
+                attribute = getattr_static(twin, name, None)
+                if isinstance(attribute, classmethod | staticmethod):
                     return getattr(twin, name)
-                if found is not None:
-                    value = found.__get__(self, type(self)) if hasattr(found, "__get__") else found
+                if attribute is not None:
+                    value = attribute.__get__(self, type(self)) if hasattr(attribute, "__get__") else attribute
                     return partial(_with_report, self, value) if name.startswith("_repr_") else value
             return object.__getattribute__(self, name)  # raises the AttributeError
 
 
 def _with_report(estimator: Estimator, diagram: Callable[..., Any], **kwargs: Any) -> Any:
-    """What scikit-learn shows of an estimator in a notebook, and below it the report of its training."""
+    """scikit-learn's diagram of an estimator in a notebook, and below it the report of its training."""
     from spectrem.reports import add_report
 
     return add_report(diagram(**kwargs), vars(estimator).get("report_"))
@@ -146,8 +146,8 @@ def _with_report(estimator: Estimator, diagram: Callable[..., Any], **kwargs: An
 
 def row_weights(sample_weight: ArrayLike | None, n_rows: int, unit: str) -> Floats:
     """The weights of all rows, shape (n_rows,), as they were given for each ``unit``, such as "row of X"; else 1."""
-    given = as_sample_weight(sample_weight, n_rows, unit)
-    return np.ones(n_rows) if given is None else given
+    weights = as_sample_weight(sample_weight, n_rows, unit)
+    return np.ones(n_rows) if weights is None else weights
 
 
 class PerSentence(list[Any]):
@@ -163,9 +163,9 @@ class PerSentence(list[Any]):
         return cls(values[end - size : end].copy() for size, end in zip(lengths.tolist(), ends, strict=True))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        found = np.empty(len(self), object)
-        found[:] = self[:]
-        return found
+        array = np.empty(len(self), object)
+        array[:] = self[:]
+        return array
 
 
 class FittedWith(NamedTuple):
@@ -190,9 +190,9 @@ def as_fitted(estimator: T) -> T:
         Before `fit`.
     """
     check_fitted(estimator)
-    found = object.__new__(type(estimator))
-    vars(found).update(vars(estimator) | vars(estimator)["fitted_with_"].params)
-    return found
+    fitted = object.__new__(type(estimator))
+    vars(fitted).update(vars(estimator) | vars(estimator)["fitted_with_"].params)
+    return fitted
 
 
 def check_words_to_learn(name: str, lengths: Ints, weights: Floats) -> None:

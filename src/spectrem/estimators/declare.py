@@ -299,7 +299,7 @@ def meanings(record: type) -> Mapping[str, str]:
     >>> meanings(Settings)["max_iter"]
     'max_iter : int\\n    At most.'
     """
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for base in reversed(record.__mro__):
         section = re.search(r"^ *Parameters\n *-+\n(.*?)(?=\n\s*\n|\Z)", base.__doc__ or "", re.DOTALL | re.MULTILINE)
         if section is not None:
@@ -308,8 +308,8 @@ def meanings(record: type) -> Mapping[str, str]:
             text = "\n".join(line[margin:].rstrip() for line in lines).rstrip()
             for entry in re.split(r"\n(?=\S)", text):
                 names = entry.partition("\n")[0].partition(" :")[0]
-                found.update(dict.fromkeys(names.split(", "), entry))
-    return found
+                entries.update(dict.fromkeys(names.split(", "), entry))
+    return entries
 
 
 def documented(cls: C) -> C:

@@ -8,6 +8,7 @@ and decisions, under the constraints if they are to be met, and `log_likelihoods
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -21,7 +22,7 @@ from spectrem._validate import as_bool
 from spectrem.corpus import Corpus, Local
 from spectrem.estimators.conventions import row_weights, take_course
 from spectrem.estimators.shared_parameters import constraint_names
-from spectrem.exceptions import InvalidInputError, NoEffectWarning, quoted, setting, warn
+from spectrem.exceptions import InvalidInputError, NoEffectWarning, Unconverged, quoted, setting, warn
 from spectrem.inference.slack import compile_slack
 from spectrem.learning import (
     Constant,
@@ -30,7 +31,6 @@ from spectrem.learning import (
     FitResult,
     FitStatus,
     Posed,
-    PosedCorpus,
     Record,
     Schedule,
     Step,
@@ -136,8 +136,6 @@ class Task:
         Those that change nothing where there is not; by default all, unless new instances have to meet them.
     stopping : Stopping or None
         The rule of EM; None for that of the settings.
-    stage : str
-        The folder of EM inside a checkpoint, where there are not several starts.
     all_known : bool
         Whether all labels are known where EM reads them, so that constraints change nothing.
     n_starts : int or None
@@ -154,7 +152,6 @@ class Task:
     learns: bool = True
     unused: Sequence[Any] | None = None
     stopping: Stopping | None = None
-    stage: str = ""
     all_known: bool = False
     n_starts: int | None = None
     on_iteration: Callable[[Record], None] | None = None
@@ -174,8 +171,11 @@ class Trained(NamedTuple):
         Constraints inside instances, and longer ones.
     n_steps : int
         Steps of L-BFGS on labelled instances.
-    posed, step : PosedCorpus and Step, or None
-        With which `spectrem.learning.posterior` gives the distributions of what is not labelled.
+    shards, step : Corpus and Step, or None
+        With which `spectrem.learning.posterior` gives the distributions of what is not labelled, under constraints over
+        the corpus, too.
+    unmet : tuple of warnings
+        What is to be said of such constraints where these distributions are looked at.
     """
 
     params: Any
@@ -184,8 +184,9 @@ class Trained(NamedTuple):
     constraints: tuple[ConstraintReport, ...] = ()
     summaries: tuple[ConstraintSummary, ...] = ()
     n_steps: int = 0
-    posed: PosedCorpus | None = None
+    shards: Corpus | None = None
     step: Step | None = None
+    unmet: tuple[warnings.WarningMessage, ...] = ()
 
 
 def train(estimator: Any, task: Task) -> Trained:
@@ -208,41 +209,37 @@ def train(estimator: Any, task: Task) -> Trained:
         first = task.labelled()
         start, n_steps = lambda: first.theta, first.n_steps
         if not task.learns:
-            reports = report_labelled(estimator, task.model, task.corpus, first.theta, task.estep, task.unused)
+            reports = _report_labelled(estimator, task, first.theta)
             return Trained(first.theta, (first.record,), first.status, *reports, n_steps)
     n_starts = task.n_starts or getattr(estimator, "n_init", None)
-    stages = [task.stage] if n_starts is None else [f"start-{number + 1}" for number in range(n_starts)]
+    stages = ["em"] if n_starts is None else [f"start-{number + 1}" for number in range(n_starts)]
+    criterion = getattr(estimator, "criterion", None)
 
     def run(stage: str) -> FitResult[Any]:
-        return learn(
-            estimator, task.model, task.corpus, start(), task.estep, stage,
-            stopping=task.stopping, on_iteration=task.on_iteration,
-        )  # fmt: skip
+        if criterion is None:
+            return run_stage(
+                estimator, task.model, task.corpus, start(), task.estep, stage,
+                stopping=task.stopping, on_iteration=task.on_iteration,
+            )  # fmt: skip
+        from spectrem.learning import run_ascent  # and with it log-linear models, which an aligner can do without
+
+        return run_ascent(task.model, task.corpus, start(), task.estep, criterion, on_iteration=estimator.on_iteration)
 
     best = keep_best([partial(run, stage) for stage in stages], lambda one: one.history[-1].objective)
     if task.all_known and not getattr(estimator, "project_at_predict", False):
         warn_unused(estimator.constraints, at_predict=hasattr(estimator, "project_at_predict"))
-    return describe(estimator, task.model, task.corpus, best, task.estep)._replace(n_steps=n_steps)
-
-
-def learn(
-    estimator: Any,
-    model: Any,
-    corpus: Corpus,
-    params: Params,
-    estep: EStep,
-    stage: str = "",
-    *,
-    stopping: Stopping | None = None,
-    on_iteration: Callable[[Record], None] | None = None,
-) -> FitResult[Params]:
-    """EM, or the ascent of the ``criterion`` of an estimator of log-linear models; arguments as of `run_stage`."""
-    criterion = getattr(estimator, "criterion", None)
-    if criterion is None:
-        return run_stage(estimator, model, corpus, params, estep, stage, stopping=stopping, on_iteration=on_iteration)
-    from spectrem.learning import run_ascent  # and with it log-linear models, which an aligner can do without
-
-    return run_ascent(model, corpus, params, estep, criterion, on_iteration=estimator.on_iteration)  # type: ignore[return-value,arg-type]
+    gamma = best.history[-1].gamma if best.history else asked_gamma(estimator)
+    posed, params = best.posed, _possible(best.params) if task.estep.constraints else best.params
+    step = Step(task.model, params, gamma, task.estep)
+    if isinstance(criterion, Expectations):  # the distributions are those of the model
+        reports = report_expectations(posed, task.model, step.params, criterion, task.estep)
+        posed, step = pose(task.model, task.corpus, EStep()), step._replace(estep=EStep())
+        return Trained(best.params, best.history, best.status, *reports, n_steps, posed.shards, step)
+    with warnings.catch_warnings(record=True) as unmet:  # training has warned already
+        warnings.simplefilter("always", Unconverged)
+        shards, step = posed.at_prices(step)
+    reports = report_posed(posed, step, shards) if task.estep.constraints else ((), ())
+    return Trained(best.params, best.history, best.status, *reports, n_steps, shards, step, tuple(unmet))
 
 
 def run_stage(
@@ -285,29 +282,8 @@ def run_stage(
     )
 
 
-def describe(estimator: Any, model: Any, corpus: Corpus, result: FitResult[Any], estep: EStep) -> Trained:
-    """The result of EM, or of an ascent, with the reports of its constraints."""
-    criterion, posed = getattr(estimator, "criterion", None), result.posed
-    gamma = result.history[-1].gamma if result.history else asked_gamma(estimator)
-    step = Step(model, result.params, gamma, estep)
-    reports = _reports(criterion, posed, step)
-    if isinstance(criterion, Expectations):  # the distributions are those of the model
-        step = step._replace(estep=EStep())
-        posed = pose(model, corpus, step.estep)
-    return Trained(result.params, result.history, result.status, *reports, posed=posed, step=step)
-
-
-def report_labelled(
-    estimator: Any, model: Any, corpus: Corpus, params: Any, estep: EStep, unused: Sequence[Any] | None = None
-) -> Reports:
+def _report_labelled(estimator: Any, task: Task, params: Any) -> Reports:
     """Compile constraints where nothing is learnt under them, and hold those against the labels that change nothing.
-
-    Parameters
-    ----------
-    estimator, model, corpus, params, estep
-        As for `run_stage`.
-    unused : sequence of constraints, optional
-        Those that change nothing; by default all, unless new instances have to meet them.
 
     Raises
     ------
@@ -319,28 +295,26 @@ def report_labelled(
     NoEffectWarning
         If there are constraints that change nothing.
     """
-    if not estep.constraints:
+    if not task.estep.constraints:
         return (), ()
     from spectrem.learning.ascent import pose_for  # and with it log-linear models
 
-    criterion, estep = getattr(estimator, "criterion", None), replace(estep, dual_steps=None)
-    posed = pose_for(criterion, model, corpus, params, estep)
-    if unused is not None:
+    criterion, estep = getattr(estimator, "criterion", None), replace(task.estep, dual_steps=None)
+    posed = pose_for(criterion, task.model, task.corpus, params, estep)
+    unused = estimator.constraints
+    if task.unused is not None:
+        unused = task.unused
         estep = replace(estep, constraints=unused)
-        posed = pose(model, corpus, estep)
-    elif getattr(estimator, "project_at_predict", False):
+        posed = pose(task.model, task.corpus, estep)
+    elif estimator.project_at_predict:
         return (), ()
-    reports = _reports(criterion, posed, Step(model, params, asked_gamma(estimator), estep))
-    could = getattr(estimator, "project_at_predict", None) is False
-    warn_unused(estimator.constraints if unused is None else unused, at_predict=could)
-    return reports
-
-
-def _reports(criterion: Any, posed: PosedCorpus, step: Step) -> Reports:
-    """The reports of the constraints of a corpus, and summaries of those that are long."""
     if isinstance(criterion, Expectations):
-        return report_expectations(posed, step.model, step.params, criterion, step.estep)
-    return report_posed(posed, step._replace(params=_possible(step.params))) if step.estep.constraints else ((), ())
+        reports = report_expectations(posed, task.model, params, criterion, estep)
+    else:
+        step = Step(task.model, params, asked_gamma(estimator), estep)
+        reports = report_posed(posed, step) if unused else ((), ())
+    warn_unused(unused, at_predict=not estimator.project_at_predict)
+    return reports
 
 
 def warn_unused(constraints: Sequence[Any], *, at_predict: bool = False) -> None:
@@ -460,20 +434,12 @@ def projected(
     return shards.collect(_projected, step, read)
 
 
-def learnt_posteriors(trained: Trained, read: Read[Result]) -> Iterator[Result]:
+def learnt_posteriors(trained: Trained, read: Read[Any] = table) -> Iterator[Any]:
     """What the posteriors of the training instances say, shard by shard, under the constraints of training."""
-    assert trained.posed is not None
-    assert trained.step is not None
-    shards, step = trained.posed.at_prices(trained.step._replace(params=_possible(trained.step.params)))
-    return shards.collect(_projected, step, read)
-
-
-def in_order(pieces: Iterable[tuple[Ints, Floats]], shape: tuple[int, ...]) -> Floats:
-    """Rows of tables, which come with their numbers shard by shard, as one table."""
-    table = np.zeros(shape)
-    for rows, piece in pieces:
-        table[rows] = piece
-    return table
+    assert trained.shards is not None
+    for warning in trained.unmet:
+        warn(warning.message, warning.category)
+    return trained.shards.collect(_projected, trained.step, read)
 
 
 def best_structures(

@@ -15,7 +15,7 @@ from spectrem.corpus import Corpus
 from spectrem.estimators.engine import LabelledFit, asked_gamma
 from spectrem.exceptions import warn_unconverged
 from spectrem.learning import FitStatus, Record
-from spectrem.learning.checkpoint import Checkpoint
+from spectrem.learning.em import Checkpoint
 from spectrem.models.loglinear import Optimiser
 from spectrem.models.loglinear.lbfgs import Ending, State
 from spectrem.models.loglinear.optimise import advice, fit_known

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.constraints.cells import is_missing
+from spectrem.constraints.columns import is_missing
 from spectrem.exceptions import InvalidInputError, quoted, warn
 
 UNLABELLED = -1
@@ -21,7 +21,7 @@ Kind: TypeAlias = tuple[tuple[Any, ...], Sequence[float] | Floats | None]
 
 
 class Known(NamedTuple):
-    """What is known of the labels of rows or tokens.
+    """The labels, sets and distributions of labels that rows or tokens have.
 
     Attributes
     ----------
@@ -111,15 +111,15 @@ class LabelReader:
             return [self._kind(label, place(n)) for n, label in enumerate(listed)]
 
     def _kind(self, label: Any, place: str) -> int:
-        found = self._read(label, place)
-        if found is None:
+        kind = self._read(label, place)
+        if kind is None:
             return -1
-        if found not in self._number:
-            self._number[found] = len(self.kinds)
-            self.kinds.append(found)
+        if kind not in self._number:
+            self._number[kind] = len(self.kinds)
+            self.kinds.append(kind)
         if not is_collection(label):
-            self._number[label] = self._number[found]
-        return self._number[found]
+            self._number[label] = self._number[kind]
+        return self._number[kind]
 
     def _read(self, label: Any, place: str) -> Kind | None:
         where = f"y ({place})"
@@ -137,7 +137,7 @@ class LabelReader:
             )
         labels = [self._check(one, where) for one in label]
         if not isinstance(label, Mapping):
-            return tuple(sorted(set(labels), key=lambda own: (isinstance(own, str), own))), None
+            return tuple(sorted(set(labels), key=lambda one: (isinstance(one, str), one))), None
         try:
             shares = np.array(list(label.values()), np.float64)
         except (TypeError, ValueError):

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Ints
 from spectrem.constraints import check_columns, check_values
-from spectrem.constraints.cells import as_column
+from spectrem.constraints.columns import as_column
 from spectrem.constraints.compilation.groups import Key
 from spectrem.constraints.values import MAY_BE_EMPTY, check_spelling
 from spectrem.estimators.conventions import PerSentence, row_weights
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 Word: TypeAlias = str | int
 Tag: TypeAlias = str | int
 Sentences: TypeAlias = Sequence[str] | Sequence[Sequence[Word]]
-TokenLabelsLike: TypeAlias = Sequence[Sequence[Any] | str | None]
-"""Of every sentence a label per token, see `read_labels`; None for sentences without labels."""
+TokenLabelsLike: TypeAlias = Sequence[Sequence[Any] | NDArray[Any] | str | None] | NDArray[Any]
+"""A label per token for every sentence, see `read_labels`; None for sentences without labels."""
+Heads: TypeAlias = Sequence[Sequence[int | None] | ArrayLike | None]
+"""The position of the head of every word, -1 for the root; None for sentences without heads."""
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------
@@ -145,7 +147,7 @@ def check_tags(tags: Any) -> tuple[Tag, ...]:
 
 
 def tag_names(tags: Sequence[Any]) -> tuple[Any, ...]:
-    """What constraints call tags: whole numbers if all tags are, else text."""
+    """The names of tags in constraints: whole numbers if all tags are, else text."""
     return tuple(map(str, tags)) if any(isinstance(tag, str) for tag in tags) else tuple(tags)
 
 
@@ -160,7 +162,7 @@ def shown_tags(tags: Sequence[Tag], most: int = 12) -> str:
 
 @dataclass(frozen=True, eq=False)
 class TokenLabels:
-    """What is known of the labels of tokens.
+    """The labels, sets and distributions of labels that tokens have.
 
     Attributes
     ----------
@@ -241,10 +243,10 @@ class TokenLabels:
         from spectrem.models.loglinear import Labels  # which a hidden Markov model does without
 
         rows = [*self.numbers(tags), np.arange(len(tags))]
-        given = [*(shares for _, shares in self.kinds), None]
+        probabilities = [*(shares for _, shares in self.kinds), None]
         values = [
             np.full(len(row), 1 / max(len(row), 1)) if s is None else np.array(s)
-            for row, s in zip(rows, given, strict=True)
+            for row, s in zip(rows, probabilities, strict=True)
         ]
         orders = [np.argsort(row) for row in rows]
         starts = offsets_of(np.array([len(row) for row in rows], np.int64))
@@ -334,7 +336,7 @@ def possible(kind: Kind) -> Kind:
 
 def _is_row(listed: list[Any]) -> bool:
     """Whether the entries look like sentences of labels."""
-    return all(own is None or isinstance(own, list | tuple | np.ndarray) for own in listed)
+    return all(entry is None or isinstance(entry, list | tuple | np.ndarray) for entry in listed)
 
 
 # ---- columns for constraints ----------------------------------------------------------------------------------------
@@ -367,8 +369,8 @@ def read_sentence_columns(columns: Any, lengths: Ints, taken: Collection[str], *
     """
     if columns is not None and not isinstance(columns, Mapping):
         raise InvalidInputError(f"columns must map names to values, got {quoted(columns)}; give a dictionary")
-    kinds = "a value, a sequence of values of its words, or a matrix of its arcs," if arcs else "a value, or a sequence"
-    found: tuple[dict[str, Any], ...] = ({}, {}, {})
+    forms = "a value, a sequence of values of its words, or a matrix of its arcs," if arcs else "a value, or a sequence"
+    by_axes: tuple[dict[str, Any], ...] = ({}, {}, {})
     for name, values in (columns or {}).items():
         if not {name, f"head_{name}", f"dependent_{name}"}.isdisjoint(taken):
             raise InvalidInputError(f"columns must not be called {name!r}, which constraints have already; rename it")
@@ -376,13 +378,13 @@ def read_sentence_columns(columns: Any, lengths: Ints, taken: Collection[str], *
         if len(listed) != len(lengths):
             raise InvalidInputError(
                 f"columns[{name!r}] must have one entry per sentence ({len(lengths)}), got "
-                f"{len(listed) or quoted(values)}; give {kinds} for each"
+                f"{len(listed) or quoted(values)}; give {forms} for each"
             )
-        pieces = [_as_array(own) for own in listed]
+        pieces = [_as_array(entry) for entry in listed]
         n_axes = {piece.ndim for piece in pieces} or {0}
         if len(n_axes) > 1 or max(n_axes) > 1 + arcs:
             raise InvalidInputError(
-                f"columns[{name!r}] must have entries of one kind, got arrays of {sorted(n_axes)} axes; give {kinds} "
+                f"columns[{name!r}] must have entries of one kind, got arrays of {sorted(n_axes)} axes; give {forms} "
                 "for each sentence"
             )
         (axes,) = n_axes
@@ -398,8 +400,8 @@ def read_sentence_columns(columns: Any, lengths: Ints, taken: Collection[str], *
         if len({piece.dtype.kind for piece in pieces}) > 1:  # which NumPy would write as one, such as text
             pieces = [piece.astype(object) for piece in pieces]
         flat = np.concatenate([piece.ravel() for piece in pieces]) if pieces else np.zeros(0)
-        found[axes][name] = as_column(name, flat)
-    return Columns(*found)
+        by_axes[axes][name] = as_column(name, flat)
+    return Columns(*by_axes)
 
 
 def token_columns(columns: Any, lengths: Ints, taken: Collection[str]) -> dict[str, Key]:
@@ -431,5 +433,5 @@ def check_tree_values(constraints: Any, tags: Mapping[str, Collection[Any]], col
 
 def _as_array(values: Any) -> NDArray:
     """Values of a sentence as an array, of objects unless they are one already: NumPy would write NaN as text."""
-    given = values.tolist() if isinstance(values, np.ma.MaskedArray) else values
-    return given if isinstance(given, np.ndarray) else np.asarray(given, object)
+    plain = values.tolist() if isinstance(values, np.ma.MaskedArray) else values
+    return plain if isinstance(plain, np.ndarray) else np.asarray(plain, object)

@@ -67,8 +67,8 @@ def check_schedule(name: str, value: Any) -> None:
 
 def check_constraints(name: str, value: Any) -> None:
     """A text, a mapping of names, or a sequence, which can be gone through more than once, of constraints."""
-    from spectrem.constraints.compilation.compile import flatten
     from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
+    from spectrem.constraints.text import flatten
 
     if not isinstance(value, Sequence | Mapping):
         raise InvalidInputError(f"{name} must be a sequence of constraints, got {quoted(value)}; put it in a list")
@@ -87,7 +87,7 @@ def constraint_names(constraints: Any) -> str:
     >>> constraint_names(["agreement", {"few": "E[label == 1] <= 3"}]), constraint_names([])
     ('agreement, few', 'none')
     """
-    from spectrem.constraints.compilation.compile import flatten
+    from spectrem.constraints.text import flatten
 
     return ", ".join(getattr(one, "name", type(one).__name__) for one in flatten(constraints)) or "none"
 
@@ -256,8 +256,8 @@ def table_priors(
     """Priors in the order of the tables: those given, and add-lambda smoothing for the others."""
     from spectrem.models.priors import DirichletPrior
 
-    given = prior if isinstance(prior, Mapping) else {} if prior is None else dict.fromkeys(tables, prior)
-    return [given.get(name, DirichletPrior(count)) for name, count in table_smoothing(tables, smoothing).items()]
+    priors = prior if isinstance(prior, Mapping) else {} if prior is None else dict.fromkeys(tables, prior)
+    return [priors.get(name, DirichletPrior(count)) for name, count in table_smoothing(tables, smoothing).items()]
 
 
 def check_amounts(tables: Sequence[str], name: str, value: Any) -> None:

@@ -29,8 +29,7 @@ from spectrem.estimators.conventions import as_fitted, check_fitted, take_course
 from spectrem.estimators.declare import check_parameters
 from spectrem.estimators.shared_parameters import NOT_SAVED
 from spectrem.exceptions import InvalidInputError, shorten, warn
-from spectrem.learning.history import FitStatus, Record
-from spectrem.learning.schedule import check_gamma
+from spectrem.learning.schedule import FitStatus, Record, check_gamma
 
 if TYPE_CHECKING:
     from spectrem.models.loglinear import Support
@@ -103,7 +102,7 @@ def increase(values: Ints, stop: int) -> bool:
 
 @dataclass(frozen=True)
 class Codec:
-    """What an estimator writes to a file, and how it is read back.
+    """The content of the files of an estimator: how it is written and read back.
 
     Every file holds the parameters that JSON gives back, constraints as texts, and the course of training.
 
@@ -340,7 +339,7 @@ def load_arrays(
 
 
 def saved_kind(path: str | os.PathLike[str]) -> str:
-    """What kind of model a file holds, such as "HMMTagger"; "" for a file that is missing, damaged or foreign."""
+    """The kind of model in a file, such as "HMMTagger"; "" for a file that is missing, damaged or foreign."""
     try:
         with zipfile.ZipFile(path) as archive:
             if "schema.json" in archive.namelist():  # as skops writes it
@@ -353,8 +352,8 @@ def saved_kind(path: str | os.PathLike[str]) -> str:
 
 def _check_header(header: Any, path: str | os.PathLike[str], kind: str, version: int) -> None:
     if not isinstance(header, dict) or header.get("format") != _MAGIC or header.get("kind") != kind:
-        found = shorten(repr(header.get("kind") if isinstance(header, dict) else header))
-        raise InvalidInputError(f"{path}: expected a saved {kind}, found {found}; give the file of a {kind}")
+        shown = shorten(repr(header.get("kind") if isinstance(header, dict) else header))
+        raise InvalidInputError(f"{path}: expected a saved {kind}, found {shown}; give the file of a {kind}")
     if not isinstance(header.get("version"), int) or not isinstance(header.get("settings"), dict):
         raise InvalidInputError(f"{path}: a damaged {kind} (no version or settings); save the model again")
     if header["version"] > version:
@@ -404,12 +403,12 @@ def _plain(value: object) -> Any:
 
 def plain_parameters(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict[str, Any]:
     """Parameters of an estimator that JSON gives back, arrays and tuples as lists; the others keep their defaults."""
-    found = {name: _listed(value) for name, value in estimator.get_params(deep=False).items() if name not in leave}
-    return {name: value for name, value in found.items() if _is_plain(value)}
+    parameters = {name: _listed(value) for name, value in estimator.get_params(deep=False).items() if name not in leave}
+    return {name: value for name, value in parameters.items() if _is_plain(value)}
 
 
 def settings_of(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict[str, Any]:
-    """What every saved model says: parameters, constraints as texts, and the course of training.
+    """The content of every saved model: parameters, constraints as texts, and the course of training.
 
     `read_parameters` and `take_saved_course` read it. Parameters are those of training; those that were set to
     something else since then are "later".
@@ -432,7 +431,7 @@ def read_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _listed(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
-    return [_listed(own) for own in value] if isinstance(value, list | tuple) else value
+    return [_listed(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _is_plain(value: Any) -> bool:
@@ -613,7 +612,7 @@ def write_texts(constraints: Any, left_out: list[str]) -> Any:
 
 def _text(constraint: Any) -> str | None:
     """The text from which the same constraint is read; None where no text says it."""
-    if isinstance(constraint, RowLinks):
+    if isinstance(constraint, RowLinks) and constraint.pairs is not None:
         return None
     try:
         text = repr(constraint)

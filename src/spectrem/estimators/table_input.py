@@ -1,4 +1,4 @@
-"""What classifiers read: labels, sets and distributions of them, some of which are missing, and columns of rows."""
+"""The input of classifiers: labels, sets and distributions of them, some of which are missing, and columns of rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, assert_all_finite
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.constraints.cells import read_columns
+from spectrem.constraints.columns import read_columns
 from spectrem.data.frames import as_frame, as_series
 from spectrem.estimators.conventions import as_fitted, row_weights
 from spectrem.estimators.labels import (
@@ -154,7 +154,7 @@ def of_one_kind(name: str, labels: NDArray) -> NDArray:
 
 
 class Targets(NamedTuple):
-    """What is known of the labels.
+    """The labels, sets and distributions of labels of rows, by number.
 
     Attributes
     ----------
@@ -215,8 +215,8 @@ def read_targets(y: Any, classes: Any = None, n_rows: int | None = None) -> Targ
     place = {label: k for k, label in enumerate(labels.tolist())}
     allowed = np.zeros((len(known.kinds) + 1, len(labels)))
     allowed[-1] = 1.0
-    for k, (own, shares) in enumerate(known.kinds):
-        allowed[k, [place[label] for label in own]] = 1.0 if shares is None else shares
+    for k, (names, shares) in enumerate(known.kinds):
+        allowed[k, [place[label] for label in names]] = 1.0 if shares is None else shares
     return Targets(labels, allowed[known.kind], known.certain)
 
 
@@ -251,7 +251,7 @@ def _read_rows(y: Any, columns: Any) -> tuple[NDArray, Known]:
         return labels, Known(codes, [((label,), None) for label in labels.tolist()])
     reader = LabelReader(plain_label, "label")
     kind = np.array(reader.read(rows, "row {}".format), np.int64)
-    named = [label for own, _ in reader.kinds for label in own]
+    named = [label for names, _ in reader.kinds for label in names]
     return np.unique(of_one_kind("y", np.array(named, object))), Known(kind, reader.kinds)
 
 
@@ -291,10 +291,10 @@ def _read_table(table: Floats, names: Any, classes: Any) -> tuple[NDArray, Known
             f"y must hold a distribution in every row, numbers of at least 0 that sum to 1, or NaN throughout; got "
             f"{table[row].tolist()!s:.200} in row {row}; divide it by its sum"
         )
-    own, kind = tuple(labels.tolist()), np.full(len(table), -1)
+    listed, kind = tuple(labels.tolist()), np.full(len(table), -1)
     kind[~missing] = np.arange(int((~missing).sum()))
     shares = table[~missing] / table[~missing].sum(axis=1, keepdims=True)
-    return distinct, Known(kind, [(own, row) for row in shares])
+    return distinct, Known(kind, [(listed, row) for row in shares])
 
 
 # ---- columns --------------------------------------------------------------------------------------------------------
@@ -353,7 +353,7 @@ def _from_the_end(place: Any, n: int) -> Any:
     return place + n if negative else place
 
 
-def row_columns(given: Sequence[Any], n_rows: int, estimator: str) -> dict[str, NDArray]:
+def row_columns(sources: Sequence[Any], n_rows: int, estimator: str) -> dict[str, NDArray]:
     """A user's columns for constraints as arrays of shape (n_rows,).
 
     Parameters
@@ -373,8 +373,8 @@ def row_columns(given: Sequence[Any], n_rows: int, estimator: str) -> dict[str, 
         "give one value for each; where rows are chosen by cross-validation, put the columns into X and name them "
         f"in {estimator}(columns=...)"
     )
-    found = {}
-    for columns in given:
-        own = read_columns(columns, {"rows": n_rows}, taken=("row", "label", "labelled"), hint=hint)
-        found.update({name: np.asarray(own[name]) for name in own})
-    return found
+    arrays = {}
+    for columns in sources:
+        named = read_columns(columns, {"rows": n_rows}, taken=("row", "label", "labelled"), hint=hint)
+        arrays.update({name: np.asarray(named[name]) for name in named})
+    return arrays

@@ -139,18 +139,18 @@ def transfer_parser(
     """
     if not isinstance(links, Links):
         raise InvalidInputError(f"links must be Links, got {quoted(links)}; read_links and Links.from_pairs give them")
-    heads = [np.zeros(0, np.int64) if own is None else np.asarray(own, np.int64) for own in source_heads]
-    missing = [n for n, own in enumerate(heads) if source_heads[n] is None or (own < -1).any()]
+    heads = [np.zeros(0, np.int64) if tree is None else np.asarray(tree, np.int64) for tree in source_heads]
+    missing = [n for n, tree in enumerate(heads) if source_heads[n] is None or (tree < -1).any()]
     if missing:
         raise InvalidInputError(
             f"source_heads must have the head of every word, but sentence {missing[0]} lacks some; parse it first"
         )
     if not (isinstance(labelled_weight, int | float) and 0 < labelled_weight < np.inf):
         raise InvalidInputError(f"labelled_weight must be finite and above 0, got {labelled_weight!r}; try 1")
-    given: Any = parser.constraints
-    known = (given,) if isinstance(given, str) or hasattr(given, "items") else tuple(given)
+    constraints: Any = parser.constraints
+    known = (constraints,) if isinstance(constraints, str) or hasattr(constraints, "items") else tuple(constraints)
     task = _Task(start, list(target), known, *(labelled or ((), ())), labelled_weight)
-    lengths = [_length(own) for own in task.target]
+    lengths = [_length(tree) for tree in task.target]
     conserved = conserved_arcs(heads, links, lengths, name=name, roots=roots)
     if not any(arcs.any() for arcs in conserved):
         raise InvalidInputError(
@@ -159,8 +159,8 @@ def transfer_parser(
     columns = {CONSERVED: conserved, ALIGNED: aligned_words(links, lengths)}
     more = () if unaligned_children is None else (few_children(unaligned_children),)
 
-    def fit(wanted: float, numbers: Sequence[int]) -> Any:
-        return task.fit(type(parser)(**parser.get_params(deep=False)), (conservation(wanted), *more), columns, numbers)
+    def fit(least: float, numbers: Sequence[int]) -> Any:
+        return task.fit(type(parser)(**parser.get_params(deep=False)), (conservation(least), *more), columns, numbers)
 
     trials: list[Trial] = []
     shares = [share] if isinstance(share, int | float) else list(share)
@@ -172,7 +172,7 @@ def transfer_parser(
 
 
 class _Task(NamedTuple):
-    """What stays the same when several shares, or parts of the text, are trained on."""
+    """The settings of training that shares and parts of the text have in common."""
 
     start: Any
     target: list[Any]
@@ -211,11 +211,11 @@ class _Task(NamedTuple):
     ) -> Sequence[Any]:
         """The posteriors of the start under the constraints."""
         before = self.start.get_params(deep=False)
-        wanted = {"constraints": constraints, "project_at_predict": True, "infeasible": infeasible}
+        settings = {"constraints": constraints, "project_at_predict": True, "infeasible": infeasible}
         try:
-            posteriors: Sequence[Any] = self.start.set_params(**wanted).predict_proba(sentences, columns=columns)
+            posteriors: Sequence[Any] = self.start.set_params(**settings).predict_proba(sentences, columns=columns)
         finally:
-            self.start.set_params(**{name: before[name] for name in wanted})
+            self.start.set_params(**{name: before[name] for name in settings})
         return posteriors
 
 
@@ -277,7 +277,7 @@ def few_children(most: float = 1.0) -> Constraint:
 
 
 def conserved_share(heads: Sequence[ArrayLike], conserved: Sequence[Bools]) -> float:
-    """Of the words that have a conserved arc, the share whose head is such.
+    """The share of the words with a conserved arc whose head is such.
 
     Parameters
     ----------
@@ -298,10 +298,10 @@ def conserved_share(heads: Sequence[ArrayLike], conserved: Sequence[Bools]) -> f
     """
     taken = present = 0
     for tree, arcs in zip(heads, conserved, strict=True):
-        own = np.asarray(tree, np.int64)
-        words = np.arange(own.size)
+        positions = np.asarray(tree, np.int64)
+        words = np.arange(positions.size)
         present += int(arcs.any(axis=1).sum())
-        taken += int((arcs[words, np.where(own == ROOT, words, own)] & (own >= ROOT)).sum())
+        taken += int((arcs[words, np.where(positions == ROOT, words, positions)] & (positions >= ROOT)).sum())
     return taken / present if present else float("nan")
 
 
@@ -355,6 +355,6 @@ def choose_share(
         )
     trials = []
     for share in shares:
-        found = fit(share, first).predict([sentences[n] for n in second])
-        trials.append(Trial(share, conserved_share(found, held_out)))
+        predicted = fit(share, first).predict([sentences[n] for n in second])
+        trials.append(Trial(share, conserved_share(predicted, held_out)))
     return max(trials, key=lambda trial: trial.predicted).share, trials

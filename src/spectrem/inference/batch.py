@@ -11,7 +11,8 @@ from spectrem._arrays import Bools, Floats
 from spectrem._validate import as_weights
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, setting
-from spectrem.inference.conflict.explain import (
+from spectrem.inference.assignment import Transports, find_transports
+from spectrem.inference.conflict import (
     drop_rows,
     drop_unreachable,
     explain_infeasible,
@@ -19,16 +20,12 @@ from spectrem.inference.conflict.explain import (
     refuse_unreachable,
 )
 from spectrem.inference.oracle import BatchDual, per_copy, refuse_impossible, shift_scores
-from spectrem.inference.problems import ProblemPrograms
-from spectrem.inference.program import INFEASIBLE, OPTIMAL, Deadline, run_integer
+from spectrem.inference.program import INFEASIBLE, OPTIMAL, Deadline, ProblemPrograms, run_integer
 from spectrem.inference.result import Infeasible, Projection, Status, check_infeasible, describe, warn_open
 from spectrem.inference.segments import share_equally, sum_by
-from spectrem.inference.solvers.bracket import Bracket
-from spectrem.inference.solvers.linear_program import LinearProgram
+from spectrem.inference.solvers.first_order import Bracket, Solution, Solver
+from spectrem.inference.solvers.linear_program import LinearProgram, Subgradient
 from spectrem.inference.solvers.newton import Newton, smooth_solver, suits_newton
-from spectrem.inference.solvers.solver import Solution, Solver
-from spectrem.inference.solvers.subgradient import Subgradient
-from spectrem.inference.transportation import Transports, find_transports
 from spectrem.structures._ragged import check_scores
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
@@ -206,43 +203,43 @@ class _Task:
         """Project instances of weight 0, which do not change the multipliers of the others, at those multipliers."""
         busy = self.solve_some(scores, rows, first, ~idle)
         prices = shift_scores(scores, rows.transpose, busy.multipliers)
-        own = self.solve_some(prices, rows, first, idle)
+        idle_ones = self.solve_some(prices, rows, first, idle)
         at = np.zeros(self.structure.n_instances, np.bool_)
         at[rows.row_instance[idle]] = True
-        return self._merge(busy, own, at)
+        return self._merge(busy, idle_ones, at)
 
     def _solve_transports(self, scores: Parts, rows: Rows, first: Floats, transports: Transports) -> Projection:
         """Solve the transportation problems, then the others, if there are any."""
-        found = transports.solve(scores)
+        transported = transports.solve(scores)
         at, other = transports.own_instances, ~transports.own_rows
         if not other.any():
-            return found
+            return transported
         rest = self.solve_some(scores, rows, first, other)
         weight = np.ones(len(at)) if self.weights is None else self.weights
-        free = float(weight @ np.where(at, rest.values, found.values))
+        free = float(weight @ np.where(at, rest.values, transported.values))
         return replace(
-            self._merge(rest, found, at),
-            dual_value=found.dual_value + rest.dual_value - free,
-            primal_value=found.primal_value + rest.primal_value - free,
-            kl=None if found.kl is None or rest.kl is None else found.kl + rest.kl,
+            self._merge(rest, transported, at),
+            dual_value=transported.dual_value + rest.dual_value - free,
+            primal_value=transported.primal_value + rest.primal_value - free,
+            kl=None if transported.kl is None or rest.kl is None else transported.kl + rest.kl,
         )
 
-    def _merge(self, rest: Projection, own: Projection, at: Bools) -> Projection:
-        """``own`` at some instances and their rows, ``rest`` elsewhere and in sums over the batch."""
+    def _merge(self, rest: Projection, apart: Projection, at: Bools) -> Projection:
+        """``apart`` at some instances and their rows, ``rest`` elsewhere and in sums over the batch."""
         part = at[self.structure.instance]
         return replace(
             rest,
-            marginals=Parts(np.where(part, own.marginals.unary, rest.marginals.unary), rest.marginals.factors),
-            multipliers=rest.multipliers + own.multipliers,
-            values=np.where(at, own.values, rest.values),
-            objectives=np.where(at, own.objectives, rest.objectives),
-            violation=max(rest.violation, own.violation),
-            status=max(rest.status, own.status),
-            n_evaluations=rest.n_evaluations + own.n_evaluations,
-            n_iter=rest.n_iter + own.n_iter,
-            residual=max(rest.residual, own.residual),
-            instance_status=np.where(at, own.instance_status, rest.instance_status),
-            instance_violation=np.where(at, own.instance_violation, rest.instance_violation),
+            marginals=Parts(np.where(part, apart.marginals.unary, rest.marginals.unary), rest.marginals.factors),
+            multipliers=rest.multipliers + apart.multipliers,
+            values=np.where(at, apart.values, rest.values),
+            objectives=np.where(at, apart.objectives, rest.objectives),
+            violation=max(rest.violation, apart.violation),
+            status=max(rest.status, apart.status),
+            n_evaluations=rest.n_evaluations + apart.n_evaluations,
+            n_iter=rest.n_iter + apart.n_iter,
+            residual=max(rest.residual, apart.residual),
+            instance_status=np.where(at, apart.instance_status, rest.instance_status),
+            instance_violation=np.where(at, apart.instance_violation, rest.instance_violation),
             skipped=np.zeros(0, np.int64),
         )
 

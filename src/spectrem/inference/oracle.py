@@ -125,7 +125,7 @@ class BatchDual:
             if not whole:
                 self.instance_problem[self.weights == 0] = -1  # as if no row touched them
         self.inside = slice(None) if self.instance_problem.min(initial=0) >= 0 else self.instance_problem >= 0
-        inside, own = self.inside, rows.row_instance >= 0
+        inside, is_inside = self.inside, rows.row_instance >= 0
         problem = self.instance_problem[inside]
         count = np.bincount(problem, minlength=self.n_problems)
         mean = sum_by(problem, self.weights[inside], self.n_problems) / np.maximum(count, 1)
@@ -135,13 +135,13 @@ class BatchDual:
         if weights is not None:
             self.instance_weight[inside] = np.where(mean[problem] > 0, self.weights[inside] / unit[problem], 1.0)
         self.row_weight = 1.0 / unit[self.row_problem]
-        self.row_weight[own] = self.instance_weight[rows.row_instance[own]]
+        self.row_weight[is_inside] = self.instance_weight[rows.row_instance[is_inside]]
         self.terms = compile_slack(rows.blocks, self.row_problem, self.n_problems, self.row_weight)
         squared = sp.csr_array((rows.matrix.data**2, rows.matrix.indices, rows.matrix.indptr), shape=rows.matrix.shape)
         copies = self.instance_weight[structure.instance] if alike is None else alike.copies(self.instance_weight)
         squares = np.asarray(squared @ copies, np.float64)
         self.scale = 1.0 / np.where(squares > 0, squares, 1.0)
-        norm = np.where(own, 1.0, unit[self.row_problem]) * np.sqrt(squares)
+        norm = np.where(is_inside, 1.0, unit[self.row_problem]) * np.sqrt(squares)
         size = np.maximum(np.abs(rows.bounds), norm)
         self.size = np.where(size > 0, size, 1.0) * np.where(self.row_weight > 0, self.row_weight, 1.0)
         largest = row_maxima(rows.matrix)
@@ -425,14 +425,14 @@ def posteriors_alike(
     n, width = len(alike.kind), alike.width
     offsets = np.arange(0, (min(n, PIECE) + 1) * width, width)
     values, total, scratch = np.empty(n), np.zeros(len(prices)), np.empty(offsets[-1] if marginals is None else 0)
-    for own, cells in alike.pieces():
-        kind, top = alike.kind[own], values[own]
+    for instances, cells in alike.pieces():
+        kind, top = alike.kind[instances], values[instances]
         piece = scratch[: len(kind) * width] if marginals is None else marginals[cells]
         shift_kinds(kind, width, scores[cells], prices, float(gamma), piece, top)
         with np.errstate(under="ignore"):
             np.exp(piece, out=piece)
         normalise_rows(offsets[: len(kind) + 1], float(gamma), top, piece)
-        add_up_kinds(kind, width, piece, np.ascontiguousarray(weights[own]), total)
+        add_up_kinds(kind, width, piece, np.ascontiguousarray(weights[instances]), total)
     return values, total
 
 
@@ -447,7 +447,7 @@ def largest_alike(alike: Alike, scores: Floats, prices: Floats) -> Floats:
     """
     n, width = len(alike.kind), alike.width
     values, scratch = np.empty(n), np.empty(min(n, PIECE) * width)
-    for own, cells in alike.pieces():
+    for instances, cells in alike.pieces():
         possible = np.where(np.isneginf(scores[cells]), -np.inf, 0.0)
-        shift_kinds(alike.kind[own], width, possible, prices, 1.0, scratch, values[own])
+        shift_kinds(alike.kind[instances], width, possible, prices, 1.0, scratch, values[instances])
     return values

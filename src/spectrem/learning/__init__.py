@@ -10,11 +10,21 @@ if TYPE_CHECKING:
     from spectrem.learning.criteria import Expectations, Posteriors
     from spectrem.learning.em import run_em
     from spectrem.learning.estep import EStep, Posed, Step, posterior
-    from spectrem.learning.history import FitResult, FitStatus, Record, keep_best
     from spectrem.learning.model import Kernel, Model
     from spectrem.learning.online import SmallSteps, run_online
     from spectrem.learning.posed_corpus import PosedCorpus, pose
-    from spectrem.learning.schedule import Anneal, Constant, Quench, Schedule, Stepwise, Stopping
+    from spectrem.learning.schedule import (
+        Anneal,
+        Constant,
+        FitResult,
+        FitStatus,
+        Quench,
+        Record,
+        Schedule,
+        Stepwise,
+        Stopping,
+        keep_best,
+    )
 
 # Loaded on first use: an aligner needs nothing of log-linear models.
 _MODULES = {
@@ -22,12 +32,14 @@ _MODULES = {
     "criteria": ["Expectations", "Posteriors"],
     "em": ["run_em"],
     "estep": ["EStep", "Posed", "Step", "posterior"],
-    "history": ["FitResult", "FitStatus", "Record", "keep_best"],
     "model": ["Kernel", "Model"],
     "online": ["SmallSteps", "run_online"],
     "posed_corpus": ["PosedCorpus", "pose"],
-    "schedule": ["Anneal", "Constant", "Quench", "Schedule", "Stepwise", "Stopping"],
-}
+    "schedule": [
+        "Anneal", "Constant", "FitResult", "FitStatus", "Quench", "Record", "Schedule", "Stepwise", "Stopping",
+        "keep_best",
+    ],
+}  # fmt: skip
 _HOMES = {name: home for home, names in _MODULES.items() for name in names}
 __all__ = list(_HOMES)
 __getattr__ = on_first_use(__name__, _HOMES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -19,10 +19,10 @@ from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.inference.oracle import refuse_impossible, weigh_rows
 from spectrem.learning.criteria import Expectations, Posteriors
 from spectrem.learning.estep import EStep, Posed, Step, expectation
-from spectrem.learning.history import FitResult, FitStatus, Record, warn_skipped
 from spectrem.learning.model import is_known, log_prior
 from spectrem.learning.posed_corpus import Numbered, PosedCorpus, pose, posed_of, worst_violation
-from spectrem.models.estep import EStepResult, RowSum, Statistics
+from spectrem.learning.schedule import FitResult, FitStatus, Record, warn_skipped
+from spectrem.models.estep import EStepResult, Statistics
 from spectrem.models.loglinear.lbfgs import Ending
 from spectrem.models.loglinear.optimise import advice, maximise_posterior, moments, spread
 from spectrem.structures import Parts
@@ -129,16 +129,17 @@ def pose_for(
 
 def _expected(task: Task, posed: PosedCorpus) -> EStepResult[Floats]:
     """The log-likelihood of what is labelled less the costs of the model's own expectations, and its gradient."""
-    total: ShardCriterion = posed.shards.sum(evaluate_criterion, task)
-    cost, violation, prices = total.cost, total.violation, None
-    if posed.rows is not None and total.expectation is not None:
-        reached = total.expectation.dense
+    total: EStepResult[Statistics] = posed.shards.sum(evaluate_criterion, task)
+    stats, violation, prices = total.stats, total.violation, None
+    cost = stats.cost
+    if posed.rows is not None and stats.expectation is not None:
+        reached = stats.expectation.dense
         costs = task.criterion.costs(posed.rows.blocks, reached, posed.rows.bounds)
         cost, prices = cost + float(costs.cost.sum()), costs.price
         violation = max(violation, worst_violation(posed.rows, reached - posed.rows.bounds))
-    gradient = total.likelihood.gradient
+    gradient = stats.gradient
     gradient -= posed.shards.sum(cost_gradient, task, prices)
-    return EStepResult(gradient, total.likelihood.value - cost, total.likelihood.value, violation)
+    return EStepResult(gradient, total.objective - cost, total.objective, violation)
 
 
 def _projected(step: Step, posed: PosedCorpus, home: Corpus) -> tuple[EStepResult[Floats], PosedCorpus]:
@@ -165,42 +166,6 @@ class Task(NamedTuple):
         return posed_of(shard, Step(self.model, self.theta, 1.0, self.estep), self.facts)
 
 
-@dataclass
-class ShardCriterion:
-    """A shard, or several, at some weights; a value with ``+``.
-
-    Attributes
-    ----------
-    likelihood : Statistics
-        Of what is labelled, in part or fully: log-likelihood, nats, and gradient.
-    cost : float
-        Of constraints inside shards, nats.
-    violation : float
-        The largest of these constraints, relative to their bounds.
-    expectation : RowSum or None
-        Expectations of the rows that span the corpus.
-    """
-
-    likelihood: Statistics
-    cost: float = 0.0
-    violation: float = 0.0
-    expectation: RowSum | None = None
-
-    def __add__(self, other: ShardCriterion) -> ShardCriterion:
-        return self._with(self.likelihood + other.likelihood, other)
-
-    def __iadd__(self, other: ShardCriterion) -> ShardCriterion:
-        """The same sum, made in the memory of the left gradient."""
-        self.likelihood += other.likelihood
-        return self._with(self.likelihood, other)
-
-    def _with(self, likelihood: Statistics, other: ShardCriterion) -> ShardCriterion:
-        expected = self.expectation
-        if expected is not None and other.expectation is not None:
-            expected = expected + other.expectation
-        return ShardCriterion(likelihood, self.cost + other.cost, max(self.violation, other.violation), expected)
-
-
 def check(shard: Posed | Numbered, task: Task, rows: CorpusRows | None) -> int:
     """Raise `InvalidInputError` if the criterion cannot be had of a shard; 0."""
     posed = task.posed(shard)
@@ -215,27 +180,28 @@ def check(shard: Posed | Numbered, task: Task, rows: CorpusRows | None) -> int:
     return 0
 
 
-def evaluate_criterion(shard: Posed | Numbered, task: Task) -> ShardCriterion:
-    """The log-likelihood of a shard, and what its constraints expect and cost."""
+def evaluate_criterion(shard: Posed | Numbered, task: Task) -> EStepResult[Statistics]:
+    """The log-likelihood of a shard, and as statistics its ``gradient``, and what constraints ``cost`` and expect.
+
+    The cost, nats, and the violation are those of constraints inside the shard; the ``expectation`` is that of the rows
+    that span the corpus, if there are any.
+    """
     posed = task.posed(shard)
     model, theta, shard_data = task.model, task.theta, posed.shard
     scores = model.scores(theta, shard_data)
     weights = posed.weights if posed.objective_weights is None else posed.objective_weights
     values, marginals = posed.structure.smoothed_max(scores, 1.0, weights=weights)
     refuse_impossible(values)
-    likelihood = Statistics(value=0.0, gradient=np.zeros(len(theta)))
+    value, cost, violation, gradient = 0.0, 0.0, 0.0, np.zeros(len(theta))
     if shard_data.labels is not None:  # else the two terms are one
         free = model.moments(theta, shard_data)
-        value, gradient = float(weights @ values), model.gather(theta, shard_data, marginals)
-        likelihood = Statistics(value=value - free.value, gradient=gradient - free.gradient)
-    result = ShardCriterion(likelihood)
+        value = float(weights @ values) - free.value
+        gradient = model.gather(theta, shard_data, marginals) - free.gradient
     if posed.inside is not None:
         costs = inside_costs(posed, marginals, task.criterion)
-        result.cost = float(costs.copies @ costs.cost)
-        result.violation = costs.violation
-    if posed.across is not None:
-        result.expectation = expectation(posed, marginals)
-    return result
+        cost, violation = float(costs.copies @ costs.cost), costs.violation
+    expected = None if posed.across is None else expectation(posed, marginals)
+    return EStepResult(Statistics(gradient=gradient, cost=cost, expectation=expected), value, value, violation)
 
 
 def cost_gradient(shard: Posed | Numbered, task: Task, prices: Floats | None) -> Floats:

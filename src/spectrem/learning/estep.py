@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_bool
-from spectrem.constraints.compilation.compile import Constraints, flatten
 from spectrem.constraints.compilation.rows import Rows
+from spectrem.constraints.text import Constraints, flatten
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference.result import Infeasible, check_infeasible
 from spectrem.kernels.sparse import less_prices

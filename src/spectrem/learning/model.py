@@ -114,13 +114,9 @@ class Restricted(Sequence[tuple[Any, Any]]):
 
     def placed(self, results: Iterable[EStepResult[Any]]) -> Iterator[EStepResult[Any]]:
         """The results of the E-steps of all shards, each with statistics of the whole."""
-        place = getattr(self._owner, "place", _as_they_are)
+        place = getattr(self._owner, "place", None)
         for result, needs in zip(results, self._needs, strict=True):
-            yield replace(result, stats=place(result.stats, needs))
-
-
-def _as_they_are(stats: Any, needs: Any) -> Any:
-    return stats
+            yield result if place is None else replace(result, stats=place(result.stats, needs))
 
 
 def weights_of(model: Any, shard: Any, structure: Structure) -> Floats:

@@ -15,9 +15,9 @@ from spectrem._validate import as_bool, as_count, as_generator
 from spectrem.corpus import Local
 from spectrem.exceptions import InvalidInputError, advice
 from spectrem.learning.estep import EStep, Posed, Step, objective_of, posterior
-from spectrem.learning.history import FitResult, FitStatus, Record, warn_skipped
 from spectrem.learning.model import log_prior
 from spectrem.learning.posed_corpus import pose
+from spectrem.learning.schedule import FitResult, FitStatus, Record, warn_skipped
 from spectrem.structures import Known, Parts
 
 # Shares of arcs that a step leaves out: posteriors that are right to three places change nothing that lasts.

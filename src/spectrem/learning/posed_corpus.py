@@ -15,12 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from spectrem._arrays import Floats
-from spectrem.constraints.compilation.compile import Constraints, compile_shard, corpus_rows, facts_of, flatten
+from spectrem.constraints.compilation.compile import compile_shard, corpus_rows, facts_of
 from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.constraints.compilation.rows import CorpusRows, Rows, no_rows
+from spectrem.constraints.text import Constraints, flatten
 from spectrem.corpus import Corpus, Local
-from spectrem.corpus.box import size_of
 from spectrem.corpus.corpus import fold, sums_of_neighbours
+from spectrem.corpus.on_dask import size_of
 from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.learning.estep import (
     EStep,
@@ -36,7 +37,7 @@ from spectrem.learning.estep import (
     scores_of,
 )
 from spectrem.learning.model import Restricted, columns_of, counts_of, given_of, is_known, weights_of
-from spectrem.models.estep import EStepResult, RowSum
+from spectrem.models.estep import EStepResult, Statistics
 from spectrem.structures import Parts
 
 if TYPE_CHECKING:
@@ -129,22 +130,6 @@ def posterior_alone(shard: Any, step: Step) -> Posterior:
     return result
 
 
-@dataclass(frozen=True)
-class DualSum:
-    """Sum over instances of ``smax_gamma(s - U^T lambda)``, nats, and ``U mu``; a value with ``+``."""
-
-    value: float
-    expectation: RowSum
-
-    @property
-    def dense(self) -> tuple[float, Floats]:
-        """The value and the expectations of all rows, shape (n_rows,)."""
-        return self.value, self.expectation.dense
-
-    def __add__(self, other: DualSum) -> DualSum:
-        return DualSum(self.value + other.value, self.expectation + other.expectation)
-
-
 class Solved(NamedTuple):
     """The solution for rows over the corpus.
 
@@ -203,15 +188,7 @@ class PosedCorpus:
 
     def expect(self, step: Step) -> tuple[EStepResult[Any], PosedCorpus]:
         """Statistics and numbers of the whole corpus, and the corpus with the multipliers to start from next time."""
-        estep = step.estep
-        if self.needs is not None:
-            restricted = Restricted(_owner(step.model, estep), step.params, self.needs)
-            common = step._replace(model=None, params=None, estep=replace(estep, kernel=None))
-            results = restricted.placed(self.shards.collect(expect_restricted, common, self.facts, each=restricted))
-            return fold(sums_of_neighbours(results, _FEW)), self
-        if estep.kernel is not None:
-            return self.shards.sum(estep.kernel.prepare(step.params, step.gamma)), self
-        following, shards, solved = self, self.shards, None
+        estep, following, shards, solved = step.estep, self, self.shards, None
         if self.rows is not None:
             # With a few steps per iteration violations vanish over the iterations, unless the rows cannot hold: whether
             # they can is checked after 1, 2, 4, 8, ... iterations.
@@ -221,7 +198,14 @@ class PosedCorpus:
             shards, step = solved.shards, solved.step
             if estep.warm_start or estep.dual_steps is not None:
                 following = replace(following, multipliers=solved.multipliers, length=solved.length)
-        if estep.warm_start:
+        if self.needs is not None:
+            restricted = Restricted(_owner(step.model, estep), step.params, self.needs)
+            common = step._replace(model=None, params=None, estep=replace(estep, kernel=None))
+            results = restricted.placed(shards.collect(expect_restricted, common, self.facts, each=restricted))
+            expected = fold(sums_of_neighbours(results, _FEW))
+        elif estep.kernel is not None:
+            expected = shards.sum(estep.kernel.prepare(step.params, step.gamma))
+        elif estep.warm_start:
             expected, shards = shards.advance(expect, step)
             following = replace(following, shards=shards)
         else:
@@ -301,8 +285,7 @@ class PosedCorpus:
                 if self.nested:
                     nonlocal latest
                     total, latest = latest.advance(evaluate_and_keep, look)
-                    value, expectation = total.dense
-                    last[:] = [(look, np.array([value]), np.array([expectation]))]
+                    last[:] = [(look, np.array([total.value]), total.expectation.dense[None])]
                 else:
                     last[:] = [(look, *gathered(scored, True, evaluate_shard, look))]
             return last[0][1:]
@@ -349,7 +332,7 @@ class PosedCorpus:
             chosen, value = Mixture(choice.points, choices=choice.choices), choice.value
         # Posteriors are kept beside the shards for this look, as at gamma > 0.
         last = step._replace(mixture=chosen, prices=mixture.multipliers, look=1)
-        _, reached = scored.sum(evaluate_shard, last).dense
+        reached = scored.sum(evaluate_shard, last).expectation.dense
         is_solved = mixture.status != Status.MAX_ITERATIONS
         return Solved(last, mixture.multipliers, value, self.length, is_solved, scored, reached)
 
@@ -444,11 +427,10 @@ def with_rows(posed: Posed, model: Any, constraints: Constraints, facts: CorpusF
     return replace(posed, across=rows.matrix, present=rows.present, transpose=transpose)
 
 
-def gathered(scored: Corpus, together: bool, f: Callable[..., DualSum], *broadcast: Any) -> tuple[Floats, Floats]:
+def gathered(scored: Corpus, together: bool, f: Callable[..., Statistics], *broadcast: Any) -> tuple[Floats, Floats]:
     """Values and expectations of every shard, or, ``together``, their sum as a single row."""
     sums = [scored.sum(f, *broadcast)] if together else list(scored.collect(f, *broadcast))
-    values, expectations = zip(*(shard_sum.dense for shard_sum in sums), strict=True)
-    return np.array(values), np.array(expectations)
+    return np.array([one.value for one in sums]), np.array([one.expectation.dense for one in sums])
 
 
 def with_scores(posed: Posed, step: Step) -> Posed:
@@ -456,16 +438,16 @@ def with_scores(posed: Posed, step: Step) -> Posed:
     return replace(posed, scores=scores_of(posed, step), latest=Latest())
 
 
-def evaluate_shard(posed: Posed, step: Step) -> DualSum:
-    """The contribution of a shard to the dual over the corpus and to its gradient."""
+def evaluate_shard(posed: Posed, step: Step) -> Statistics:
+    """The contribution of a shard to the ``value`` of the dual over the corpus, nats, and its ``expectation`` U mu."""
     return evaluate_and_keep(posed, step)[0]
 
 
-def evaluate_and_keep(posed: Posed, step: Step) -> tuple[DualSum, Posed]:
+def evaluate_and_keep(posed: Posed, step: Step) -> tuple[Statistics, Posed]:
     """The same, and the shard with its own multipliers to start from next time, wherever it lives."""
     result = posterior(posed, step)
     kept = replace(posed, multipliers=result.multipliers, latest=None)
-    return DualSum(result.value, expectation(posed, result.marginals)), kept
+    return Statistics(value=result.value, expectation=expectation(posed, result.marginals)), kept
 
 
 def curvature_of(posed: Posed, step: Step) -> Floats:
@@ -484,7 +466,7 @@ def curvature_of(posed: Posed, step: Step) -> Floats:
     return curvature_of_batch(structure, shifted, inside, multipliers, step.gamma, posed.weights, across)
 
 
-def support_of(posed: Posed, step: Step, direction: Floats) -> DualSum:
+def support_of(posed: Posed, step: Step, direction: Floats) -> Statistics:
     """``sum over instances of max over structures of -direction . U h``, for proofs that rows cannot hold, and U h.
 
     Rows inside the shard enter by their multipliers at the prices of ``step``, scaled like the direction. Any
@@ -507,7 +489,7 @@ def support_of(posed: Posed, step: Step, direction: Floats) -> DualSum:
         unary = unary - inside.matrix.T @ direction_inside
         added = float(copies @ terms.value(direction_inside) + (copies[owner] * inside.bounds) @ direction_inside)
     values, marginals = structure.smoothed_max(Parts(unary, possible.factors), 0.0)
-    return DualSum(float(weights @ values + added), expectation(posed, marginals))
+    return Statistics(value=float(weights @ values + added), expectation=expectation(posed, marginals))
 
 
 def variants_of(posed: Posed, step: Step, points: Floats) -> ShardVariants:

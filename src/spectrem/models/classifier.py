@@ -15,8 +15,8 @@ from sklearn.utils import _safe_indexing
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints import compile_constraints
-from spectrem.constraints.compilation.compile import Constraints
 from spectrem.constraints.compilation.rows import Rows
+from spectrem.constraints.text import Constraints
 from spectrem.corpus import Local
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import Infeasible, project_batch

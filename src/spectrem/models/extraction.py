@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from spectrem.structures._ragged import offsets_of, positions_of
 N_SOURCES = 6
 """Features of a pair for every relation, see `related_features`."""
 
+_TEMPLATES = {"mention": mention_features, "pair": pair_features}
 _FOLDS = 5  # of labelled sentences, whose labels are inferred from the other folds
 _OFTEN = 3  # contexts that fewer training pairs have are not combined with types
 _LEAST_PRODUCT = 1e-3  # of the probabilities of two types, to be a feature
@@ -28,83 +29,47 @@ _LEAST = 1e-6  # probability in a logarithm
 _UNIT = 3.0  # nats: of log-odds as a feature, whose weight has the prior of those that are 0 or 1
 
 
-class Indexes(NamedTuple):
-    """Names of the features of mentions and of pairs, with their numbers."""
-
-    mention: FeatureIndex
-    pair: FeatureIndex
-
-
-class Names(NamedTuple):
-    """Labels by their numbers; the first relation is that of pairs that have none."""
-
-    types: tuple[str, ...]
-    relations: tuple[str, ...]
-
-
 class Mentions(NamedTuple):
     """Sentences as arrays, their mentions and pairs numbered from sentence to sentence.
 
     Attributes
     ----------
-    n_sentences : int
-    mention, pair : Features
-        Of every mention, and of every ordered pair of two of one sentence.
-    mention_owner, pair_owner : ndarray of int64
+    members : dict of "mention" and "pair" -> Member
+        All mentions, and all ordered pairs of two of one sentence, with their features and columns for constraints.
+    owners : dict of "mention" and "pair" -> ndarray of int64
         The sentence of each.
     arguments : ndarray of shape (n_pairs, 2), int64
-        The two mentions of every pair, by their numbers in the sentence.
-    text : ndarray of shape (n_mentions,), str
+        The two mentions of every pair, by their numbers among all.
     """
 
-    n_sentences: int
-    mention: Features
-    pair: Features
-    mention_owner: Ints
-    pair_owner: Ints
+    members: dict[str, Member]
+    owners: dict[str, Ints]
     arguments: Ints
-    text: NDArray[np.str_]
-
-    @property
-    def numbered_arguments(self) -> Ints:
-        """The two mentions of every pair by their numbers among all, shape (n_pairs, 2)."""
-        starts = offsets_of(np.bincount(self.mention_owner, minlength=self.n_sentences))[:-1]
-        return self.arguments + starts[self.pair_owner][:, None]
-
-    def members(
-        self, pair: Features, types: Labels | None = None, relations: Labels | None = None
-    ) -> dict[str, Member]:
-        """What shards of the joint model are cut from; ``pair`` are all features of pairs."""
-        first, second = self.arguments.T
-        return {
-            "mention": Member(self.mention, labels=types, columns={"text": self.text}, owners=self.mention_owner),
-            "pair": Member(pair, labels=relations, columns={"first": first, "second": second}, owners=self.pair_owner),
-        }
 
 
 def encode_sentences(
-    sentences: Sequence[RelationSentence], indexes: Indexes | None = None, min_count: int = 1
-) -> tuple[Mentions, Indexes]:
-    """Sentences by the numbers of their features, those of ``indexes`` or, in training, new ones."""
+    sentences: Sequence[RelationSentence], indexes: Mapping[str, FeatureIndex] | None = None, min_count: int = 1
+) -> tuple[Mentions, Mapping[str, FeatureIndex]]:
+    """Sentences by the numbers of their features: those of ``indexes`` or, in training, new ones."""
     if indexes is None:
-        mention, mentions = FeatureIndex.learn(map(mention_features, sentences), min_count)
-        pair, pairs = FeatureIndex.learn(map(pair_features, sentences), min_count)
-        indexes = Indexes(mention, pair)
+        learned = {key: FeatureIndex.learn(map(of, sentences), min_count) for key, of in _TEMPLATES.items()}
+        indexes = {key: index for key, (index, _) in learned.items()}
+        tokens = {key: encoded for key, (_, encoded) in learned.items()}
     else:
-        mentions = indexes.mention.encode(map(mention_features, sentences))
-        pairs = indexes.pair.encode(map(pair_features, sentences))
-    arguments = [pair for sentence in sentences for pair in sentence.pairs]
+        tokens = {key: indexes[key].encode(map(of, sentences)) for key, of in _TEMPLATES.items()}
+    owners = {key: np.repeat(np.arange(len(sentences)), encoded.lengths) for key, encoded in tokens.items()}
     text = [sentence.text(mention) for sentence in sentences for mention in range(len(sentence.mentions))]
-    data = Mentions(
-        len(sentences),
-        Features(mentions.indptr, mentions.indices, mentions.values, len(indexes.mention)),
-        Features(pairs.indptr, pairs.indices, pairs.values, len(indexes.pair)),
-        np.repeat(np.arange(len(sentences)), mentions.lengths),
-        np.repeat(np.arange(len(sentences)), pairs.lengths),
-        np.array(arguments, np.int64).reshape(-1, 2),
-        np.array(text, np.str_),
-    )
-    return data, indexes
+    places = np.array([pair for sentence in sentences for pair in sentence.pairs], np.int64).reshape(-1, 2)
+    columns: dict[str, dict[str, NDArray]] = {
+        "mention": {"text": np.array(text, np.str_)},
+        "pair": {"first": places[:, 0], "second": places[:, 1]},
+    }
+    members = {}
+    for key, (_, indptr, indices, values) in tokens.items():
+        features = Features(indptr, indices, values, len(indexes[key]))
+        members[key] = Member(features, columns=columns[key], owners=owners[key])
+    starts = offsets_of(tokens["mention"].lengths)[:-1]
+    return Mentions(members, owners, places + starts[owners["pair"]][:, None]), indexes
 
 
 def labels_of(numbers: Ints, n_labels: int) -> Labels:
@@ -144,7 +109,8 @@ class Guide:
 
     def describe(self, data: Mentions) -> Features:
         """The features of the pairs of new sentences."""
-        features = typed_features(data, self.contexts, infer_labels(self.mention, self.theta, data.mention))
+        probabilities = infer_labels(self.mention, self.theta, data.members["mention"].features)
+        features = typed_features(data, self.contexts, probabilities)
         if self.pair is None or self.pairs is None:
             return features
         return related_features(data, features, infer_labels(self.pair, self.pairs, features))
@@ -152,12 +118,11 @@ class Guide:
 
 def learn_guide(
     make: Callable[[int, Sequence[str]], LogLinearModel],
-    names: Names,
+    names: Mapping[str, Sequence[str]],
     data: Mentions,
-    indexes: Indexes,
+    indexes: Mapping[str, FeatureIndex],
     sentences: Sequence[RelationSentence],
-    types: Ints,
-    relations: Ints,
+    labels: Mapping[str, Ints],
     weights: Floats,
     *,
     related: bool,
@@ -168,32 +133,37 @@ def learn_guide(
     ----------
     make : callable
         From a number of features and the names of labels to a model.
-    names, data, indexes, sentences
+    names : mapping of "mention" and "pair" -> sequence of str
+        All types, and all relations.
+    data, indexes, sentences
         Of training.
-    types, relations : ndarray of int64
-        Of all mentions and of all pairs, -1 where they are not known.
+    labels : mapping of "mention" and "pair" -> ndarray of int64
+        By number, -1 where they are not known.
     weights : ndarray of shape (n_sentences,)
     related : bool
         Whether pairs are described by relations, too.
     """
-    mention = make(data.mention.n_features, names.types)
-    theta, probabilities = _learn(mention, data.mention, data.mention_owner, types, sentences, weights)
-    contexts = choose_contexts(data, indexes)
+
+    def learn(key: str, features: Features) -> tuple[LogLinearModel, Floats, Floats]:
+        model = make(features.n_features, names[key])
+        return model, *_learn(model, features, data.owners[key], labels[key], sentences, weights)
+
+    mention, theta, probabilities = learn("mention", data.members["mention"].features)
+    contexts = choose_contexts(data.members["pair"].features, indexes["pair"])
     features = typed_features(data, contexts, probabilities)
     if not related:
         return Guide(mention, theta, contexts), features
-    pair = make(features.n_features, names.relations)
-    pairs, probabilities = _learn(pair, features, data.pair_owner, relations, sentences, weights)
-    bonus = worthwhile_bonus(probabilities, relations, weights[data.pair_owner])
+    pair, pairs, probabilities = learn("pair", features)
+    bonus = worthwhile_bonus(probabilities, labels["pair"], weights[data.owners["pair"]])
     guide = Guide(mention, theta, contexts, pair, pairs, bonus)
     return guide, related_features(data, features, probabilities)
 
 
-def choose_contexts(data: Mentions, indexes: Indexes) -> Ints:
+def choose_contexts(pair: Features, index: FeatureIndex) -> Ints:
     """The features of pairs that are combined with types: those that tell how mentions stand, and are not rare."""
     starts = tuple(sign + start for sign in "<>" for start in CONTEXTS)
-    often = np.bincount(data.pair.indices, minlength=data.pair.n_features) >= _OFTEN
-    names = enumerate(indexes.pair.names)
+    often = np.bincount(pair.indices, minlength=pair.n_features) >= _OFTEN
+    names = enumerate(index.names)
     return np.array([n for n, name in names if often[n] and (name in ("<", ">") or name.startswith(starts))], np.int64)
 
 
@@ -208,9 +178,9 @@ def typed_features(data: Mentions, contexts: Ints, probabilities: Floats) -> Fea
     probabilities : ndarray of shape (n_mentions, n_types)
         Their product is the value of a feature.
     """
-    n_types, pair = probabilities.shape[1], data.pair
+    n_types, pair = probabilities.shape[1], data.members["pair"].features
     n_both = n_types**2
-    first, second = data.numbered_arguments.T
+    first, second = data.arguments.T
     both = (probabilities[first][:, :, None] * probabilities[second][:, None, :]).reshape(-1, n_both)
     both[both < _LEAST_PRODUCT] = 0.0
     number = np.full(pair.n_features, -1)
@@ -239,9 +209,9 @@ def related_features(data: Mentions, features: Features, probabilities: Floats) 
     probabilities : ndarray of shape (n_pairs, n_relations)
         The first is that of no relation.
     """
-    first, second = data.numbered_arguments.T
-    n, m = len(first), len(data.mention_owner)
-    codes, backward = first * m + second, second * m + first
+    first, second = data.arguments.T
+    n, n_mentions = len(first), len(data.owners["mention"])
+    codes, backward = first * n_mentions + second, second * n_mentions + first
     order = np.argsort(codes)
     reverse = order[np.searchsorted(codes[order], backward)]
     ends = np.concatenate([first, second])

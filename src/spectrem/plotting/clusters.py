@@ -68,7 +68,7 @@ def plot_clusters(
     4
     """
     points, codes = _read(X, labels)
-    own = [link for link in links if isinstance(link, RowLinks)]
+    own = [link for link in links if isinstance(link, RowLinks) and link.pairs is not None]
     for link in own:
         link.check(len(points))
     figure, axes = axes_of(axes, 5.6, 4.6)

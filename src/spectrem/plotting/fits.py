@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning.history import Record
+from spectrem.learning.schedule import Record
 from spectrem.plotting.curves import COLOURS, Line, Panel, axes_of, draw_lines, plain_label
 from spectrem.reports import SIGNS, ConstraintReport, ConstraintSummary, FitReport, row_name
 from spectrem.reports.svg import find_stages, gamma_text

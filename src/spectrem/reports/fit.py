@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.data import open_output
-from spectrem.learning.history import FitStatus, Record
+from spectrem.learning.schedule import FitStatus, Record
 from spectrem.reports.constraints import ConstraintReport, prices_by_name
 from spectrem.reports.demands import count_demands, demands_of
 from spectrem.reports.html import constraint_tables, curves, document, facts, page, paragraphs, summary_table

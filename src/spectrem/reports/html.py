@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from spectrem.learning.history import Record
+from spectrem.learning.schedule import Record
 from spectrem.reports.constraints import ConstraintReport
 from spectrem.reports.demands import Demand, count_demands, demands_of
 from spectrem.reports.summaries import ConstraintSummary, rounded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.constraints.compilation.facts import CorpusFacts
+from spectrem.corpus import Corpus
 from spectrem.exceptions import Unconverged
 from spectrem.learning import EStep, Expectations, Posed, PosedCorpus, Step, posterior
 from spectrem.learning.estep import expectation, scores_of
@@ -27,7 +28,9 @@ LONGEST = 1000
 """Constraints of more rows than this are summarised."""
 
 
-def report_posed(posed: PosedCorpus, step: Step) -> tuple[tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]]:
+def report_posed(
+    posed: PosedCorpus, step: Step, shards: Corpus | None = None
+) -> tuple[tuple[ConstraintReport, ...], tuple[ConstraintSummary, ...]]:
     """Reports of the constraints of a corpus, by one E-step without statistics.
 
     The results are the same wherever the shards live.
@@ -38,6 +41,8 @@ def report_posed(posed: PosedCorpus, step: Step) -> tuple[tuple[ConstraintReport
         With the multipliers of the last E-step, from which those over the corpus go on.
     step : Step
         Model, parameters, gamma and constraints.
+    shards : Corpus, optional
+        Given where the constraints over the corpus are solved already: `PosedCorpus.at_prices` gave it with ``step``.
 
     Returns
     -------
@@ -49,7 +54,8 @@ def report_posed(posed: PosedCorpus, step: Step) -> tuple[tuple[ConstraintReport
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Unconverged)  # training has warned already
-        shards, step = posed.at_prices(step)
+        if shards is None:
+            shards, step = posed.at_prices(step)
         total = shards.sum(_measure, step, posed.facts)
     return _reports(posed, total, step.prices)
 
@@ -122,7 +128,8 @@ class _Measured:
 def _measure(shard: Posed | Numbered, step: Step, facts: CorpusFacts | None) -> _Measured:
     """The constraints of a shard, under the model alone and as they are met."""
     posed = posed_of(shard, step, facts)
-    found, scores = posterior(posed, step), scores_of(posed, step)
+    scores = scores_of(posed, step)
+    found = posterior(replace(posed, scores=scores), step)
     free = posed.structure.smoothed_max(scores, max(step.gamma, 0.0))[1]
     return _measured(posed, free, found.marginals, found.multipliers, found.left_out)
 

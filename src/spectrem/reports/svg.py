@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from spectrem.learning.history import Record
+from spectrem.learning.schedule import Record
 
 BLUE, ORANGE = "#3b8ed0", "#d9701f"
 COLOURS = (BLUE, ORANGE, "#4a9e5c", "#b45fc0", "#c9a227", "#3aa6a6", "#d0506e", "#8a8f98")

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from spectrem.structures.chains.edge_chain import EdgeChain
     from spectrem.structures.chains.tied_chain import TiedChain, TiedCounts
     from spectrem.structures.chains.tied_chain2 import TiedChain2, TiedCounts2
+    from spectrem.structures.draws import n_best, sample
     from spectrem.structures.known import Known
     from spectrem.structures.parts import Parts
     from spectrem.structures.product import Product
+    from spectrem.structures.segmentations import Segmentations
     from spectrem.structures.structure import Polytope, Structure
     from spectrem.structures.trees.nonprojective import NonProjectiveTrees
     from spectrem.structures.trees.projective import ProjectiveTrees
@@ -39,6 +41,7 @@ _HOMES = {
     "Polytope": "structure",
     "Product": "product",
     "ProjectiveTrees": "trees.projective",
+    "Segmentations": "segmentations",
     "Structure": "structure",
     "TiedChain": "chains.tied_chain",
     "TiedChain2": "chains.tied_chain2",
@@ -46,6 +49,8 @@ _HOMES = {
     "TiedCounts2": "chains.tied_chain2",
     "ValenceTrees": "trees.valence",
     "full_agreement": "agreement",
+    "n_best": "draws",
+    "sample": "draws",
 }
 
 __all__ = [
@@ -63,6 +68,7 @@ __all__ = [
     "Polytope",
     "Product",
     "ProjectiveTrees",
+    "Segmentations",
     "Structure",
     "TiedChain",
     "TiedChain2",
@@ -71,6 +77,8 @@ __all__ = [
     "ValenceTrees",
     "entropy",
     "full_agreement",
+    "n_best",
+    "sample",
 ]
 
 __getattr__ = on_first_use(__name__, _HOMES)

@@ -1,4 +1,4 @@
-"""Polytopes of instances: products of simplexes, paths through a layered graph, and several polytopes side by side."""
+"""Polytopes of instances: products of simplexes, and several polytopes side by side."""
 
 from __future__ import annotations
 
@@ -40,60 +40,6 @@ def simplex_polytope(
         unary_index=np.arange(start, start + n_variables),
         unary=_ones(np.arange(n_variables), np.arange(n_variables), (n_variables, n_variables)),
         factors=tuple(_ones(np.empty(0, np.int64), np.empty(0, np.int64), (c, n_variables)) for c in n_factor_cells),
-    )
-
-
-def path_polytope(
-    tail: NDArray[np.int64],
-    head: NDArray[np.int64],
-    n_inner: int,
-    unary_index: NDArray[np.int64],
-    unary_of: NDArray[np.int64],
-    cells_of: Sequence[NDArray[np.int64]],
-    unary: NDArray[np.float64],
-    factors: Sequence[NDArray[np.float64]],
-) -> Polytope:
-    """One unit of flow from the source to any node of the last layer; a variable per edge.
-
-    Parameters
-    ----------
-    tail, head : ndarray of shape (n_edges,)
-        Nodes; -1 is the source. Nodes below ``n_inner`` pass on what they receive, the others end the path.
-    unary_index : ndarray of shape (n_instance_unary,)
-        The instance's entries of ``unary``.
-    unary_of : ndarray of shape (n_edges,)
-        The unary part of every edge, as a position in ``unary_index``.
-    cells_of : one ndarray of shape (n_edges,) per factor
-        The (raveled) factor cell of every edge, -1 for none.
-    """
-    n_edges = len(tail)
-    edges = np.arange(n_edges)
-    arriving, leaving = head < n_inner, tail >= 0
-    equalities = sp.csr_array(
-        (
-            np.concatenate([np.ones((~leaving).sum()), np.ones(arriving.sum()), -np.ones(leaving.sum())]),
-            (
-                np.concatenate([np.zeros((~leaving).sum(), np.int64), head[arriving] + 1, tail[leaving] + 1]),
-                np.concatenate([edges[~leaving], edges[arriving], edges[leaving]]),
-            ),
-        ),
-        shape=(n_inner + 1, n_edges),
-    )
-    right_hand_side = np.zeros(n_inner + 1)
-    right_hand_side[0] = 1.0
-    objective = unary[unary_index[unary_of]]
-    for cells, factor in zip(cells_of, factors, strict=True):
-        objective = objective + np.where(cells >= 0, factor.ravel()[cells], 0.0)
-    return Polytope(
-        equalities=equalities,
-        right_hand_side=right_hand_side,
-        objective=objective,
-        unary_index=unary_index,
-        unary=_ones(unary_of, edges, (len(unary_index), n_edges)),
-        factors=tuple(
-            _ones(cells[cells >= 0], edges[cells >= 0], (factor.size, n_edges))
-            for cells, factor in zip(cells_of, factors, strict=True)
-        ),
     )
 
 

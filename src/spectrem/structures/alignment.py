@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +15,9 @@ from spectrem._validate import as_bool, as_count, as_gamma, as_lengths
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels import categorical as independent
 from spectrem.kernels.alignments import alignment as kernel
-from spectrem.kernels.alignments import alignment_log, alignment_max
-from spectrem.structures._polytopes import path_polytope, simplex_polytope
+from spectrem.kernels.alignments import alignment_max
+from spectrem.kernels.derivations import ONE, Steps
+from spectrem.structures._polytopes import simplex_polytope
 from spectrem.structures._ragged import (
     Inputs,
     check_inputs,
@@ -27,6 +29,7 @@ from spectrem.structures._ragged import (
     positions_of,
     rows_of,
 )
+from spectrem.structures.derivations import NO_STEPS, Derivations, keep_steps, places_of, steps_of, sum_up
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 
@@ -215,7 +218,9 @@ class Alignment:
         status = np.zeros(self.n_instances, dtype=np.int8)
         kernel.sum_pass(layout, gamma, given.active, given.weights, values, marginals, counts, status)
         if status.any():
-            alignment_log.sum_pass(layout, gamma, status != 0, given.weights, values, marginals, counts)
+            marginals[(status != 0)[self.instance]] = 0.0
+            scores = Parts(given.unary, given.factors)
+            sum_up(self, status != 0, scores, gamma, given.weights, values, Parts(marginals, tuple(counts)))
         return values, Parts(marginals, tuple(counts))
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
@@ -229,42 +234,32 @@ class Alignment:
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """A simplex per position, or unit flow through (position, last source position) nodes when there are jumps."""
+        n, checked = check_instance(self, instance), check_scores(self, scores)
+        if self.max_jump is None:
+            sizes = np.full(self.target_lengths[n], self.source_lengths[n] + 1)
+            return simplex_polytope(checked.unary, int(self.offsets[n]), sizes)
+        return self.derivations(n).polytope(checked)
+
+    def derivations(self, instance: int) -> Derivations:
+        """The steps that derive the alignments of one pair, target position by target position."""
         n = check_instance(self, instance)
-        checked = check_scores(self, scores)
         n_source, n_target = int(self.source_lengths[n]), int(self.target_lengths[n])
-        start = int(self.offsets[n])
-        if self.max_jump is None or n_target == 0:
-            sizes = np.full(n_target, n_source + 1)
-            return simplex_polytope(checked.unary, start, sizes, [f.size for f in checked.factors])
-        # Node of (j, p): the last source position after target position j, p = -1 first. Links lead from any p to
-        # any i, NULL stays at p.
-        linked = np.arange(1, n_source + 1)
-        tails, heads, links, jumped = [], [], [], []
-        for j in range(n_target):
-            here = np.arange(n_source + 1) if j else np.zeros(1, np.int64)
-            below = (j - 1) * (n_source + 1) if j else -1
-            p, i = np.repeat(here, n_source), np.tile(linked, len(here))
-            tails += [below + p, below + here]
-            heads += [j * (n_source + 1) + i, j * (n_source + 1) + here]
-            links += [j * (n_source + 1) + i - 1, np.full(len(here), j * (n_source + 1) + n_source)]
-            jumped += [np.stack([p, i]), np.full((2, len(here)), -1)]
-        (p, i), width = np.concatenate(jumped, axis=1), self.max_jump
-        rows = self.factor_shapes[1][1]
-        into = np.concatenate(heads)
-        left = n_source - into + (n_target - 1) * (n_source + 1)
-        return path_polytope(
-            np.concatenate(tails),
-            into,
-            n_inner=(n_target - 1) * (n_source + 1),
-            unary_index=np.arange(start, int(self.offsets[n + 1])),
-            unary_of=np.concatenate(links),
-            cells_of=(
-                np.where(p >= 0, np.clip(i - p, -width, width) + width, -1),
-                np.where(p >= 0, n_source * rows + p, -1),
-                np.where(left <= n_source, np.minimum(left, width), -1),
-            ),
-            unary=checked.unary,
-            factors=checked.factors,
+        own = slice(int(self.offsets[n]), int(self.offsets[n + 1]))
+        steps = keep_steps(_steps, n_source, n_target, self.max_jump) if n_target else NO_STEPS
+        offsets = np.arange(n_target + 1) * (n_source + 1)
+        entries, uses = np.arange(own.start, own.stop), np.ones(n_target, np.int64)
+        if self.max_jump is None:
+            return Derivations(steps, entries, own, (), offsets, uses)
+        (n_jumps,), (_, n_columns), (n_ends,) = self.factor_shapes
+        tables = [np.arange(n_jumps), n_source * n_columns + np.arange(n_source + 1), np.arange(n_ends)]
+        blocks = [len(entries), *map(len, tables)]
+        factor = rows_of(np.array(blocks)) - 1
+        cell = np.concatenate([np.full(len(entries), -1), *tables])
+        entries = np.append(entries, np.full(len(factor) - len(entries), -1))
+        cells = tuple(np.where(factor == k, cell, -1) for k in range(3))
+        ends = offsets_of(np.array(blocks))
+        return Derivations(
+            steps, entries, own, cells, np.append(offsets, ends[2:]), np.append(uses, [0, 0, min(n_target, 1)])
         )
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
@@ -300,3 +295,56 @@ class Alignment:
         counts = self._no_counts()
         alignment_max.max_pass(self._layout(given), given.active, given.weights, values, choices, counts)
         return values, choices, tuple(counts)
+
+
+def _steps(n_source: int, n_target: int, max_jump: int | None) -> Steps:
+    """The steps of the alignments of I source and J > 0 target positions: links, then jumps, departures and ends.
+
+    ``at[j, p]`` are the first j target positions where the last source position before p is linked last, p = 0 for
+    none; ``leaving[j, p]`` the same on the way to another one, ``linked[j, i]`` with j linked to i.
+    """
+    wide, every = n_source + 1, np.arange((n_source + 1) * n_target)
+    if max_jump is None:
+        joined, any_link, links, ones = places_of(n_target, n_target, len(every), wide)
+        j = np.arange(n_target)
+        return steps_of(
+            [
+                (any_link + j, any_link + j, ONE, links + j * wide, ones, wide),
+                (joined + j, joined + j, ONE, any_link + j, np.where(j > 0, joined + j - 1, ONE), 1),
+            ],
+            parts=(links + every, every),
+            ones=ones + np.arange(wide),
+        )
+    at, leaving, linked, goal, links, jumps, depart, ends = places_of(
+        len(every) + wide, len(every), n_source * n_target, 1, len(every), 2 * n_source, wide, wide
+    )
+    j, p, i = np.arange(n_target)[:, None], np.arange(wide), np.arange(n_source)
+    here, link = at + j * wide, links + j * wide
+    to_i, null = linked + j * n_source + i, link + n_source
+    runs: list[
+        tuple[Any, ...]
+    ] = [  # of one target position after the other: items, factors, what is on the left and on the right, steps
+        (leaving + j * wide + p, ONE, here + p, depart + p, 1),
+        (to_i, link + i, leaving + j * wide, jumps + n_source - 1 - i, wide),
+        (here + wide, null, here, ONE, 1),
+        (
+            np.repeat(here + wide + 1 + i, 2, axis=1),
+            ONE,
+            np.stack([here + 1 + i, to_i], axis=2).reshape(n_target, -1),
+            np.tile(np.stack([null, np.full_like(null, ONE)], axis=2)[:, 0], n_source),
+            1,
+        ),
+    ]
+    columns = zip(*(np.broadcast_arrays(*run) for run in runs), strict=True)
+    item, factor, left, right, count = (np.concatenate(column, axis=1).ravel() for column in columns)
+    jumped = np.clip(n_source - np.arange(2 * n_source), -max_jump, max_jump) + max_jump
+    n_jumps, remaining = 2 * max_jump + 1, np.minimum(n_source - p, max_jump)
+    return steps_of(
+        [(item, item, factor, left, right, count)],
+        [(np.array([goal]), goal, ONE, at + n_target * wide, ends, wide)],
+        parts=(
+            np.concatenate([links + every, jumps + np.arange(2 * n_source), depart + p, ends + p]),
+            np.concatenate([every, len(every) + np.concatenate([jumped, n_jumps + p, n_jumps + wide + remaining])]),
+        ),
+        ones=np.array([at]),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,7 +24,7 @@ from spectrem.structures._ragged import (
     offsets_of,
     positions_of,
 )
-from spectrem.structures.derivations import Derivations, keep_steps, places_of, spans_in_tiles, steps_of
+from spectrem.structures.derivations import NO_STEPS, Derivations, keep_steps, places_of, spans_in_tiles, steps_of
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 
@@ -171,12 +171,9 @@ class Bracketings:
         totals = gamma * totals + np.maximum(self.lengths - 2, 0) * (tops - gamma * math.log(inside_outside.QUARTER))
         if status.any():
             for n in np.flatnonzero(status).tolist():
-                derivations = self._derivations(n)
-                spans = derivations.entries
-                between = np.full(spans.stop - spans.start, -np.inf)
-                inner = derivations.steps.part[derivations.steps.part >= 0]
-                between[inner] = own[spans][inner]
-                totals[n], shares[spans] = derivations.smoothed_max(between, gamma)
+                derivations = self.derivations(n)
+                spans = derivations.unary // 2
+                totals[n], shares[spans] = derivations.smoothed_max(own[spans], gamma)
         values = np.where(several, base + totals, base)
         marginals = np.zeros(self.n_unary)
         possible = given.active & (values > -np.inf)
@@ -204,50 +201,24 @@ class Bracketings:
         InvalidInputError
             If the sentence is too long: variables grow with the cube of its length.
         """
-        i = check_instance(self, instance)
+        size = int(self.lengths[check_instance(self, instance)])
+        check_tree_program(size, (size**3 - size) // 6 + max(size * (size + 1) // 2 - 1, 1))
         checked = check_scores(self, scores)
-        size, first = int(self.lengths[i]), int(self.span_offsets[i])
-        n_cuts = (size**3 - size) // 6
-        check_tree_program(size, n_cuts + max(size * (size + 1) // 2 - 1, size))  # and words, and distituents
-        one = Bracketings([size])
-        start, end = one.spans
-        inner = np.flatnonzero((end - start > 1) & (end - start < size))
-        parent, left, right = (
-            (np.array(own, np.int64) for own in zip(*_cuts(size), strict=True))
-            if size > 1
-            else ([np.zeros(0, np.int64)] * 3)
-        )
-        always = np.flatnonzero(end - start == 1)
-        n_spans, cut = one.n_spans, np.arange(n_cuts)
-        apart, word = n_cuts + np.arange(len(inner)), n_cuts + len(inner) + np.arange(len(always))
-        n_variables = n_cuts + len(inner) + len(always)
-        # Cuts of a span less cuts that make it (1 for the whole sentence); cuts of a span, or none; words.
-        is_inner = np.zeros(n_spans, np.bool_)
-        is_inner[inner] = True
-        whole = np.flatnonzero((end - start == size) & (end - start > 1))
-        made = np.concatenate([left, right])
-        flows = is_inner[made]
-        row_of = np.full(n_spans, -1)
-        row_of[inner] = np.arange(len(inner))
-        row_of[whole] = len(inner)
-        n_flows, n_inner = len(inner) + len(whole), len(inner)
-        equalities = _matrix(
-            [
-                (row_of[parent], cut, 1.0),
-                (row_of[made[flows]], np.tile(cut, 2)[flows], -1.0),
-                (n_flows + row_of[parent[is_inner[parent]]], cut[is_inner[parent]], 1.0),
-                (n_flows + np.arange(n_inner), apart, 1.0),
-                (n_flows + n_inner + np.arange(len(always)), word, 1.0),
-            ],
-            (n_flows + n_inner + len(always), n_variables),
-        )
-        unary_of = np.concatenate([2 * parent, 2 * inner + 1, 2 * always])
+        trees = self.derivations(instance).polytope(checked)
+        start, end = Bracketings([size]).spans
+        inner = 2 * np.flatnonzero((end - start > 1) & (end - start < size))
+        # one variable more for every span that may be a distituent: either this is 1, or the span is cut
+        n_trees, n_inner = len(trees.objective), len(inner)
+        apart = sp.eye_array(n_inner, n_trees + n_inner, k=n_trees, format="csr")
+        wider = sp.eye_array(n_trees, n_trees + n_inner, format="csr")
+        unary = sp.csr_array(trees.unary @ wider)
+        as_apart = sp.csr_array((np.ones(n_inner), (inner + 1, np.arange(n_inner))), shape=(unary.shape[0], n_inner))
         return Polytope(
-            equalities=equalities,
-            right_hand_side=np.concatenate([np.zeros(n_inner), np.ones(len(whole) + n_inner + len(always))]),
-            objective=checked.unary[2 * first + unary_of],
-            unary_index=np.arange(2 * first, 2 * int(self.span_offsets[i + 1])),
-            unary=_matrix([(unary_of, np.arange(n_variables), 1.0)], (2 * n_spans, n_variables)),
+            equalities=sp.csr_array(sp.vstack([trees.equalities @ wider, unary[inner] + apart])),
+            right_hand_side=np.append(trees.right_hand_side, np.ones(n_inner)),
+            objective=np.append(trees.objective, checked.unary[trees.unary_index[inner + 1]]),
+            unary_index=trees.unary_index,
+            unary=unary + as_apart @ apart,
             factors=(),
         )
 
@@ -264,13 +235,24 @@ class Bracketings:
                 own[at : at + 2] = 1.0, 0.0
             yield indicator
 
-    def _derivations(self, instance: int) -> Derivations:
-        """The derivations of the trees of a sentence of three words and more, whose parts are gains of its spans."""
-        n = int(self.lengths[instance])
-        spans = slice(int(self.span_offsets[instance]), int(self.span_offsets[instance + 1]))
-        every = np.arange(spans.start, spans.stop)
-        # single words and the whole sentence are parts of no step: all trees have n - 2 of the other spans
-        return Derivations(keep_steps(_steps, n), every, spans, (), np.array([0, len(every)]), np.array([n - 2]))
+    def derivations(self, instance: int) -> Derivations:
+        """The steps that derive the trees of one sentence, whose parts are spans as constituents."""
+        n = int(self.lengths[check_instance(self, instance)])
+        first = 2 * int(self.span_offsets[instance])
+        spans, steps = (first + 2 * _by_need(n), keep_steps(_steps, n)) if n else (np.zeros(0, np.int64), NO_STEPS)
+        inner = max(n - 2, 0)  # of which a tree has so many
+        offsets = np.array([0, (n * n - n) // 2 - 1 if n > 1 else 0, len(spans)])
+        groups = offsets, np.array([inner, len(spans) - int(offsets[1])])
+        return Derivations(steps, spans, slice(first, first + 2 * len(spans)), (), *groups, apart=spans + 1)
+
+    def part_scores(self, scores: Parts, instance: int) -> tuple[NDArray[np.float64], float]:
+        """Gains of the spans of a sentence over distituents, and what every tree scores besides."""
+        one = Bracketings(self.lengths[instance : instance + 1])
+        entries = slice(*(2 * self.span_offsets[instance : instance + 2]).tolist())
+        own, _, base, _ = one._gains(check_inputs(one, Parts(scores.unary[entries])), 1.0)
+        if base[0] == -np.inf:
+            own[:] = -np.inf
+        return own[one.derivations(0).unary // 2], float(base[0])
 
     def _gains(self, given: Inputs, gamma: float) -> tuple[NDArray[np.float64], ...]:
         """Gains of all spans, over gamma and less the largest, scores of no constituent and largest gains."""
@@ -287,18 +269,28 @@ class Bracketings:
 
 
 def _steps(n: int) -> Steps:
-    """The steps of binary trees over n > 1 words: every span joins two that meet."""
+    """The steps of binary trees over n > 0 words, whose parts are spans: every span joins two that meet, or is a word.
+
+    Spans have two places, by start and by end.
+    """
     spans, by_end, parts = places_of((n + 1) ** 2, (n + 1) ** 2, n * (n + 1) // 2)
     start, end = spans_in_tiles(n, n + 1)
-    start, end = start[end - start > 1], end[end - start > 1]
-    at, width = (n + 1) * start + end, end - start
-    part = start * n - start * (start - 1) // 2 + width - 1
-    left, right = spans + (n + 2) * start + 1, by_end + (n + 1) * end + start + 1
-    factor = np.where(width < n, parts + part, ONE)
-    runs = (spans + at, by_end + (n + 1) * end + start, factor, left, right, width - 1)
-    word, inner = np.arange(n), part[width < n]
-    ones = np.append(spans + (n + 1) * word + word + 1, by_end + (n + 1) * (word + 1) + word)
-    return steps_of([runs], parts=(parts + inner, inner), ones=ones)
+    at, back, width = spans + (n + 1) * start + end, by_end + (n + 1) * end + start, end - start
+    every, order = np.arange(n * (n + 1) // 2), _by_need(n)
+    part = np.empty_like(every)
+    part[order] = every
+    part, word = part[start * n - start * (start - 1) // 2 + width - 1], width == 1
+    left = np.where(word, ONE, spans + (n + 2) * start + 1)
+    right = np.where(word, ONE, by_end + (n + 1) * end + start + 1)
+    runs = [(at, back, parts + part, left, right, np.maximum(width - 1, 1))]
+    return steps_of(runs, parts=(parts + every, every))
+
+
+@lru_cache(64)
+def _by_need(n: int) -> NDArray[np.int64]:
+    """The spans of n words, those behind the others that all trees have: words and the whole sentence."""
+    start, end = Bracketings([n]).spans
+    return np.argsort((end - start == 1) | (end - start == n), kind="stable")
 
 
 def _place(size: int, start: int, end: int) -> int:
@@ -314,17 +306,3 @@ def _trees(start: int, end: int) -> Iterator[list[tuple[int, int]]]:
         for left in _trees(start, cut):
             for right in _trees(cut, end):
                 yield [(start, end), *left, *right]
-
-
-def _cuts(size: int) -> Iterator[tuple[int, int, int]]:
-    """The numbers of a span and of its two parts, for every way to cut it."""
-    for start in range(size):
-        for end in range(start + 2, size + 1):
-            for cut in range(start + 1, end):
-                yield _place(size, start, end), _place(size, start, cut), _place(size, cut, end)
-
-
-def _matrix(entries: list[tuple[NDArray[np.int64], NDArray[np.int64], float]], shape: tuple[int, int]) -> sp.csr_array:
-    rows, columns = (np.concatenate([own[k] for own in entries]) for k in (0, 1))
-    values = np.concatenate([np.full(len(row), value) for row, _, value in entries])
-    return sp.csr_array((values, (rows, columns)), shape=shape)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spectrem._validate import as_gamma
 from spectrem.kernels import derivations as kernel
 from spectrem.kernels.derivations import ONE, Steps
-from spectrem.structures._ragged import ranges_of, rows_of
+from spectrem.structures._ragged import check_inputs, no_parts, ranges_of, rows_of
 from spectrem.structures.parts import Parts
-from spectrem.structures.structure import Polytope
+from spectrem.structures.structure import Polytope, Structure
 
 Runs: TypeAlias = list[tuple[Any, ...]]
 """Runs of steps, entry by entry of arrays: for the first entry those of all tuples, then for the second, and so on.
@@ -109,6 +110,12 @@ def steps_of(
     )
 
 
+NO_STEPS = steps_of(
+    [(np.array([ONE + 1]), ONE + 1, ONE, ONE, ONE, 1)], parts=(np.zeros(0, np.int64), np.zeros(0, np.int64))
+)
+"""The steps of an instance without parts, which has one structure."""
+
+
 @dataclass(frozen=True, eq=False)
 class Derivations:
     """The derivations of one instance of a structure: their steps, and what their parts score.
@@ -124,6 +131,8 @@ class Derivations:
         For every shared factor, the raveled cell that a part scores besides; -1 for none.
     offsets, uses : ndarray of int64
         A derivation takes ``uses[g]`` of the parts ``offsets[g]:offsets[g + 1]``, or 0 where the number differs.
+    apart : ndarray of shape (n_parts,), int64, optional
+        The entry of ``Parts.unary`` that a structure takes where it does not take a part.
     """
 
     steps: Steps
@@ -132,6 +141,7 @@ class Derivations:
     cells: tuple[NDArray[np.int64], ...]
     offsets: NDArray[np.int64]
     uses: NDArray[np.int64]
+    apart: NDArray[np.int64] | None = None
 
     def scores(self, scores: Parts) -> NDArray[np.float64]:
         """Scores of the parts, nats."""
@@ -143,7 +153,7 @@ class Derivations:
     def add(self, numbers: NDArray[np.float64], parts: Parts, weight: float = 1.0) -> None:
         """Add numbers of the parts to those of the structure, to those of factors times a weight."""
         there = self.unary >= 0
-        parts.unary[self.unary[there]] += numbers[there]
+        np.add.at(parts.unary, self.unary[there], numbers[there])
         for cells, factor in zip(self.cells, parts.factors, strict=True):
             np.add.at(factor.reshape(-1), cells[cells >= 0], weight * numbers[cells >= 0])
 
@@ -188,36 +198,30 @@ class Derivations:
         [Martin1990].
         """
         steps = self.steps
-        run = rows_of(steps.count)
-        item = np.repeat(np.arange(len(steps.place)), np.diff(steps.first))[run]
-        sides = [ranges_of(first, steps.count) for first in (steps.left, steps.right)]
         at, part = np.full(steps.n_places, -1), np.full(steps.n_places, -1)
         at[steps.place] = at[steps.copy] = np.arange(len(steps.place))
         part[steps.part_place] = steps.part
-        n_steps = len(run)
+        filled = at >= 0
+        filled[steps.part_place] = True
+        item = np.repeat(np.arange(len(steps.place)), np.diff(steps.first))[rows_of(steps.count)]
+        left, right = ranges_of(steps.left, steps.count), ranges_of(steps.right, steps.count)
+        possible = filled[left] & filled[right]
+        item, sides = item[possible], (left[possible], right[possible])
+        n_steps = len(item)
         number = np.arange(n_steps)
         used = [(at[side][at[side] >= 0], number[at[side] >= 0]) for side in sides]
         equalities = _matrix([(item, number), *used], (len(steps.place), n_steps), [1.0, -1.0, -1.0])
         taken = [part[side] for side in (*sides, steps.factor[item])]
-        own = self.scores(scores)
-        objective = np.zeros(n_steps)
-        for parts in taken:
-            objective += np.where(parts >= 0, own[parts], 0.0)
+        own = np.append(self.scores(scores), 0.0)
+        objective = own[taken[0]] + own[taken[1]] + own[taken[2]]
         right_hand_side = np.zeros(len(steps.place))
         right_hand_side[-1] = 1.0
         shapes = [(self.entries.stop - self.entries.start, self.unary - self.entries.start)]
         shapes += [(factor.size, cells) for cells, factor in zip(self.cells, scores.factors, strict=True)]
         unary, *factors = (
-            _matrix(
-                [
-                    (cell[parts][there], number[there])
-                    for parts in taken
-                    for there in [(parts >= 0) & (cell[parts] >= 0)]
-                ],
-                (size, n_steps),
-                [1.0] * 3,
-            )
-            for size, cell in shapes
+            _matrix([(cell[cell >= 0], number[cell >= 0]) for cell in cells], (size, n_steps), [1.0] * 3)
+            for size, of_part in shapes
+            for cells in [[np.append(of_part, -1)[parts] for parts in taken]]
         )
         return Polytope(
             equalities=equalities,
@@ -235,6 +239,59 @@ class Derivations:
         self, numbers: NDArray[np.float64], n: int, gamma: float, rng: np.random.Generator
     ) -> NDArray[np.int64]:
         return kernel.sample(gamma == 0.0, self.steps, numbers, rng, n, len(self.unary))
+
+
+class Derived(Structure, Protocol):
+    """A structure whose instances are put together step by step."""
+
+    def derivations(self, instance: int) -> Derivations:
+        """The steps that derive the structures of one instance."""
+        ...
+
+
+def smoothed_max(
+    structure: Derived,
+    scores: Parts,
+    gamma: float,
+    active: NDArray[np.bool_] | None,
+    weights: NDArray[np.float64] | None,
+) -> tuple[NDArray[np.float64], Parts]:
+    """Values and marginals of a batch, as `Structure.smoothed_max` returns them."""
+    gamma, given = as_gamma(gamma), check_inputs(structure, scores, active, weights)
+    values, marginals = np.zeros(structure.n_instances), no_parts(structure)
+    sum_up(structure, given.active, Parts(given.unary, given.factors), gamma, given.weights, values, marginals)
+    return values, marginals
+
+
+def sum_up(
+    structure: Derived,
+    active: NDArray[np.bool_],
+    scores: Parts,
+    gamma: float,
+    weights: NDArray[np.float64],
+    values: NDArray[np.float64],
+    marginals: Parts,
+) -> None:
+    """Fill values and add marginals of the active instances, of any length and with scores of any size, one by one."""
+    for n in np.flatnonzero(active).tolist():
+        derivations = structure.derivations(n)
+        values[n], numbers = derivations.smoothed_max(derivations.scores(scores), gamma)
+        derivations.add(numbers, marginals, weights[n])
+        own = marginals.unary[derivations.entries]
+        np.minimum(own, 1.0, out=own)  # what rounding adds
+
+
+def covariances(
+    structure: Derived, scores: Parts, values: NDArray[np.float64], weights: NDArray[np.float64] | None
+) -> Parts:
+    """Of every part with the sum of values of the unary parts taken, at gamma = 1."""
+    given, nothing, products = check_inputs(structure, scores, None, weights), no_parts(structure), no_parts(structure)
+    for n in range(structure.n_instances):
+        derivations = structure.derivations(n)
+        own = derivations.scores(Parts(given.unary, given.factors))
+        along = derivations.scores(Parts(values, nothing.factors))
+        derivations.add(derivations.covariances(own, along), products, given.weights[n])
+    return products
 
 
 def _matrix(

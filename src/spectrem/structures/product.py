@@ -176,6 +176,11 @@ class Product:
         return np.concatenate(choices)
 
     @property
+    def choices_vary(self) -> bool:
+        """Whether the structures of a member differ in which choices they make."""
+        return any(getattr(member, "choices_vary", False) for member in self.members.values())
+
+    @property
     def label_columns(self) -> tuple[str, ...]:
         """Columns that hold labels of a member."""
         return tuple(

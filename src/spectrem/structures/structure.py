@@ -48,6 +48,9 @@ class Structure(Protocol):
     ``one_label``, with ``offsets``
         True where every instance takes exactly one of its parts, ``offsets[n]:offsets[n + 1]``, and nothing is shared,
         as in `Categorical`: inference then has faster ways, which do not always ask for ``smoothed_max``.
+    ``choices_vary``
+        True where structures differ in which choices they make, as `Segmentations` do: ``E.count`` of choices, and so
+        shares such as ``"30%"``, have no fixed whole, and constraints with them are refused.
     ``enumerate(instance)``
         Yields every structure of a small instance as indicators over the batch, for `spectrem.testing`.
     ``label_columns``

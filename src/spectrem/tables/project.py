@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_sample_weight, check_same_index
-from spectrem.constraints.compilation.compile import Constraints, flatten
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.constraints.links import resolve_links
+from spectrem.constraints.text import Constraints, flatten
 from spectrem.constraints.values import check_columns, check_values
 from spectrem.inference import Infeasible, project_batch
 from spectrem.inference.result import Projection
-from spectrem.inference.solvers.solver import Solver
+from spectrem.inference.solvers.first_order import Solver
 from spectrem.reports import price_copies, report_rows
 from spectrem.tables.alike import compile_table, expected_before, expected_of
 from spectrem.tables.lattice import Lattice

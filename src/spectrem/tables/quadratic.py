@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from spectrem._arrays import Bools, Floats
-from spectrem.corpus.blas import ONE_BLAS_THREAD
+from spectrem.corpus.corpus import ONE_BLAS_THREAD
 from spectrem.inference.oracle import Evaluation
 from spectrem.inference.segments import sum_by
 from spectrem.inference.slack import SlackTerms

@@ -11,11 +11,10 @@ import scipy.sparse as sp
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.columns import plain
-from spectrem.constraints.compilation.draft import draft_rows
+from spectrem.constraints.compilation.draft import PartTable, draft_rows
 from spectrem.constraints.compilation.facts import Head, RowFacts
 from spectrem.constraints.compilation.groups import Key, KeyColumns, as_key, join_keys, number_groups, numbers_of
 from spectrem.constraints.compilation.rows import Block
-from spectrem.constraints.compilation.table import PartTable
 from spectrem.constraints.constraint import Constraint
 from spectrem.inference.segments import row_maxima
 from spectrem.inference.slack import SlackTerms, compile_slack

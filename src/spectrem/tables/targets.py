@@ -13,12 +13,11 @@ import scipy.sparse as sp
 
 from spectrem._arrays import Floats
 from spectrem._validate import as_count
-from spectrem.constraints.compilation.compile import Constraints, flatten
-from spectrem.constraints.compilation.draft import each_columns, weight_columns
+from spectrem.constraints.compilation.draft import PartTable, each_columns, weight_columns
 from spectrem.constraints.compilation.rows import Rows, no_rows
-from spectrem.constraints.compilation.table import PartTable
 from spectrem.constraints.constraint import Constraint
-from spectrem.constraints.links import ColumnLinks, resolve_links
+from spectrem.constraints.links import RowLinks, resolve_links
+from spectrem.constraints.text import Constraints, flatten
 from spectrem.constraints.values import check_values
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.inference.batch import project_batch
@@ -283,7 +282,7 @@ class ConstrainedTargets:
 
     def _lies_within(self, one: Any) -> bool:
         """Whether a constraint is solved in every batch; an error if that cannot be said."""
-        if isinstance(one, ColumnLinks) and one.column in self.within_batch:
+        if isinstance(one, RowLinks) and one.column in self.within_batch:
             return True
         if not isinstance(one, Constraint):
             raise InvalidInputError(

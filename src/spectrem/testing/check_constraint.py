@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike
 
 from spectrem.constraints.columns import Column
 from spectrem.constraints.compilation.compile import compile_constraints
-from spectrem.constraints.compilation.draft import used_columns
+from spectrem.constraints.compilation.draft import PartTable, used_columns
 from spectrem.constraints.compilation.rows import Rows, row_text
-from spectrem.constraints.compilation.table import PartTable
 from spectrem.constraints.constraint import AnyConstraint, Constraint, LinearConstraint, Term
 from spectrem.structures.structure import Structure
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.constraints.compilation.table import PartTable
+from spectrem.constraints.compilation.draft import PartTable
 from spectrem.corpus import Local
 from spectrem.learning import EStep, Model, Step, Stopping, pose, posterior, run_em
 from spectrem.learning.model import columns_of, counts_of, given_of, is_known, log_normaliser, log_prior, weights_of

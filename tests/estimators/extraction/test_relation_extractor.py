@@ -8,7 +8,7 @@ from extraction_data import RULES, make_sentences
 
 from spectrem import RelationExtractor
 from spectrem.constraints import E, part
-from spectrem.constraints.compilation.compile import flatten
+from spectrem.constraints.text import flatten
 from spectrem.data import RelationSentence
 from spectrem.exceptions import InvalidInputError, NotFittedError
 
@@ -92,11 +92,12 @@ def test_relations_of_other_pairs_are_features():
     extractor = RelationExtractor().fit(LABELLED)
     data, _ = encode_sentences(made, extractor.indexes_)
     probabilities = rng.dirichlet(np.ones(4), size=8)
-    found = related_features(data, data.pair, probabilities).matrix.toarray()
-    own = found[:, data.pair.n_features :]
+    pair = data.members["pair"].features
+    found = related_features(data, pair, probabilities).matrix.toarray()
+    own = found[:, pair.n_features :]
     np.testing.assert_allclose(own[:2], slow_related(made[0].pairs, probabilities[:2]))
     np.testing.assert_allclose(own[2:], slow_related(made[1].pairs, probabilities[2:]))
-    assert (found[:, : data.pair.n_features] == data.pair.matrix.toarray()).all()
+    assert (found[:, : pair.n_features] == pair.matrix.toarray()).all()
 
 
 def test_relation_features_predict_and_are_saved(tmp_path):

@@ -122,6 +122,26 @@ def test_taggers_of_different_tag_sets_agree_at_every_token():
     assert predicted["context"][0] == merged[0]
 
 
+def test_labels_that_are_numbers_or_truth_values_may_be_grouped():
+    """Also tags, which constraints call by their text, and when the views predict."""
+    X, gold, y, _ = sentences()
+    numbered = [None if own is None else ["DNV".index(tag) + 1 for tag in own] for own in y]
+    coarse = [None if own is None else ["N" if tag == 2 else "X" for tag in own] for own in numbered]
+    taggers = [("content", CRFTagger(pairs="all")), ("context", CRFTagger(pairs="all"))]
+    groups = {"content": {1: "X", 2: "N", 3: "X"}}
+    views = Views(taggers, agreement=groups, max_iter=2, tol=0.0).fit(X, {"content": numbered, "context": coarse})
+    found = views.predict_proba(X)
+    for left, right in zip(found["content"], found["context"], strict=True):
+        np.testing.assert_allclose(left[:, 1], right[:, 0], atol=1e-6)
+    assert {tag for own in views.predict(X)["content"] for tag in own} <= {1, 2, 3}
+    X, gold, _ = rows()
+    y = {"left": [bool(label) for label in gold[:12]] + [None] * 28, "right": [*gold[:12].tolist(), *[None] * 28]}
+    groups = {"right": {0: False, 1: True, 2: True}}
+    pair = [(name, MaxEntClassifier()) for name in X]
+    found = Views(pair, agreement=groups, max_iter=2, tol=0.0).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(found["left"][:, 0], found["right"][:, 0], atol=1e-6)
+
+
 def reviews(n=24, n_labelled=6, seed=0):
     """Documents with a table of features and sentences, some of whose tokens say what the document thinks."""
     rng = np.random.default_rng(seed)

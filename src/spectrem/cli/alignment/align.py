@@ -9,23 +9,27 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal
 
 from spectrem.cli.declare import Given, Settings, argument, option, option_of, takes
-from spectrem.cli.ending import say
+from spectrem.cli.ending import Advance, progress_bar, say
 from spectrem.cli.files import command_files
-from spectrem.cli.homes import Home, spill_folder
 from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output, Quiet, parse_options
-from spectrem.cli.progress import Advance, progress_bar
 from spectrem.cli.rules import Rule, check_rules, excludes, needs
-from spectrem.cli.schedules import Annealing, StepwiseOptions
-from spectrem.cli.training import count_gammas, warn_gaining, without_unconverged
+from spectrem.cli.training import (
+    Annealing,
+    Home,
+    StepwiseOptions,
+    count_gammas,
+    spill_folder,
+    warn_gaining,
+    without_unconverged,
+)
 from spectrem.estimators.alignment.parameters import DECODING, AlignerParameters
 from spectrem.estimators.shared_parameters import TRAINING
 from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
-    from spectrem.cli.alignment.writing import AlignmentStreams
     from spectrem.data import Bitext, EncodedPairs, Links
     from spectrem.estimators import WordAligner
 
@@ -178,7 +182,7 @@ class AlignmentOptions:
     dev: tuple[str, str, str] | None = option(None, metavar="SRC TGT GOLD", group=TRAINING)
     tune_gamma: bool = option(False, group=TRAINING)
     probabilities: str | None = option(None, metavar="FILE", group=DECODING)
-    min_probability: MinProbability = None
+    min_probability: MinProbability = LEAST_PROBABILITY
     save: str | None = option(None, metavar="FILE", group=_FILES)
     save_min_count: float | None = option(None, metavar="N", show_default="0: all are kept", group=_FILES)
     load: str | None = option(None, metavar="MODEL", group=_FILES)
@@ -191,10 +195,6 @@ class AlignmentOptions:
     scores: str | None = option(None, metavar="FILE", group=_FORMATS)
     languages: str | None = option(None, metavar="SRC,TGT", group=_FORMATS)
     columns: str | None = option(None, metavar="SRC,TGT", show_default="source,target", group=_FORMATS)
-
-    @property
-    def as_json(self) -> bool:
-        return self.output_format == "json"
 
 
 @takes(AlignerParameters, leave=["infeasible"])
@@ -301,11 +301,18 @@ class AlignmentJob:
 
     def run(self) -> None:
         """Read, load, train, tune, save, align, write."""
+        from spectrem.cli.alignment.writing import write_alignment
+        from spectrem.data import open_output
+
         columns = _COLUMNS if self.options.dictionary is None else (*_COLUMNS, "listed")
         parse_options(self.settings.get("constraints", ()), columns)  # before anything is read
         with ExitStack() as stack:
             # opened first: who reads a pipe sees its end if the work fails
-            out = self._streams(stack)
+            streams = {
+                name: stack.enter_context(open_output(path))
+                for name in ("output", "probabilities", "scores", "tokens")
+                if (path := getattr(self.options, name)) is not None
+            }
             loaded = self._loaded()
             bar = stack.enter_context(
                 progress_bar(self._cost(loaded), shown=not self.options.quiet and not self._prints())
@@ -322,7 +329,9 @@ class AlignmentJob:
             if self.options.save is not None:
                 aligner.save(self.options.save, min_count=self.options.save_min_count or 0.0)
             share = _LAST_COST / max(bitext.n_pairs, 1)
-            out.write(aligner, pairs, anchors, lambda n_pairs: bar("Aligning", share * n_pairs))
+            as_json, least = self.options.output_format == "json", self.options.min_probability
+            for n_pairs in write_alignment(aligner, pairs, anchors, streams, as_json, least):
+                bar("Aligning", share * n_pairs)
         if not self.options.quiet:
             self._report(aligner, pairs, dev)
 
@@ -340,23 +349,6 @@ class AlignmentJob:
         """Whether links go to a terminal, where a bar would run through them."""
         out = (self.options.output, self.options.probabilities, self.options.tokens, self.options.scores)
         return "-" in out and sys.stdout.isatty()
-
-    def _streams(self, stack: ExitStack) -> AlignmentStreams:
-        from spectrem.cli.alignment.writing import AlignmentStreams
-        from spectrem.data import open_output
-
-        def opened(path: str | None) -> TextIO | None:
-            return None if path is None else stack.enter_context(open_output(path))
-
-        least = LEAST_PROBABILITY if self.options.min_probability is None else self.options.min_probability
-        return AlignmentStreams(
-            stack.enter_context(open_output(self.options.output)),
-            self.options.as_json,
-            opened(self.options.probabilities),
-            opened(self.options.scores),
-            opened(self.options.tokens),
-            least,
-        )
 
     def _loaded(self) -> WordAligner | None:
         if self.options.load is None:

@@ -1,11 +1,10 @@
-"""What `spectrem align` writes: links, probabilities, scores, tokens, and JSON with all of them."""
+"""The outputs of `spectrem align`: links, probabilities, scores, tokens, and JSON with all of them."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 import numpy as np
@@ -18,59 +17,59 @@ from spectrem.estimators.alignment.decoding import AlignedPairs, align_pairs
 from spectrem.estimators.alignment.text import LongPairs, read_anchors
 
 
-@dataclass(frozen=True)
-class AlignmentStreams:
-    """Where to write; what is None is not asked for.
+def write_alignment(
+    aligner: WordAligner,
+    pairs: EncodedPairs,
+    anchors: Links | None,
+    streams: Mapping[str, TextIO],
+    as_json: bool,
+    min_probability: float,
+) -> Iterator[int]:
+    """Align all pairs and write them, block by block; yields the number of pairs of each block.
 
-    Attributes
+    Parameters
     ----------
-    links : TextIO
-        Lines of Pharaoh's format, or of JSON.
+    aligner : WordAligner
+    pairs : EncodedPairs
+    anchors : Links or None
+    streams : mapping of str to TextIO
+        "output", for lines of Pharaoh's format or of JSON, and what else is wanted of "probabilities", "scores" and
+        "tokens".
     as_json : bool
-    probabilities, scores, tokens : TextIO or None
     min_probability : float
-        Entries below are left out of ``probabilities``.
+        Entries below are left out of the probabilities.
     """
+    output = streams["output"]
+    if "tokens" in streams:
+        streams["tokens"].writelines(f"{line}\n" for line in token_lines(pairs))
+    begin = 0
+    if not as_json and streams.keys().isdisjoint(("probabilities", "scores")):
+        for links in aligner.iter_predict(pairs.bitext, anchors=anchors):
+            output.writelines(_link_lines(links, pairs, begin, "tokens" in streams))
+            begin += links.n_sentences
+            yield links.n_sentences
+        return
+    long = aligner.long_pairs(pairs.bitext)
+    for part in align_pairs(aligner, pairs.bitext, read_anchors(pairs.bitext, None, anchors)):
+        if as_json:
+            output.writelines(f"{line}\n" for line in json_lines(part, pairs, begin, long))
+        else:
+            output.writelines(_link_lines(part.links, pairs, begin, "tokens" in streams))
+        if "probabilities" in streams:
+            lines = probability_lines(part.posteriors, min_probability)
+            streams["probabilities"].writelines(f"{line}\n" for line in lines)
+        if "scores" in streams:
+            streams["scores"].writelines(f"{score:.4g}\n" for score in part.scores)
+        begin += part.links.n_sentences
+        yield part.links.n_sentences
 
-    links: TextIO
-    as_json: bool
-    probabilities: TextIO | None
-    scores: TextIO | None
-    tokens: TextIO | None
-    min_probability: float
 
-    def write(
-        self, aligner: WordAligner, pairs: EncodedPairs, anchors: Links | None, advance: Callable[[int], None]
-    ) -> None:
-        """Align all pairs and write them, block by block; ``advance`` is called with each block's number of pairs."""
-        if self.tokens is not None:
-            self.tokens.writelines(f"{line}\n" for line in token_lines(pairs))
-        begin = 0
-        if not (self.as_json or self.probabilities or self.scores):
-            for links in aligner.iter_predict(pairs.bitext, anchors=anchors):
-                self._write_links(links, pairs, begin)
-                begin += links.n_sentences
-                advance(links.n_sentences)
-            return
-        long = aligner.long_pairs(pairs.bitext)
-        for part in align_pairs(aligner, pairs.bitext, read_anchors(pairs.bitext, None, anchors)):
-            if self.as_json:
-                self.links.writelines(f"{line}\n" for line in json_lines(part, pairs, begin, long))
-            else:
-                self._write_links(part.links, pairs, begin)
-            if self.probabilities is not None:
-                lines = probability_lines(part.posteriors, self.min_probability)
-                self.probabilities.writelines(f"{line}\n" for line in lines)
-            if self.scores is not None:
-                self.scores.writelines(f"{score:.4g}\n" for score in part.scores)
-            begin += part.links.n_sentences
-            advance(part.links.n_sentences)
-
-    def _write_links(self, links: Links, pairs: EncodedPairs, begin: int) -> None:
-        if pairs.segmented is not None and self.tokens is None:
-            end = begin + links.n_sentences
-            links = links_of_words(links, *(take_lines(side, begin, end) for side in pairs.segmented))
-        self.links.writelines(f"{line}\n" for line in pharaoh_lines(links))
+def _link_lines(links: Links, pairs: EncodedPairs, begin: int, of_tokens: bool) -> Iterator[str]:
+    """Lines of links between tokens, or between the words that the tokens are parts of."""
+    if pairs.segmented is not None and not of_tokens:
+        end = begin + links.n_sentences
+        links = links_of_words(links, *(take_lines(side, begin, end) for side in pairs.segmented))
+    return (f"{line}\n" for line in pharaoh_lines(links))
 
 
 def probability_lines(posteriors: LinkPosteriors, min_probability: float) -> Iterator[str]:

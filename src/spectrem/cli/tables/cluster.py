@@ -1,30 +1,37 @@
-"""`spectrem cluster`."""
+"""The command `spectrem cluster`."""
 
 from __future__ import annotations
 
+import math
 import re
 import time
 import warnings
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from spectrem.cli.declare import Given, Settings, argument, option, takes
 from spectrem.cli.ending import say
 from spectrem.cli.files import command_files
-from spectrem.cli.homes import Dask, Home
 from spectrem.cli.rules import Rule, check_rules, needs
-from spectrem.cli.schedules import Annealing
-from spectrem.cli.tables.options import ConstraintFile, ConstraintTexts, Quiet, Report, TableOutput
+from spectrem.cli.tables.options import ConstraintFile, ConstraintTexts, Quiet, Report, TableOutput, split_names
+from spectrem.cli.training import Annealing, Dask, Home, warn_gaining
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
-from spectrem.exceptions import InvalidInputError, spelled
+from spectrem.exceptions import InvalidInputError, Unconverged, quoted, spelled
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import numpy as np
+    import polars
     from numpy.typing import NDArray
 
+    from spectrem.constraints import Constraint
     from spectrem.data import TableFile
     from spectrem.estimators import GaussianMixture
+
 
 _COLUMNS, _CONSTRAINTS, _MORE = "Columns", "Constraints", "More results"
 _CONSTRAINING = ("--size", "--must-link", "--cannot-link", "--constraints", "--constraint")
@@ -133,161 +140,128 @@ def cluster(settings: Settings, annealing: Annealing, options: ClusterOptions, g
     outputs = {"--output": options.output, "--plot": options.plot, "--report": options.report}
     home = Home(dask=options.dask)
     with command_files(inputs, outputs, home.folders(settings)), home.opened(annealing.schedule(settings)) as placed:
-        ClusterJob(options, placed, annealing.anneal).run()
+        _cluster(options, placed, annealing.anneal)
 
 
-@dataclass(frozen=True)
-class ClusterJob:
-    """One run from reading to the written table.
+def _cluster(options: ClusterOptions, settings: Settings, anneal: float | None) -> None:
+    """Read, cluster, write."""
+    from spectrem.cli.tables.options import (
+        list_names,
+        print_notes,
+        read_table_constraints,
+        rows_named,
+        weight_column,
+    )
+    from spectrem.constraints import check_values
+    from spectrem.data import open_output, open_table, read_table
+    from spectrem.estimators import GaussianMixture
+    from spectrem.learning import FitStatus
 
-    Attributes
-    ----------
-    options : ClusterOptions
-    settings : mapping of name -> value
-        Parameters of `GaussianMixture`.
-    anneal : float or None
-    """
-
-    options: ClusterOptions
-    settings: Settings
-    anneal: float | None
-    started: float = field(default_factory=time.perf_counter)
-
-    def run(self) -> None:
-        """Read, cluster, write."""
-        from spectrem.cli.tables.cluster_input import feature_matrix, feature_names, read_size
-        from spectrem.cli.tables.cluster_plot import draw_clusters
-        from spectrem.cli.tables.options import TableConstraints, own_names, rows_named, tell_notes, weight_column
-        from spectrem.constraints import check_values
-        from spectrem.data import open_output, open_table, read_table
-        from spectrem.estimators import GaussianMixture
-        from spectrem.exceptions import ConvergenceWarning
-        from spectrem.learning import FitStatus
-
-        bounds = [] if self.options.size is None else [read_size(self.options.size)]
-        with ExitStack() as stack:
-            # opened first: who reads a pipe sees its end if the work fails
-            write = stack.enter_context(open_table(self.options.output))
-            report = self.options.report
-            page = None if report is None else stack.enter_context(open_output(report))
-            file = read_table(self.options.data)
-            if len(file) < self.settings["n_components"]:
-                raise InvalidInputError(
-                    f"--n-components {self.settings['n_components']}: {file.name} has only {len(file)} rows; lower it"
-                )
-            added = [_CLUSTER]
-            if self.options.probabilities:
-                added += [f"{_CLUSTER}_{k}" for k in range(self.settings["n_components"])]
-            for name in added:
-                if name in file.schema:
-                    raise InvalidInputError(f"{file.name} has a column {name!r}, which is to be added; rename it")
-            named = {"--id": self.options.id, "--weights": self.options.weights, "--known": self.options.known}
-            for option, column in named.items():
-                if column is not None:
-                    file.check([column], option)
-            constrained = TableConstraints(self.options.constraints, self.options.constraint or (), file, _MEANINGS)
-            check_values(constrained.constraints, "label", range(self.settings["n_components"]))
-            columns = constrained.columns()
-            if not self.options.quiet:
-                tell_notes(own_names(file, _MEANINGS) if constrained.constraints else [])
-                tell_notes(constrained.missing(columns))
-            taken = [*constrained.used, *(name for name in named.values() if name is not None)]
-            names = feature_names(file, self.options.features, taken)
-            weights = None if self.options.weights is None else weight_column(file, self.options.weights)
-            x = feature_matrix(file, names, weights, self.options.standardize, by_rule=self.options.features is None)
-            if len(file) < 2:
-                raise InvalidInputError(f"{file.name} has one row only; clusters need two or more")
-            if self.options.plot is not None and x.shape[1] < 2:
-                raise InvalidInputError(f"--plot needs two features or more, got {names[0]!r} alone; leave it out")
-            constraints = [*bounds, *self._links(file), *constrained.constraints]
-            y = None if self.options.known is None else self._known(file)
-            mixture = GaussianMixture(constraints=constraints, partial_labels=y is not None, **self.settings)
-            with warnings.catch_warnings():
-                # said below, in the words of the options
-                warnings.filterwarnings("ignore", re.escape(FitStatus.MAX_ITERATIONS.value), ConvergenceWarning)
-                with spelled(_ADVICE), rows_named(file):
-                    mixture.fit(x, y, weights, columns)
-            added_columns: dict[str, NDArray] = {_CLUSTER: mixture.labels_}
-            if self.options.probabilities:
-                proba = self._probabilities(mixture, x, y)
-                added_columns |= {f"{_CLUSTER}_{k}": proba[:, k] for k in range(proba.shape[1])}
-            write(file.extended(added_columns))
-            if self.options.plot is not None:
-                draw_clusters(mixture, x, names, self.options.plot)
-            if page is not None:
-                page.write(mixture.report_.to_html())
-        if not self.options.quiet:
-            self._report(mixture, file, names, constrained.used)
-
-    def _links(self, file: TableFile) -> list[Any]:
-        from spectrem.cli.tables.cluster_input import linked_rows, row_names
-        from spectrem.constraints import cannot_link, must_link
-
-        ids = None if self.options.id is None else row_names(file, self.options.id)
-        made = []
-        if self.options.must_link is not None:
-            made.append(must_link(linked_rows(self.options.must_link, "--must-link", file, ids)))
-        if self.options.cannot_link is not None:
-            made.append(cannot_link(linked_rows(self.options.cannot_link, "--cannot-link", file, ids)))
-        return made
-
-    def _known(self, file: TableFile) -> NDArray[np.int64]:
-        assert self.options.known is not None
-        labels = file.labels(self.options.known, "--known")
-        if labels.max(initial=-1) >= self.settings["n_components"]:
-            row = int(labels.argmax())
-            raise InvalidInputError(
-                f"{file.name}, {file.place(row)}, column {self.options.known!r}: with --n-components "
-                f"{self.settings['n_components']} known clusters go from 0 to {self.settings['n_components'] - 1}, "
-                f"found {labels[row]}; correct it or raise --n-components"
-            )
-        return labels
-
-    def _probabilities(
-        self, mixture: GaussianMixture, x: NDArray[np.float64], y: NDArray[np.int64] | None
-    ) -> NDArray[np.float64]:
-        """Posteriors of the rows under the constraints and the known clusters."""
-        import numpy as np
-
-        if mixture.constraints:
-            return mixture.posteriors_
-        proba = mixture.predict_proba(x)
-        if y is not None:
-            proba[y >= 0] = np.eye(proba.shape[1])[y[y >= 0]]
-        return proba
-
-    def _report(self, mixture: GaussianMixture, file: TableFile, names: list[str], used: list[str]) -> None:
-        import numpy as np
-
-        from spectrem.cli.tables.options import list_names
-
-        seconds = time.perf_counter() - self.started
-        others = file.others(
-            {*names, *used, self.options.id or "", self.options.weights or "", self.options.known or ""}
-        )
-        sizes = np.bincount(mixture.labels_, minlength=mixture.n_components)
-        said = [
-            f"found {mixture.n_components} clusters in {len(file)} rows by {list_names(names)} in {seconds:.1f} s: "
+    started, n_components = time.perf_counter(), settings["n_components"]
+    bounds = [] if options.size is None else [read_size(options.size)]
+    with ExitStack() as stack:
+        # opened first: who reads a pipe sees its end if the work fails
+        write = stack.enter_context(open_table(options.output))
+        page = None if options.report is None else stack.enter_context(open_output(options.report))
+        file = read_table(options.data)
+        if len(file) < n_components:
+            raise InvalidInputError(f"--n-components {n_components}: {file.name} has only {len(file)} rows; lower it")
+        of_clusters = [f"{_CLUSTER}_{k}" for k in range(n_components * options.probabilities)]
+        for name in (_CLUSTER, *of_clusters):
+            if name in file.schema:
+                raise InvalidInputError(f"{file.name} has a column {name!r}, which is to be added; rename it")
+        named = {"--id": options.id, "--weights": options.weights, "--known": options.known}
+        for option, column in named.items():
+            if column is not None:
+                file.check([column], option)
+        texts = options.constraint or ()
+        constraints, columns = read_table_constraints(options.constraints, texts, file, _MEANINGS)
+        check_values(constraints, "label", range(n_components))
+        if not options.quiet:
+            print_notes(file, _MEANINGS if constraints else {}, columns)
+        taken = [*columns, *(name for name in named.values() if name is not None)]
+        names = feature_names(file, options.features, taken)
+        weights = None if options.weights is None else weight_column(file, options.weights)
+        x = feature_matrix(file, names, weights, options.standardize, by_rule=options.features is None)
+        if len(file) < 2:
+            raise InvalidInputError(f"{file.name} has one row only; clusters need two or more")
+        if options.plot is not None and x.shape[1] < 2:
+            raise InvalidInputError(f"--plot needs two features or more, got {names[0]!r} alone; leave it out")
+        constraints = [*bounds, *_links(options, file), *constraints]
+        y = None if options.known is None else _known(file, options.known, n_components)
+        mixture = GaussianMixture(constraints=constraints, partial_labels=y is not None, **settings)
+        with warnings.catch_warnings(), spelled(_ADVICE), rows_named(file):
+            warnings.filterwarnings("ignore", re.escape(FitStatus.MAX_ITERATIONS.value), Unconverged)  # said below
+            mixture.fit(x, y, weights, columns)
+        added = {_CLUSTER: mixture.labels_}
+        if options.probabilities:
+            added |= dict(zip(of_clusters, _probabilities(mixture, x, y).T, strict=True))
+        write(file.extended(added))
+        if options.plot is not None:
+            draw_clusters(mixture, x, names, options.plot)
+        if page is not None:
+            page.write(mixture.report_.to_html())
+    if not options.quiet:
+        seconds = time.perf_counter() - started
+        others = file.others({*names, *taken})
+        say(
+            f"found {n_components} clusters in {len(file)} rows by {list_names(names)} in {seconds:.1f} s: "
             f"{mixture.n_iter_} iterations, objective {mixture.lower_bound_:.5g} nats per row"
             + (f"; not used: {list_names(others)}" if others else ""),
-            "sizes: " + ", ".join(f"{k}: {size}" for k, size in enumerate(sizes.tolist())),
-        ]
-        if mixture.constraints:
-            exact = mixture.assign == "feasible"
-            more = "the clusters meet them exactly" if exact else "the clusters themselves may not, see --assign"
-            worst = max((one.worst_after for one in mixture.report_.constraints), default=0.0)
-            said.append(f"worst violation of the constraints, in expectation: {worst:.2g}; {more}")
-        alike = _alike(mixture)
-        if alike is not None:
-            said.append(
-                f"spectrem: warning: clusters {alike[0]} and {alike[1]} are the same; lower --n-components or "
-                + ("try --n-init 10" if self.anneal is None else f"raise --anneal above {self.anneal:g}")
-            )
-        if mixture.history_ and not mixture.converged_:
-            said.append(
-                f"spectrem: warning: still gaining after {mixture.max_iter} iterations; raise --max-iter or --tol"
-            )
-        say(*said)
+            *_outcome(mixture, anneal),
+        )
+        warn_gaining(mixture)
+
+
+def _links(options: ClusterOptions, file: TableFile) -> list[Any]:
+    """The constraints of --must-link and --cannot-link."""
+    from spectrem.constraints import cannot_link, must_link
+
+    ids = None if options.id is None else row_names(file, options.id)
+    links = (options.must_link, "--must-link", must_link), (options.cannot_link, "--cannot-link", cannot_link)
+    return [link(linked_rows(path, name, file, ids)) for path, name, link in links if path is not None]
+
+
+def _known(file: TableFile, column: str, n_components: int) -> NDArray[np.int64]:
+    labels = file.labels(column, "--known")
+    if labels.max(initial=-1) >= n_components:
+        row = int(labels.argmax())
+        raise InvalidInputError(
+            f"{file.name}, {file.place(row)}, column {column!r}: with --n-components {n_components} known clusters go "
+            f"from 0 to {n_components - 1}, found {labels[row]}; correct it or raise --n-components"
+        )
+    return labels
+
+
+def _probabilities(
+    mixture: GaussianMixture, x: NDArray[np.float64], y: NDArray[np.int64] | None
+) -> NDArray[np.float64]:
+    """Posteriors of the rows under the constraints and the known clusters."""
+    import numpy as np
+
+    if mixture.constraints:
+        return mixture.posteriors_
+    proba = mixture.predict_proba(x)
+    if y is not None:
+        proba[y >= 0] = np.eye(proba.shape[1])[y[y >= 0]]
+    return proba
+
+
+def _outcome(mixture: GaussianMixture, anneal: float | None) -> Iterator[str]:
+    """Lines about the sizes of clusters, the constraints, and clusters that are the same."""
+    import numpy as np
+
+    sizes = np.bincount(mixture.labels_, minlength=mixture.n_components)
+    yield "sizes: " + ", ".join(f"{k}: {size}" for k, size in enumerate(sizes.tolist()))
+    if mixture.constraints:
+        exact = mixture.assign == "feasible"
+        more = "the clusters meet them exactly" if exact else "the clusters themselves may not, see --assign"
+        worst = max((one.worst_after for one in mixture.report_.constraints), default=0.0)
+        yield f"worst violation of the constraints, in expectation: {worst:.2g}; {more}"
+    alike = _alike(mixture)
+    if alike is not None:
+        remedy = "try --n-init 10" if anneal is None else f"raise --anneal above {anneal:g}"
+        yield (f"spectrem: warning: clusters {alike[0]} and {alike[1]} are the same; lower --n-components or {remedy}")
 
 
 def _alike(mixture: GaussianMixture) -> tuple[int, int] | None:
@@ -305,3 +279,202 @@ def _alike(mixture: GaussianMixture) -> tuple[int, int] | None:
         if near.any():
             return first, first + 1 + int(near.argmax())
     return None
+
+
+def draw_clusters(mixture: Any, x: NDArray[np.float64], names: list[str], path: str) -> None:
+    """Rows, clusters and links in the plane of two features, or of the first two principal axes of more."""
+    from spectrem.plotting import plain_label, plot_clusters, save_figure
+
+    titles, points, flat = names, x, mixture
+    if x.shape[1] > 2:
+        titles = ["first principal axis", "second principal axis"]
+        points, flat = project_plane(mixture, x)
+    figure = plot_clusters(points, mixture.labels_, flat, links=mixture.constraints)
+    figure.axes[0].set(xlabel=plain_label(titles[0], 48), ylabel=plain_label(titles[1], 48))
+    save_figure(figure, path)
+
+
+def project_plane(mixture: Any, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], Any]:
+    """Rows and Gaussians in the plane of the first two principal axes; these point to where most features grow."""
+    import numpy as np
+
+    from spectrem.reports.components import covariance_matrices
+
+    centre = x.mean(axis=0)
+    axes = np.linalg.svd(x - centre, full_matrices=False)[2][:2].T
+    axes = axes * np.where(axes.sum(axis=0) < 0, -1.0, 1.0)
+    flat = SimpleNamespace(
+        covariance_type="full",
+        means_=(mixture.means_ - centre) @ axes,
+        covariances_=axes.T @ covariance_matrices(mixture.covariance_type, mixture.means_, mixture.covariances_) @ axes,
+    )
+    return (x - centre) @ axes, flat
+
+
+_SIZE = re.compile(r"\s*(?P<low>[0-9.eE+]*%?)\s*:\s*(?P<high>[0-9.eE+]*%?)\s*")
+
+
+def feature_names(file: TableFile, features: str | None, taken: Collection[str]) -> list[str]:
+    """The columns to cluster by: those named, or all numbers that nothing else names.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are none, or a name does not exist.
+    """
+    if features is not None:
+        names = split_names(features, "--features")
+        file.check(names, "--features")
+        return names
+    names = file.numeric(taken, "--features")
+    if not names:
+        raise InvalidInputError(
+            f"{file.name}: no column holds numbers, besides those that options name; name features by --features"
+        )
+    return names
+
+
+def feature_matrix(
+    file: TableFile, names: list[str], weights: NDArray[np.float64] | None, standardize: bool, by_rule: bool
+) -> NDArray[np.float64]:
+    """Features as an array of shape (n_rows, n_features).
+
+    Raises
+    ------
+    InvalidInputError
+        Naming row and column of a cell that is missing or no finite number, a column that cannot be standardised, or
+        one that only numbers the rows where no option says (``by_rule``) that it is a feature.
+    """
+
+    import numpy as np
+
+    def leave_out(name: str) -> str:
+        others = ",".join(other for other in names if other != name)
+        return "correct it, or drop the row" + (f", or leave the column out by --features {others}" if others else "")
+
+    x = file.numbers(names, leave_out)
+    for k, name in enumerate(names if by_rule else ()):
+        values = np.sort(x[:, k])
+        if len(values) > 2 and values[0] in (0, 1) and (np.diff(values) == 1).all():
+            others = ",".join(other for other in names if other != name) or name
+            raise InvalidInputError(
+                f"{file.name}, column {name!r}: numbers the rows, from {values[0]:g} to {values[-1]:g}; give "
+                f"--id {name} if it only names them, or name the columns to cluster by: --features {others}"
+            )
+    if np.isinf(x).any():
+        row, k = np.argwhere(np.isinf(x))[0].tolist()
+        raise file.refusal(row, names[k], f"{x[row, k]} is not finite; {leave_out(names[k])}")
+    if not standardize:
+        return x
+    mean = np.average(x, axis=0, weights=weights)
+    deviation = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weights))
+    same = ~(deviation > 1e-12 * np.maximum(1.0, np.abs(mean)))
+    if same.any():
+        raise InvalidInputError(
+            f"{file.name}, column {names[int(same.argmax())]!r}: is the same in every row, which --standardize cannot "
+            "bring to standard deviation 1; leave it out by --features"
+        )
+    return (x - mean) / deviation
+
+
+def read_size(text: str) -> Constraint:
+    """Bounds on the sizes of all clusters, from ``MIN:MAX``, in rows or in per cent of them.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is not written so, or bounds nothing.
+
+    Examples
+    --------
+    >>> read_size("10:20"), read_size(":20")  # doctest: +NORMALIZE_WHITESPACE
+    (E[...].between(10, 20).per("label").named("cluster size"),
+     (E[...] <= 20).per("label").named("cluster size"))
+    """
+    from spectrem.constraints import cluster_size
+
+    match = _SIZE.fullmatch(text)
+    if match is not None and "%" in text:
+        try:
+            return cluster_size(match["low"] or 0, match["high"] or None)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"--size {text!r}: {error}") from None
+    try:
+        low = float(match["low"]) if match and match["low"] else 0.0
+        high = float(match["high"]) if match and match["high"] else None
+    except ValueError:
+        match = None
+    if match is None or math.inf in (low, high):
+        raise InvalidInputError(f"--size {text!r} is not understood; write MIN:MAX, MIN: or :MAX, as in 40:60")
+    if (low == 0 and high is None) or (high is not None and high < low):
+        raise InvalidInputError(f"--size {text!r}: needs 0 <= MIN <= MAX and a bound; write 40:60, 40: or :60")
+    return cluster_size(low, high)
+
+
+def linked_rows(path: str, option: str, file: TableFile, ids: polars.Series | None) -> NDArray[np.int64]:
+    """Pairs of rows of a table with two columns, shape (n_pairs, 2); rows are numbered, or named by ``ids``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the table has not two columns with names, or names a row that does not exist, or a row twice in one pair.
+    """
+    import numpy as np
+    import polars
+
+    from spectrem.data import read_table
+
+    table = read_table(path)
+    if len(table.names) != 2:
+        raise InvalidInputError(
+            f"{option} {table.name}: must have two columns, found {len(table.names)}: {', '.join(table.names)}"
+        )
+    if all(name.isdigit() for name in table.names):
+        raise InvalidInputError(
+            f"{option} {table.name}, line 1: must name the two columns, found numbers; write a line such as "
+            "first,second above them"
+        )
+    pairs = np.empty((len(table), 2), np.int64)
+    for side, name in enumerate(table.names):
+        cells = table.values(name)
+        if ids is not None:
+            rows = cells.cast(polars.String).replace_strict(ids, range(len(ids)), default=-1, return_dtype=polars.Int64)
+        else:
+            rows = cells if cells.dtype.is_integer() else polars.repeat(-1, len(cells), dtype=polars.Int64, eager=True)
+        wrong = ~rows.is_between(0, len(file) - 1)
+        if wrong.any():
+            row = int(wrong.to_numpy().argmax())
+            known = f"rows are numbered from 0 to {len(file) - 1}" if ids is None else "no row has it in --id"
+            hint = "; give --id COLUMN if rows have names" if ids is None else "; correct it"
+            raise InvalidInputError(
+                f"{option} {table.name}, {table.place(row)}: there is no row {quoted(cells[row])} in {file.name}: "
+                f"{known}{hint}"
+            )
+        pairs[:, side] = rows.to_numpy()
+    same = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
+    if len(same):
+        raise InvalidInputError(
+            f"{option} {table.name}, {table.place(int(same[0]))}: links a row to itself; drop the line"
+        )
+    return pairs
+
+
+def row_names(file: TableFile, id: str) -> polars.Series:
+    """The names of the rows, as text.
+
+    Raises
+    ------
+    InvalidInputError
+        If two rows have the same.
+    """
+    import polars
+
+    file.check([id], "--id")
+    names = file.values(id)
+    again = names.is_first_distinct()
+    if not again.all():
+        row = int((~again).to_numpy().argmax())
+        first = int((names == names[row]).to_numpy().argmax())
+        twice = f"{names[row]!r} also names the row of {file.place(first)}"
+        raise file.refusal(row, id, f"{twice}; --id needs a column that names every row differently")
+    return names.cast(polars.String)

@@ -84,19 +84,17 @@ def split_names(text: str, option: str) -> list[str]:
     return names
 
 
-def tell_notes(notes: Sequence[str]) -> None:
-    """On standard error."""
-    for note in notes:
-        say(f"note: {note}")
-
-
-def own_names(file: TableFile, meant: Mapping[str, str]) -> list[str]:
-    """Notes on columns whose names mean something else in constraints, as ``meant`` says."""
-    return [
-        f"{name!r} in constraints means {meaning}, not the column {name!r} of {file.name}"
-        for name, meaning in meant.items()
-        if name in file.schema
-    ]
+def print_notes(file: TableFile, meanings: Mapping[str, str], columns: Mapping[str, polars.Series]) -> None:
+    """Notes on standard error: columns whose names mean something else in constraints, and cells that are missing."""
+    for name, meaning in meanings.items():
+        if name in file.schema:
+            say(f"note: {name!r} in constraints means {meaning}, not the column {name!r} of {file.name}")
+    for name, values in columns.items():
+        if missing := values.null_count():
+            say(
+                f"note: {missing} of {len(values)} rows have no {name!r} (the cell is empty, NA or the like); they "
+                "belong to no group of it"
+            )
 
 
 def list_names(names: Sequence[object]) -> str:
@@ -132,44 +130,24 @@ ConstraintTexts: TypeAlias = Annotated[
 ]
 
 
-class TableConstraints:
-    """Constraints of a file and of options, and the columns that they name.
+def read_table_constraints(
+    path: str | None, texts: Sequence[str], file: TableFile, reserved: Collection[str]
+) -> tuple[list[Any], dict[str, polars.Series]]:
+    """Constraints of a file in YAML or JSON and of options, and the columns that they name.
 
-    Attributes
-    ----------
-    constraints : list of Constraint
-    used : list of str
-        Columns of the table that they name.
+    Columns are null where a cell is missing. Names in ``reserved`` mean something else than a column of the table.
     """
+    from spectrem.constraints import read_constraints
+    from spectrem.constraints.compilation.draft import used_columns
 
-    def __init__(self, path: str | None, texts: Sequence[str], file: TableFile, own: Collection[str]) -> None:
-        """Read a file in YAML or JSON; ``own`` are names that mean something else than a column of the table."""
-        self._file = file
-        known = list(dict.fromkeys([*own, *file.names]))
-        self.constraints: list[Any] = parse_options(texts, known)
-        if path is not None:
-            if not path.endswith(_SUFFIXES):
-                raise InvalidInputError(f"--constraints {path}: the name must end in {', '.join(_SUFFIXES)}")
-            from spectrem.constraints import read_constraints
-
-            self.constraints = [*read_constraints(path, columns=known), *self.constraints]
-        from spectrem.constraints.compilation.draft import used_columns
-
-        named = set().union(*map(used_columns, self.constraints)).difference(own)
-        self.used = [name for name in file.names if name in named]
-
-    def columns(self) -> dict[str, polars.Series]:
-        """The columns that they name, null where a cell is missing."""
-        return {name: self._file.keys(name) for name in self.used}
-
-    def missing(self, columns: Mapping[str, polars.Series]) -> list[str]:
-        """Notes on columns in which cells are missing."""
-        return [
-            f"{values.null_count()} of {len(values)} rows have no {name!r} (the cell is empty, NA or the like); they "
-            "belong to no group of it"
-            for name, values in columns.items()
-            if values.null_count()
-        ]
+    known = list(dict.fromkeys([*reserved, *file.names]))
+    constraints = parse_options(texts, known)
+    if path is not None:
+        if not path.endswith(_SUFFIXES):
+            raise InvalidInputError(f"--constraints {path}: the name must end in {', '.join(_SUFFIXES)}")
+        constraints = [*read_constraints(path, columns=known), *constraints]
+    used = set().union(*map(used_columns, constraints)).difference(reserved)
+    return constraints, {name: file.keys(name) for name in file.names if name in used}
 
 
 def rows_named(file: TableFile) -> AbstractContextManager[None]:

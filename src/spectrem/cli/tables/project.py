@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +17,6 @@ from spectrem.cli.tables.options import ConstraintFile, ConstraintTexts, Quiet, 
 from spectrem.exceptions import InvalidInputError, spelled
 
 if TYPE_CHECKING:
-    from spectrem.cli.tables.options import TableConstraints
     from spectrem.cli.tables.project_scores import Scores
     from spectrem.data import TableFile
     from spectrem.tables import ConstraintReport, Decision, ProjectedTable
@@ -132,112 +131,106 @@ def project(options: ProjectOptions, given: Given) -> None:
     inputs = {"SCORES": options.scores, "--constraints": options.constraints}
     outputs = {"--output": options.output, "--prices": options.prices, "--report": options.report}
     with command_files(inputs, outputs):
-        ProjectJob(options).run()
+        _project(options)
 
 
-@dataclass(frozen=True)
-class ProjectJob:
-    """One run from reading to the written table."""
+def _project(options: ProjectOptions) -> None:
+    """Read, project, write."""
+    from spectrem.cli.tables.options import print_notes, read_table_constraints
+    from spectrem.cli.tables.project_scores import DECIDED, long_scores, wide_scores
+    from spectrem.data import open_output, open_table, read_table
+    from spectrem.reports.html import document
 
-    options: ProjectOptions
-    started: float = field(default_factory=time.perf_counter)
-
-    def run(self) -> None:
-        """Read, project, write."""
-        from spectrem.cli.tables.options import TableConstraints, own_names, tell_notes
-        from spectrem.cli.tables.project_scores import DECIDED, long_scores, wide_scores
-        from spectrem.data import open_output, open_table, read_table
-        from spectrem.reports.html import document
-
-        with ExitStack() as stack:
-            # opened first: who reads a pipe sees its end if the work fails
-            write = stack.enter_context(open_table(self.options.output))
-            write_prices = None if self.options.prices is None else stack.enter_context(open_table(self.options.prices))
-            page = None if self.options.report is None else stack.enter_context(open_output(self.options.report))
-            file = read_table(self.options.scores)
-            if self.options.decide and DECIDED in file.schema:
-                raise InvalidInputError(f"{file.name} has a column {DECIDED!r}, which --decide adds; rename it")
-            constraints = TableConstraints(self.options.constraints, self.options.constraint or (), file, _MEANINGS)
-            scores: Scores
-            if self.options.long is not None:
-                scores = long_scores(file, self.options.long, self.options.normalize)
-            else:
-                scores = wide_scores(
-                    file,
-                    constraints,
-                    self.options.labels,
-                    self.options.prefix,
-                    self.options.weights,
-                    self.options.normalize,
-                    self.options.log,
-                )
-            columns = constraints.columns()
-            table, decision = self._solve(scores, constraints, columns)
-            if not self.options.quiet:
-                meant = {
-                    name: meaning
-                    for name, meaning in _MEANINGS.items()
-                    if name not in (self.options.long or "").split(",")
-                }
-                tell_notes([*own_names(file, meant), *constraints.missing(columns)])
-            if write_prices is not None:
-                write_prices(price_table(table.constraints))
-            if page is not None:
-                page.write(document("spectrem project", table._repr_html_()))
-            (done, *found), proba = self._summary(scores, table, decision), table.proba
-            del table, columns  # rows are written piece by piece, which needs none of it
-            filled = scores.filled(proba, decision)
-            del scores, proba
-            write(filled)
-        if not self.options.quiet:
-            say(f"{done} in {time.perf_counter() - self.started:.1f} s: {found[0]}", *found[1:])
-
-    def _solve(
-        self, scores: Scores, constraints: TableConstraints, columns: dict[str, Any]
-    ) -> tuple[ProjectedTable, Decision | None]:
-        from spectrem.cli.tables.options import rows_named
-        from spectrem.cli.tables.project_scores import prefix_hint
-        from spectrem.tables import ScoreError
-        from spectrem.tables import project as project_table
-
-        spellings = {"infeasible": "--infeasible", "time_limit": "--time-limit"}
-        if self.options.labels is None and self.options.long is None and self.options.prefix is None:
-            spellings["no such label"] = prefix_hint([str(label) for label in scores.labels])
-        try:
-            with spelled(spellings), rows_named(scores.file) if self.options.long is None else nullcontext():
-                table = project_table(
-                    scores.proba,
-                    constraints.constraints,
-                    self.options.gamma,
-                    columns=scores.columns(columns),
-                    labels=scores.labels,
-                    scores="log" if self.options.log else "probabilities",
-                    sample_weight=None if self.options.weights is None else scores.weights(self.options.weights),
-                    infeasible=self.options.infeasible,
-                )
-                return table, table.decide(time_limit=self.options.time_limit) if self.options.decide else None
-        except ScoreError as error:
-            raise InvalidInputError(scores.refusal(error)) from error
-
-    def _summary(self, scores: Scores, table: ProjectedTable, decision: Decision | None) -> list[str]:
-        """What was done, and lines about what came of it."""
-        rows = "1 row" if len(table.proba) == 1 else f"{len(table.proba)} rows"
-        said = [
-            f"projected {rows}, labels {scores.described}, onto {_counted(table.constraints)}",
-            f"worst violation {table.violation_before:.3g} before, {table.violation_after:.2g} after"
-            + ("" if table.kl is None else f", cost {table.kl:.4g} nats"),
-        ]
-        lines = _largest_prices(table.constraints)
-        if lines:
-            said += ["largest prices, nats per unit of the bound:", *(f"  {line}" for line in lines)]
-        elif table.multipliers.size and self.options.gamma >= 0:
-            said.append("no constraint binds; the probabilities are what they were")
-        if decision is not None:
-            said.append(
-                f"decided: {decision.n_changed} of {len(table.proba)} labels differ from the most probable before; "
-                f"score {decision.score:.6g} nats, gap to the relaxation {decision.gap:.2g}"
+    started = time.perf_counter()
+    with ExitStack() as stack:
+        # opened first: who reads a pipe sees its end if the work fails
+        write = stack.enter_context(open_table(options.output))
+        write_prices = None if options.prices is None else stack.enter_context(open_table(options.prices))
+        page = None if options.report is None else stack.enter_context(open_output(options.report))
+        file = read_table(options.scores)
+        if options.decide and DECIDED in file.schema:
+            raise InvalidInputError(f"{file.name} has a column {DECIDED!r}, which --decide adds; rename it")
+        texts = options.constraint or ()
+        constraints, columns = read_table_constraints(options.constraints, texts, file, _MEANINGS)
+        scores: Scores
+        if options.long is not None:
+            scores = long_scores(file, options.long, options.normalize)
+        else:
+            scores = wide_scores(
+                file,
+                list(columns),
+                options.labels,
+                options.prefix,
+                options.weights,
+                options.normalize,
+                options.log,
             )
-        return said
+        table, decision = _solve(options, scores, constraints, columns)
+        if not options.quiet:
+            meant = {
+                name: meaning for name, meaning in _MEANINGS.items() if name not in (options.long or "").split(",")
+            }
+            print_notes(file, meant, columns)
+        if write_prices is not None:
+            write_prices(price_table(table.constraints))
+        if page is not None:
+            page.write(document("spectrem project", table._repr_html_()))
+        (done, *details), proba = _summary(scores, table, decision, options.gamma), table.proba
+        del table, columns  # rows are written piece by piece, which needs none of it
+        filled = scores.filled(proba, decision)
+        del scores, proba
+        write(filled)
+    if not options.quiet:
+        say(f"{done} in {time.perf_counter() - started:.1f} s: {details[0]}", *details[1:])
+
+
+def _solve(
+    options: ProjectOptions, scores: Scores, constraints: list[Any], columns: dict[str, Any]
+) -> tuple[ProjectedTable, Decision | None]:
+    from spectrem.cli.tables.options import rows_named
+    from spectrem.cli.tables.project_scores import prefix_hint
+    from spectrem.tables import ScoreError
+    from spectrem.tables import project as project_table
+
+    spellings = {"infeasible": "--infeasible", "time_limit": "--time-limit"}
+    if options.labels is None and options.long is None and options.prefix is None:
+        spellings["no such label"] = prefix_hint([str(label) for label in scores.labels])
+    try:
+        with spelled(spellings), rows_named(scores.file) if options.long is None else nullcontext():
+            table = project_table(
+                scores.proba,
+                constraints,
+                options.gamma,
+                columns=scores.columns(columns),
+                labels=scores.labels,
+                scores="log" if options.log else "probabilities",
+                sample_weight=None if options.weights is None else scores.weights(options.weights),
+                infeasible=options.infeasible,
+            )
+            return table, table.decide(time_limit=options.time_limit) if options.decide else None
+    except ScoreError as error:
+        raise InvalidInputError(scores.refusal(error)) from error
+
+
+def _summary(scores: Scores, table: ProjectedTable, decision: Decision | None, gamma: float) -> list[str]:
+    """Lines of the summary: what was projected, violations, largest prices, decisions."""
+    rows = "1 row" if len(table.proba) == 1 else f"{len(table.proba)} rows"
+    said = [
+        f"projected {rows}, labels {scores.described}, onto {_counted(table.constraints)}",
+        f"worst violation {table.violation_before:.3g} before, {table.violation_after:.2g} after"
+        + ("" if table.kl is None else f", cost {table.kl:.4g} nats"),
+    ]
+    lines = _largest_prices(table.constraints)
+    if lines:
+        said += ["largest prices, nats per unit of the bound:", *(f"  {line}" for line in lines)]
+    elif table.multipliers.size and gamma >= 0:
+        said.append("no constraint binds; the probabilities are what they were")
+    if decision is not None:
+        said.append(
+            f"decided: {decision.n_changed} of {len(table.proba)} labels differ from the most probable before; "
+            f"score {decision.score:.6g} nats, gap to the relaxation {decision.gap:.2g}"
+        )
+    return said
 
 
 def price_table(reports: Sequence[ConstraintReport]) -> TableFile:
@@ -276,6 +269,6 @@ def _largest_prices(reports: Sequence[ConstraintReport]) -> list[str]:
     from spectrem.reports import row_line
 
     size = [np.abs(report.price) for report in reports]
-    rows = [(k, row) for k, own in enumerate(size) for row in np.argsort(-own, kind="stable")[:_SHOWN].tolist()]
+    rows = [(k, row) for k, prices in enumerate(size) for row in np.argsort(-prices, kind="stable")[:_SHOWN].tolist()]
     rows = sorted((at for at in rows if size[at[0]][at[1]] > _BINDS), key=lambda at: -size[at[0]][at[1]])
     return [row_line(reports[k], row) for k, row in rows[:_SHOWN]]

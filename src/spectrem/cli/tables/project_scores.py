@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem.cli.tables.options import TableConstraints, list_names, split_names, weight_column
+from spectrem.cli.tables.options import list_names, split_names, weight_column
 from spectrem.data import TableFile
 from spectrem.data.table_file import as_label_names
 from spectrem.exceptions import InvalidInputError, listed
@@ -165,7 +165,7 @@ Scores = WideScores | LongScores
 
 def wide_scores(
     file: TableFile,
-    constraints: TableConstraints,
+    constrained: list[str],
     labels: str | None,
     prefix: str | None,
     weights: str | None,
@@ -179,7 +179,7 @@ def wide_scores(
     InvalidInputError
         If there are fewer than two.
     """
-    taken = [*constraints.used, *([] if weights is None else [weights])]
+    taken = [*constrained, *([] if weights is None else [weights])]
     if labels is not None:
         names = split_names(labels, "--labels")
         file.check(names, "--labels")
@@ -196,9 +196,9 @@ def wide_scores(
             f"--prefix {prefix!r}: no column of {file.name} begins so; its columns are {listed(file.names)}"
         )
     if len(names) < 2:
-        found = f"only {names[0]!r}" if names else "no column"
+        columns = f"only {names[0]!r}" if names else "no column"
         raise InvalidInputError(
-            f"{file.name}: labels to choose among need two columns of scores or more, found {found}; the others are "
+            f"{file.name}: labels to choose among need two columns of scores or more, found {columns}; the others are "
             f"{list_names(file.others(names)) or 'none'}; name them by --labels a,b or --prefix p_, add a column of "
             "1 - p if there is one probability per row, or see --long"
         )
@@ -242,13 +242,13 @@ def long_scores(file: TableFile, columns: str, normalize: bool) -> LongScores:
 
 
 def prefix_hint(names: list[str]) -> str:
-    """What to try if the names of columns begin alike and the file of constraints names other labels."""
+    """A hint at --prefix, if the names of columns begin alike and the file of constraints names other labels."""
     common = _common_start(names)
     return f"; --prefix {common} takes the rest of the names of columns" if common and common not in names else ""
 
 
 def _no_score(error: ScoreError) -> str:
-    """What is wrong with one cell."""
+    """Describe what is wrong with one cell."""
     if error.rule == "infinite log":
         return "log-scores must be finite or -inf, found inf; clip it"
     return (
@@ -262,6 +262,6 @@ def _more(error: ScoreError) -> str:
 
 
 def _common_start(names: list[str]) -> str:
-    """What all names begin with."""
+    """The longest common beginning of all names."""
     letters = takewhile(lambda column: len(set(column)) == 1, zip(*names, strict=False))
     return "".join(column[0] for column in letters)

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Union
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.all_of import AllOf
-from spectrem.constraints.compilation.draft import Draft, draft_rows, head_of, used_columns, weight_columns
+from spectrem.constraints.compilation.draft import Draft, PartTable, draft_rows, head_of, used_columns, weight_columns
 from spectrem.constraints.compilation.facts import ConstraintFacts, CorpusFacts, Head, Placed, RowFacts, find_rows
 from spectrem.constraints.compilation.groups import KeyColumns, number_groups, numbers_of
 from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows, Scope, ShardRows
-from spectrem.constraints.compilation.table import PartTable
-from spectrem.constraints.constraint import AnyConstraint, Constraint, LinearConstraint, MaxOver
+from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
 from spectrem.constraints.links import RowLinks, resolve_links
-from spectrem.constraints.text import parse_constraint
+from spectrem.constraints.text import Constraints, flatten
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Structure
 
 ExtraColumns = Mapping[str, ArrayLike]
-Constraints = Union[AnyConstraint, str, Mapping[str, "Constraints"], Iterable["Constraints"]]  # noqa: UP007
 
 
 def compile_constraints(
@@ -71,14 +67,14 @@ def compile_constraints(
     """
     table = PartTable(structure, extra_columns or {}, weights=weights)
     forms = _resolved(constraints, table)
-    counted = set().union(*(_counted_columns(form, table) for form in forms))
+    counted = set().union(*(_counted_columns(constraint, table) for constraint, _ in forms))
     if counted:
         table = replace(table, frequencies={name: table.count(name) for name in counted})
     facts, drafts = _describe(forms, table, True)
     blocks = []
-    for form, draft, placed in zip(forms, drafts, facts.placed, strict=True):
+    for (constraint, _), draft, placed in zip(forms, drafts, facts.placed, strict=True):
         if draft is None or placed is None:
-            blocks.append(_inside(draft_rows(form.constraint, table)))
+            blocks.append(_inside(draft_rows(constraint, table)))
         else:
             blocks.append(_picked(draft, placed, np.arange(len(placed.kept)), placed.kept))
     return _stack(blocks, structure.n_unary)
@@ -144,12 +140,12 @@ def corpus_rows(facts: CorpusFacts) -> CorpusRows:
     """
     blocks: list[Block] = []
     bounds: list[NDArray[np.float64]] = []
-    for own, rows, placed in zip(facts.constraints, facts.rows, facts.placed, strict=True):
+    for constraint, rows, placed in zip(facts.constraints, facts.rows, facts.placed, strict=True):
         if rows is None or placed is None:
             continue
         across = np.flatnonzero(placed.across)
         if placed.scope == "corpus" or len(across):
-            blocks.append(_block(own.head, "corpus", rows, across, placed.columns))
+            blocks.append(_block(constraint.head, "corpus", rows, across, placed.columns))
             bounds.append(placed.bounds[across])
     return CorpusRows(_chained(bounds, np.float64), _one_after_another(blocks))
 
@@ -203,8 +199,8 @@ def compile_shard(
     matrices: list[sp.csr_array] = []
     present: list[NDArray[np.int64]] = []
     start = 0
-    for form, rows, placed in zip(_resolved(constraints, table), facts.rows, facts.placed, strict=True):
-        draft = draft_rows(form.constraint, table)
+    for (constraint, _), rows, placed in zip(_resolved(constraints, table), facts.rows, facts.placed, strict=True):
+        draft = draft_rows(constraint, table)
         if placed is None or rows is None:
             inside.append(_inside(draft))
             continue
@@ -220,49 +216,8 @@ def compile_shard(
     )
 
 
-def flatten(constraints: Constraints, columns: Collection[str] | None = None) -> list[Any]:
-    """One list of constraints.
-
-    Parameters
-    ----------
-    constraints : constraint, text of one, mapping from names to these, or iterable of all of these
-        Nested as you like; a mapping gives its names to what it holds.
-    columns : collection of str, optional
-        As in `parse_constraint`.
-
-    Raises
-    ------
-    InvalidInputError
-        If a text is not a constraint, or a mapping holds what cannot be named.
-
-    Examples
-    --------
-    >>> flatten(["E[a] <= 1", {"few": "E[b] <= 2"}])
-    [E[part("a")] <= 1, (E[part("b")] <= 2).named("few")]
-    """
-    if isinstance(constraints, str):
-        return flatten(parse_constraint(constraints, columns))
-    if isinstance(constraints, Mapping):
-        named = ((name, flatten(held, columns)) for name, held in constraints.items())
-        return [one for name, held in named for one in _named(str(name), held)]
-    if not isinstance(constraints, Iterable):
-        return [constraints]
-    return [single for listed in constraints for single in flatten(listed, columns)]
-
-
-def _named(name: str, held: list[Any]) -> list[Any]:
-    for one in held:
-        if not hasattr(one, "named"):
-            raise InvalidInputError(f"constraints: {one!r} takes no name, got {name!r}; put it in a list")
-    return [held[0].named(name)] if len(held) == 1 else list(AllOf(tuple(held)).named(name))
-
-
-@dataclass(frozen=True)
-class _Form:
-    """A constraint of the language or a matrix; ``once`` if it refers to parts or rows of one batch by number."""
-
-    constraint: Constraint | LinearConstraint
-    once: bool
+_Form = tuple[Constraint | LinearConstraint, bool]
+"""A constraint of the language or a matrix, and whether it refers to parts or rows of one batch by number."""
 
 
 def _table(
@@ -281,7 +236,8 @@ def _table(
 
 def _resolved(constraints: Constraints, table: PartTable) -> list[_Form]:
     """The constraints as those of the language or matrices: users' own are asked for the rows they demand."""
-    structure, forms = table.structure, []
+    structure = table.structure
+    forms: list[_Form] = []
     for given in resolve_links(flatten(constraints), table.extra_columns, structure.n_instances):
         made = given
         if not isinstance(given, (Constraint, LinearConstraint)) and hasattr(given, "rows"):
@@ -289,13 +245,13 @@ def _resolved(constraints: Constraints, table: PartTable) -> list[_Form]:
         if not isinstance(made, (Constraint, LinearConstraint)):
             hint = "finish it with .penalty(strength)" if isinstance(made, MaxOver) else "compare E[...] with a bound"
             raise InvalidInputError(f"constraints: expected constraints, got {made!r}; {hint}")
-        forms.append(_Form(made, isinstance(given, (LinearConstraint, RowLinks))))
+        forms.append((made, isinstance(given, (LinearConstraint, RowLinks))))
     return forms
 
 
-def _counted_columns(form: _Form, table: PartTable) -> set[str]:
+def _counted_columns(constraint: Constraint | LinearConstraint, table: PartTable) -> set[str]:
     """Columns whose frequencies a constraint reads."""
-    return {counted for name in used_columns(form.constraint) if (counted := table.derived_from(name)) is not None}
+    return {counted for name in used_columns(constraint) if (counted := table.derived_from(name)) is not None}
 
 
 def _describe(forms: Sequence[_Form], table: PartTable, settled: bool) -> tuple[CorpusFacts, list[Draft | None]]:
@@ -303,24 +259,24 @@ def _describe(forms: Sequence[_Form], table: PartTable, settled: bool) -> tuple[
 
     ``settled`` tells that the table knows the whole corpus.
     """
-    derived = [_counted_columns(form, table) for form in forms]
+    derived = [_counted_columns(constraint, table) for constraint, _ in forms]
     counts = {name: table.count(name) for name in sorted(set().union(*derived))}
     numbered = table.numbered
     steady: dict[str, bool] = {}
     found: list[ConstraintFacts] = []
     drafts: list[Draft | None] = []
-    for form, counted in zip(forms, derived, strict=True):
-        head, draft = head_of(form.constraint, table), None
+    for (constraint, once), counted in zip(forms, derived, strict=True):
+        head, draft = head_of(constraint, table), None
         pieces: tuple[RowFacts, ...] = ()
-        if not head.inside and (settled or not (counted or numbered.keys() & weight_columns(form.constraint))):
-            draft = draft_rows(form.constraint, table)
-            names = form.constraint.groups if isinstance(form.constraint, Constraint) and not head.ties else ()
+        if not head.inside and (settled or not (counted or numbered.keys() & weight_columns(constraint))):
+            draft = draft_rows(constraint, table)
+            names = constraint.groups if isinstance(constraint, Constraint) and not head.ties else ()
             for name in names:
                 if name not in steady:
                     steady[name] = table.is_steady(name)
             pieces = (replace(draft.rows, steady=frozenset(name for name in names if steady[name])),)
         apart = draft is not None and not head.listed and bool(numbered.keys() & draft.rows.keys.keys())
-        found.append(ConstraintFacts(head, pieces, apart, form.once))
+        found.append(ConstraintFacts(head, pieces, apart, once))
         drafts.append(draft)
     n = table.structure.n_instances
     facts = CorpusFacts((n,), (table.n_occurrences,), {} if settled else numbered, counts, tuple(found))
@@ -369,10 +325,10 @@ def _pick(matrix: sp.csr_array, rows: NDArray[np.int64]) -> sp.csr_array:
 def _stack(rows: Sequence[Rows], n_unary: int) -> Rows:
     """The rows of several constraints, one after the other."""
     return Rows(
-        _stacked([own.matrix for own in rows], n_unary),
-        _chained([own.bounds for own in rows], np.float64),
-        _chained([own.row_instance for own in rows], np.int64),
-        _one_after_another([block for own in rows for block in own.blocks]),
+        _stacked([some.matrix for some in rows], n_unary),
+        _chained([some.bounds for some in rows], np.float64),
+        _chained([some.row_instance for some in rows], np.int64),
+        _one_after_another([block for some in rows for block in some.blocks]),
     )
 
 

@@ -99,7 +99,7 @@ class Tally:
 
     def total(self, start: NDArray[np.float64] | float = 0.0) -> NDArray[np.float64]:
         """All counts of every row, added to ``start``, shape (n_rows,)."""
-        return sum((own.total(len(self.counts)) for own in self.counted), start + self.counts)
+        return sum((counted.total(len(self.counts)) for counted in self.counted), start + self.counts)
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,8 @@ class RowFacts:
     ) -> RowFacts:
         """The rows of one shard, which is number 0."""
         filled, zeros = np.zeros(len(side), np.bool_), np.zeros(len(side), np.int32)
-        for own in entries:
-            filled[own.tocoo().coords[0]] = True
+        for matrix in entries:
+            filled[matrix.tocoo().coords[0]] = True
         return cls(side, keys, constant, tally, shares, filled, zeros, zeros, frozenset())
 
     def shift(self, shards: int, keys: Mapping[str, int]) -> RowFacts:
@@ -256,14 +256,14 @@ class CorpusFacts:
     @property
     def complete(self) -> bool:
         """Whether shards can be compiled; if not, the facts of every shard must be found again, given these."""
-        return all(own.head.inside or own.pieces for own in self.constraints)
+        return all(constraint.head.inside or constraint.pieces for constraint in self.constraints)
 
     def __add__(self, other: CorpusFacts) -> CorpusFacts:
         ahead: dict[Unit, int] = {"instance": sum(self.n_instances), "occurrence": sum(self.n_occurrences)}
         steps = {name: ahead[unit] for name, unit in other.numbered.items()}
         counts = {
-            name: own + _moved(other.counts[name], steps.get(name, 0))
-            for name, own in self.counts.items()
+            name: counter + _moved(other.counts[name], steps.get(name, 0))
+            for name, counter in self.counts.items()
             if name in other.counts
         }
         joined = [
@@ -281,23 +281,28 @@ class CorpusFacts:
     @cached_property
     def rows(self) -> tuple[RowFacts | None, ...]:
         """The distinct rows of every constraint; None for those inside instances."""
-        return tuple(_join_rows(own.head, own.pieces) if own.pieces else None for own in self.constraints)
+        return tuple(
+            _join_rows(constraint.head, constraint.pieces) if constraint.pieces else None
+            for constraint in self.constraints
+        )
 
     @cached_property
     def placed(self) -> tuple[Placed | None, ...]:
         """Where the rows of every constraint are solved; None for those inside instances."""
-        found = zip(self.constraints, self.rows, strict=True)
-        return tuple(None if rows is None else _place(own.head, rows) for own, rows in found)
+        both = zip(self.constraints, self.rows, strict=True)
+        return tuple(None if rows is None else _place(constraint.head, rows) for constraint, rows in both)
 
 
-def find_rows(own: RowFacts, rows: RowFacts, number: int) -> NDArray[np.int64]:
+def find_rows(shard_rows: RowFacts, rows: RowFacts, number: int) -> NDArray[np.int64]:
     """Which of the corpus's rows the rows of shard ``number`` are, shape (n_own_rows,)."""
     likely = np.flatnonzero((rows.first <= number) & (number <= rows.last))
     n = len(likely)
-    if n == len(own.side):
+    if n == len(shard_rows.side):
         return likely
-    keys = [join_keys([key[likely], own.keys[name]]) for name, key in rows.keys.items()]
-    row, _ = number_groups([np.concatenate([rows.side[likely], own.side]), *map(numbers_of, keys)], n + len(own.side))
+    keys = [join_keys([key[likely], shard_rows.keys[name]]) for name, key in rows.keys.items()]
+    row, _ = number_groups(
+        [np.concatenate([rows.side[likely], shard_rows.side]), *map(numbers_of, keys)], n + len(shard_rows.side)
+    )
     place = np.empty(n, np.int64)
     place[row[:n]] = likely
     return place[row[n:]]
@@ -329,52 +334,52 @@ def _join_rows(head: Head, pieces: Sequence[RowFacts]) -> RowFacts:
     if len(pieces) == 1:
         return one
     if head.listed:
-        if not all(np.array_equal(one.constant, own.constant) and same_keys(one.keys, own.keys) for own in pieces):
+        if not all(np.array_equal(one.constant, x.constant) and same_keys(one.keys, x.keys) for x in pieces):
             raise InvalidInputError(
                 f"{head.name!r}: rows over the corpus need the same bounds b in every shard, and the same keys; give "
                 "b of the whole corpus, and rows without entries where a shard has none"
             )
-        return replace(one, filled=np.logical_or.reduce([own.filled for own in pieces]), last=pieces[-1].last)
-    keys = {name: join_keys([own.keys[name] for own in pieces], name) for name in one.keys}
-    side = np.concatenate([own.side for own in pieces])
+        return replace(one, filled=np.logical_or.reduce([piece.filled for piece in pieces]), last=pieces[-1].last)
+    keys = {name: join_keys([piece.keys[name] for piece in pieces], name) for name in one.keys}
+    side = np.concatenate([piece.side for piece in pieces])
     row, first = number_groups([side, *map(numbers_of, keys.values())], len(side))
     last = np.empty(len(first), np.int64)
     last[row] = np.arange(len(row))  # a repeated index keeps the last value: the row of the last shard that has it
     filled = np.zeros(len(first), np.bool_)
-    filled[row[np.concatenate([own.filled for own in pieces])]] = True
-    rows = np.split(row, np.cumsum([len(own.side) for own in pieces])[:-1])
+    filled[row[np.concatenate([piece.filled for piece in pieces])]] = True
+    rows = np.split(row, np.cumsum([len(piece.side) for piece in pieces])[:-1])
     shares = []
-    for found in zip(*(own.shares for own in pieces), strict=True):
-        tallies, overs = zip(*found, strict=True)
+    for both in zip(*(piece.shares for piece in pieces), strict=True):
+        tallies, overs = zip(*both, strict=True)
         shares.append((_join_tally(tallies, rows, len(first)), _join_tally(overs, rows, len(first))))
     return RowFacts(
         side[first],
         {name: key[first] for name, key in keys.items()},
-        np.concatenate([own.constant for own in pieces])[first],
-        _join_tally([own.tally for own in pieces], rows, len(first)),
+        np.concatenate([piece.constant for piece in pieces])[first],
+        _join_tally([piece.tally for piece in pieces], rows, len(first)),
         tuple(shares),
         filled,
-        np.concatenate([own.first for own in pieces])[first],
-        np.concatenate([own.last for own in pieces])[last],
-        frozenset.intersection(*(own.steady for own in pieces)),
+        np.concatenate([piece.first for piece in pieces])[first],
+        np.concatenate([piece.last for piece in pieces])[last],
+        frozenset.intersection(*(piece.steady for piece in pieces)),
     )
 
 
 def _join_tally(pieces: Sequence[Tally], rows: Sequence[NDArray[np.int64]], n_rows: int) -> Tally:
     """The counts of shards that follow each other; ``rows`` tells what the rows of each have become."""
-    counts = np.bincount(np.concatenate(rows), np.concatenate([own.counts for own in pieces]), n_rows)
-    counted = zip(*(own.counted for own in pieces), strict=True)
+    counts = np.bincount(np.concatenate(rows), np.concatenate([piece.counts for piece in pieces]), n_rows)
+    counted = zip(*(piece.counted for piece in pieces), strict=True)
     return Tally(counts.astype(np.float64), tuple(_join_counted(found, rows) for found in counted))
 
 
 def _join_counted(pieces: Sequence[Counted], rows: Sequence[NDArray[np.int64]]) -> Counted:
     """Every value of a row once; ``rows`` tells what the rows of each piece have become."""
-    row = np.concatenate([to[own.row] for own, to in zip(pieces, rows, strict=True)])
-    value = join_keys([own.value for own in pieces])
+    row = np.concatenate([to[piece.row] for piece, to in zip(pieces, rows, strict=True)])
+    value = join_keys([piece.value for piece in pieces])
     number, first = number_groups([row, numbers_of(value)], len(row))
     largest = np.full(len(first), -np.inf)
-    np.maximum.at(largest, number, np.concatenate([own.largest for own in pieces]))
-    return Counted(row[first], value[first], largest, np.concatenate([own.factor for own in pieces])[first])
+    np.maximum.at(largest, number, np.concatenate([piece.largest for piece in pieces]))
+    return Counted(row[first], value[first], largest, np.concatenate([piece.factor for piece in pieces])[first])
 
 
 def _place(head: Head, rows: RowFacts) -> Placed:

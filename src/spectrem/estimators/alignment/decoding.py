@@ -201,7 +201,7 @@ def posteriors(aligner: WordAligner, shard: BitextShard, gamma: float) -> tuple[
 
 
 def trusted_shares(aligner: WordAligner, shard: BitextShard) -> tuple[Floats, Floats]:
-    """What the posteriors of the links of every source and of every target token are multiplied by when decoding.
+    """The factors of the posteriors of the links of every source and of every target token in decoding.
 
     c / (c + ``rare_discount``) for a word that occurred c times in training; 1 for new words, whose links did not
     confirm themselves, and for tokens with an anchor. A link takes the smaller share of its two tokens.
@@ -353,8 +353,8 @@ def sample_pairs(weights: Floats) -> Ints:
 def choose_threshold(aligner: WordAligner, text: TrainingText) -> float:
     """The threshold of greatest expected F1 on a sample of the training text."""
     shards = list(text.take(sample_pairs(text.weights)).shards(aligner.table_))
-    found = Local(shards, aligner.n_threads).collect(partial(_discounted, aligner))
-    return expected_threshold(shards, list(found))
+    both = Local(shards, aligner.n_threads).collect(partial(_discounted, aligner))
+    return expected_threshold(shards, list(both))
 
 
 def _discounted(aligner: WordAligner, shard: BitextShard) -> tuple[Floats, Floats]:

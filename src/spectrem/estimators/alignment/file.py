@@ -27,7 +27,7 @@ _SIDES, _ARRAYS = ("forward", "backward"), ("translation", "null", "jump", "end"
 
 
 class Pruned(NamedTuple):
-    """What a saved model left out.
+    """The word pairs that a saved model lacks.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ _DECODES: tuple[str, ...] = get_args(Decode)
 def rules_of(aligner: AlignerParameters) -> list[Any]:
     """The constraints of a WordAligner; ``"fertility"`` alone has the aligner's own bound."""
     from spectrem.constraints import fertility
-    from spectrem.constraints.compilation.compile import flatten
+    from spectrem.constraints.text import flatten
 
     bounded = fertility(aligner.max_fertility)
     return flatten([bounded if isinstance(one, str) and one == "fertility" else one for one in _listed(aligner)])

@@ -160,15 +160,15 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         bitext, weights, links = training
         table = tabulate_pairs(bitext, self.max_chance)
         words, counts = (bitext.source_vocabulary, bitext.target_vocabulary), text.count_sides(bitext)
-        given = text.given_counts(self, table, bitext)
+        extra = text.given_counts(self, table, bitext)
         spelling = lexical_priors(
             table, words[0].words, words[1].words, *counts, stem_strength=self.stem_strength,
             cognate_strength=self.cognate_strength, classes=classes,
         )  # fmt: skip
         corpus = engine.make_corpus(self, shards_to_train(bitext, table, weights, links))
         table, spelling = _put_aside(corpus, (table, spelling))
-        priors = given.added_to(spelling)
-        last = left_out_priors(spelling, bitext, weights, links, given, self.discount) if self.discount > 0 else None
+        priors = extra.added_to(spelling)
+        last = left_out_priors(spelling, bitext, weights, links, extra, self.discount) if self.discount > 0 else None
         make = partial(
             AlignmentModel, table, self.max_jump, forward_prior=priors[0], backward_prior=priors[1],
             listed=text.listed_pairs(self, *words),
@@ -184,7 +184,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         stopping = Stopping(self.max_iter, self.tol)
         result = self._train(replace(model, last_priors=last), corpus, start, self.model, schedule, stopping)
         # Only now, so that training that fails leaves an earlier fit as it was.
-        self.n_skipped_, self.n_given_, self.gamma_ = n_skipped, len(given.entries), list(schedule.gammas())[-1]
+        self.n_skipped_, self.n_given_, self.gamma_ = n_skipped, len(extra.entries), list(schedule.gammas())[-1]
         self._take_model(model, words, counts, result.params)
         self.pruned_ = file.WHOLE
         self.threshold_ = decoding.choose_threshold(self, training) if self.threshold == "auto" else self.threshold
@@ -241,11 +241,11 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         training, n_skipped = text.read_training(self, source, target, known, anchors, sample_weight)
         bitext, weights, links = training
         table = tabulate_pairs(bitext)  # what meets by chance here may be translations that the model knows
-        given = text.given_counts(self, table, bitext)
+        extra = text.given_counts(self, table, bitext)
         unseen = replace(
             text.unseen_pairs(as_fitted(self)), stem_strength=self.stem_strength, cognate_strength=self.cognate_strength
         )
-        new = Continuation.of(unseen, self.params_, bitext, table, weights, self.update_strength, given)
+        new = Continuation.of(unseen, self.params_, bitext, table, weights, self.update_strength, extra)
         corpus = engine.make_corpus(self, shards_to_train(bitext, table, weights, links))
         table, priors = _put_aside(corpus, (table, new.priors))
         model = replace(
@@ -261,7 +261,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         counts = text.count_sides(training.bitext)
         for now, before in zip(counts, (self.source_counts_, self.target_counts_), strict=True):
             now[: len(before)] += before
-        self.n_skipped_, self.n_given_ = n_skipped, int((new.found[given.entries] < 0).sum())
+        self.n_skipped_, self.n_given_ = n_skipped, int((new.found[extra.entries] < 0).sum())
         self.gamma_ = list(schedule.gammas())[-1]
         self._take_model(
             replace(self.model_, table=table, listed=text.listed_pairs(self, *words)), words, counts, params
@@ -537,7 +537,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
 
 
 def _put_aside(corpus: Corpus, value: Any) -> Any:
-    """What training reads between sums, where the corpus keeps such things, as `spectrem.corpus.Spilled` does."""
+    """Data that training reads between sums, kept where the corpus keeps such, as `spectrem.corpus.Spilled` does."""
     put_aside = getattr(corpus, "aside", None)
     return value if put_aside is None else put_aside(value)
 

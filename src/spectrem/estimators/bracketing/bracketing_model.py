@@ -66,7 +66,7 @@ class SpanCoding:
 
     @property
     def names(self) -> tuple[Word, ...]:
-        """What constraints call the tags: text, or whole numbers if all are."""
+        """The names of the tags in constraints: text, or whole numbers if all are."""
         return tag_names(self.tags)
 
     def encode(self, text: LabelledText, columns: Columns = Columns()) -> list[BracketShard]:  # noqa: B008

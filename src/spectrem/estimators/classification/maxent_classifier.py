@@ -12,23 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Floats
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
-from spectrem.estimators import engine
+from spectrem.estimators import engine, storage, table_input
 from spectrem.estimators.classification.parameters import MaxEntParameters
 from spectrem.estimators.conventions import as_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
-from spectrem.estimators.storage import Codec, Member, Saved, finite, read_features, write_features
-from spectrem.estimators.table_input import (
-    Targets,
-    labels_or_none,
-    read_targets,
-    row_columns,
-    score_rows,
-    split_columns,
-)
+from spectrem.estimators.storage import Codec, Member, Saved, finite
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Stopping
 from spectrem.models.loglinear import (
@@ -42,12 +34,12 @@ from spectrem.models.loglinear import (
     build_shards,
     merge_features,
 )
+from spectrem.models.shards import in_corpus_order
 from spectrem.reports import ShowsReport
-from spectrem.structures import Parts
 
 
 def _write(classifier: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    values = {"classes": classifier.classes_.tolist(), **write_features(classifier)}
+    values = {"classes": classifier.classes_.tolist(), **storage.write_features(classifier)}
     return values, {"coef": classifier.coef_, "intercept": classifier.intercept_}
 
 
@@ -55,7 +47,7 @@ def _read(classifier: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any
     coef, intercept, classes = arrays["coef"], arrays["intercept"], np.array(values["classes"])
     n_rows = 1 if len(classes) == 2 else len(classes)
     _CODEC.check_arrays(arrays, {"coef": (n_rows, *coef.shape[1:]), "intercept": (n_rows,)})
-    read_features(classifier, values, int(values["n_features_in"]))
+    storage.read_features(classifier, values, int(values["n_features_in"]))
     if coef.shape[1] > classifier.n_features_in_:
         raise ValueError("numbers of features do not fit")
     classifier.classes_, classifier.coef_, classifier.intercept_ = classes, coef, intercept
@@ -166,10 +158,10 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         """
         check_parameters(self)
         check_same_index(X=X, y=y, sample_weight=sample_weight, columns=columns)
-        y = labels_or_none(self, X, y)
+        y = table_input.labels_or_none(self, X, y)
         features, columns = self._read(X, columns, reset=True)
         n = features.n_choices
-        targets = read_targets(y, self.classes, n)
+        targets = table_input.read_targets(y, self.classes, n)
         check_values(self.constraints, "label", targets.classes.tolist())
         check_columns(self.constraints, {"row": range(n), **columns})
         merged = merge_proportional(self, features)
@@ -225,9 +217,9 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         fitted = as_fitted(self)
         features, columns = fitted._read(X, columns)
         model, theta = fitted_model(fitted)
-        corpus = engine.make_corpus(fitted, build_shards(features, columns=columns, n_labels=model.n_labels))
-        tables = engine.posteriors(fitted, model, theta, corpus, _label_table)
-        return engine.in_order(tables, (features.n_choices, model.n_labels))
+        shards = build_shards(features, columns=columns, n_labels=model.n_labels)
+        tables = engine.posteriors(fitted, model, theta, engine.make_corpus(fitted, shards))
+        return in_corpus_order(shards, tables, np.ones(features.n_choices, np.int64))
 
     def predict_log_proba(self, X: Any, columns: Any = None) -> Floats:
         """The logarithm of `predict_proba`, nats."""
@@ -257,14 +249,14 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
             If no row has a label.
         """
         check_same_index(X=X, y=y, sample_weight=sample_weight)
-        return score_rows(self, y, self.predict(X), sample_weight)
+        return table_input.score_rows(self, y, self.predict(X), sample_weight)
 
     def _read(self, X: Any, columns: Any, reset: bool = False) -> tuple[Features, dict[str, NDArray]]:
         """Features and columns for constraints of the rows of X."""
-        X, inside = split_columns(X, self.columns)
+        X, inside = table_input.split_columns(X, self.columns)
         checked = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
         features = Features.of(checked)
-        return features, row_columns((columns, inside), features.n_choices, "MaxEntClassifier")
+        return features, table_input.row_columns((columns, inside), features.n_choices, "MaxEntClassifier")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -273,14 +265,14 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
 
 
 class _Posed(NamedTuple):
-    """What there is to learn, and the shards of all training rows."""
+    """The task of training, and the shards of all training rows."""
 
     task: engine.Task
     shards: list[LogLinearShard]
 
 
 def _pose(
-    settings: Any, features: Features, targets: Targets, counts: Floats, columns: Mapping[str, NDArray]
+    settings: Any, features: Features, targets: table_input.Targets, counts: Floats, columns: Mapping[str, NDArray]
 ) -> _Posed:
     """The task of a MaxEntClassifier, whose settings have been checked; ``counts`` are the weights of rows."""
     known = targets.known
@@ -318,7 +310,6 @@ def _pose(
         labelled=partial(fit_labelled, settings, model, start, goes_on=learns) if seen.all() else None,
         learns=learns,
         stopping=stopping,
-        stage="em",
     )
     return _Posed(task, shards)
 
@@ -327,7 +318,7 @@ def _pose(
 _ALIKE = 1e-9
 
 
-def _check_apart(settings: Any, model: LogLinearModel, targets: Targets, theta: Floats) -> None:
+def _check_apart(settings: Any, model: LogLinearModel, targets: table_input.Targets, theta: Floats) -> None:
     """Raise `InvalidInputError` if nothing told the classes apart."""
     alike = _ALIKE
     if settings.criterion is not None and model.prior.l2 > 0:
@@ -339,20 +330,14 @@ def _check_apart(settings: Any, model: LogLinearModel, targets: Targets, theta: 
         )
 
 
-def _transduce(settings: Any, posed: _Posed, targets: Targets, trained: engine.Trained) -> Floats:
+def _transduce(settings: Any, posed: _Posed, targets: table_input.Targets, trained: engine.Trained) -> Floats:
     """The distributions of the labels of the training rows, shape (n_rows, n_classes), under the constraints."""
-    shape = targets.allowed.shape
-    if trained.posed is not None:
-        return engine.in_order(engine.learnt_posteriors(trained, _label_table), shape)
-    shards = [replace(shard, labels=None) for shard in posed.shards]
-    corpus = engine.make_corpus(settings, shards)
-    free = corpus.collect(engine.free_posteriors, posed.task.model, trained.params, _label_table)
-    return np.where(targets.known[:, None], targets.allowed, engine.in_order(free, shape))
-
-
-def _label_table(model: LogLinearModel, shard: LogLinearShard, marginals: Parts) -> tuple[Ints, Floats]:
-    """The numbers of the rows of a shard, and the distributions of their labels."""
-    return shard.instances, model.distributions(shard, marginals)
+    one_each = np.ones(len(targets.known), np.int64)
+    if trained.shards is not None:
+        return in_corpus_order(posed.shards, engine.learnt_posteriors(trained), one_each)
+    corpus = engine.make_corpus(settings, [replace(shard, labels=None) for shard in posed.shards])
+    free = corpus.collect(engine.free_posteriors, posed.task.model, trained.params, engine.table)
+    return np.where(targets.known[:, None], targets.allowed, in_corpus_order(posed.shards, free, one_each))
 
 
 # Features are merged where this share of them, or fewer, is left.
@@ -407,7 +392,7 @@ def make_model(settings: Any, n_features: int, classes: NDArray) -> LogLinearMod
     )
 
 
-def _class_weights(settings: Any, targets: Targets, weights: Floats) -> Floats:
+def _class_weights(settings: Any, targets: table_input.Targets, weights: Floats) -> Floats:
     """The weight of the class of every row that is known, shape (n_rows,); 1 for other rows."""
     if settings.class_weight is None:
         return np.ones(len(weights))

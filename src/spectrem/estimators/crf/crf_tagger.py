@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_count, as_lengths
 from spectrem.constraints import check_columns, check_values
-from spectrem.constraints.compilation.compile import flatten
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.compilation.groups import Key
+from spectrem.constraints.text import flatten
 from spectrem.corpus import Corpus
 from spectrem.data.features import FeatureIndex, token_features
 from spectrem.data.features.tokens import check_sentence
@@ -26,7 +26,7 @@ from spectrem.estimators.crf.parameters import CRFParameters
 from spectrem.estimators.crf.scheme import check_labels, possible_moves
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
-from spectrem.estimators.sentences import Tag, TokenLabels, check_tags, read_labels, token_columns
+from spectrem.estimators.sentences import Tag, TokenLabels, TokenLabelsLike, check_tags, read_labels, token_columns
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models.loglinear import (
@@ -43,7 +43,7 @@ from spectrem.models.loglinear import (
 )
 from spectrem.structures import Parts
 from spectrem.structures._ragged import offsets_of, positions_of
-from spectrem.structures.chains.n_best import n_best
+from spectrem.structures.draws import n_best
 
 _TAKEN = ("sentence", "token", "occurrence", "tag", "label", "previous", "labelled")  # columns that there are anyway
 _PAIRS, _EDGES = ("pair_features", "pair_tags"), ("edge_features", "edges")
@@ -94,6 +94,10 @@ _CODEC = Codec(
     read=_read,
     apart=("tags",),
 )
+
+
+TokenSentences: TypeAlias = Iterable[str | Iterable[Any]] | ArrayLike | sp.sparray | sp.spmatrix
+"""Sentences of tokens, which are what ``features`` says, or matrices of numbers."""
 
 
 class TagSequence(NamedTuple):
@@ -156,8 +160,8 @@ class CRFTagger(Saved, CRFParameters, Estimator):
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: TokenSentences,
+        y: TokenLabelsLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
         lengths: ArrayLike | None = None,
@@ -207,7 +211,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         return self
 
     def predict(
-        self, X: Any, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
+        self, X: TokenSentences, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
     ) -> list[list[Tag]]:
         """Tags of every token.
 
@@ -230,7 +234,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         return PerSentence.cut(names, text.lengths)
 
     def predict_proba(
-        self, X: Any, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
+        self, X: TokenSentences, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
     ) -> list[Floats]:
         """Posterior probabilities of tags (in the order of ``tags_``), an array of shape (tokens, n_tags) each."""
         fitted = as_fitted(self)
@@ -241,7 +245,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         tables = engine.posteriors(fitted, _constrained_model(fitted), self.theta_, corpus)
         return list(PerSentence.cut(np.concatenate(list(tables)), text.lengths))
 
-    def n_best(self, X: Any, n: int = 5, *, lengths: ArrayLike | None = None) -> list[list[TagSequence]]:
+    def n_best(self, X: TokenSentences, n: int = 5, *, lengths: ArrayLike | None = None) -> list[list[TagSequence]]:
         """The n most probable sequences of tags of every sentence, with their log-probabilities, best first.
 
         Constraints have no part in it. A sentence with fewer sequences has all of them.
@@ -256,19 +260,24 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         n = as_count(n, "n", minimum=1)
         text = as_fitted(self)._read(X, lengths, None)
         shards = self._shards(text)
-        found: list[list[TagSequence]] = []
+        sequences: list[list[TagSequence]] = []
         names, sizes = np.array(self.tags_, object), iter(text.lengths[text.lengths > 0].tolist())
         for values, states in engine.make_corpus(self, shards).collect(_best_sequences, self.model_, self.theta_, n):
             end = 0
             for scores, size in zip(values.tolist(), sizes, strict=False):
                 end += size
                 tags = names[states[:, end - size : end]].tolist()
-                found.append([TagSequence(*pair) for pair in zip(tags, scores, strict=True) if pair[1] > -np.inf])
-        filled = iter(found)
+                sequences.append([TagSequence(*pair) for pair in zip(tags, scores, strict=True) if pair[1] > -np.inf])
+        filled = iter(sequences)
         return [next(filled) if size else [TagSequence([], 0.0)] for size in text.lengths.tolist()]
 
     def score(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, lengths: ArrayLike | None = None
+        self,
+        X: TokenSentences,
+        y: TokenLabelsLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        lengths: ArrayLike | None = None,
     ) -> float:
         """The share of the tokens with a label in y whose tag `predict` finds, from 0 to 1.
 
@@ -288,20 +297,20 @@ class CRFTagger(Saved, CRFParameters, Estimator):
             If no token has a label.
         """
         predicted = self.predict(X, lengths=lengths)
-        sizes = np.array([len(own) for own in predicted], np.int64)
+        sizes = np.array([len(sentence) for sentence in predicted], np.int64)
         labels = read_labels(y, sizes, self.tags_, stacked=lengths is not None)
         return labels.score(predicted, sample_weight, self.tags_)
 
-    def score_samples(self, X: Any, y: Any, *, lengths: ArrayLike | None = None) -> Floats:
+    def score_samples(self, X: TokenSentences, y: TokenLabelsLike, *, lengths: ArrayLike | None = None) -> Floats:
         """log p(y | X) of every sentence, shape (n_sentences,), nats; of partial labels, of all that they allow."""
         text = as_fitted(self)._read(X, lengths, None)
         labels = read_labels(y, text.lengths, self.tags_, stacked=lengths is not None)
         numbered, known = labels.numbered(self.tags_), labels.known()
         values = np.zeros(len(text.lengths))
         shards = self._shards(text, numbered, known)
-        found = engine.make_corpus(self, shards).collect(_log_probabilities, self.model_, self.theta_)
-        for shard, own in zip(shards, found, strict=True):
-            values[shard.instances] = own
+        pieces = engine.make_corpus(self, shards).collect(_log_probabilities, self.model_, self.theta_)
+        for shard, piece in zip(shards, pieces, strict=True):
+            values[shard.instances] = piece
         return values
 
     def top_features(self, n: int = 10) -> dict[Tag, list[tuple[str, float]]]:
@@ -320,15 +329,15 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         index = as_fitted(self).features_
         names = [f"x{number}" for number in range(self.n_features_in_)] if index is None else index.names
         support, weights = self.model_.support, self.model_.split(self.theta_).features
-        found: dict[Tag, list[tuple[str, float]]] = {}
+        features: dict[Tag, list[tuple[str, float]]] = {}
         feature, label = support.listed()
         for k, tag in enumerate(self.tags_):
-            rows, own = feature[label == k], weights[label == k]
-            order = np.argsort(-own, kind="stable")
-            chosen = [at for at in order[:n] if own[at] > 0]
-            chosen += [at for at in order[max(len(order) - n, 0) :] if own[at] < 0]
-            found[tag] = [(names[int(rows[at])], float(own[at])) for at in chosen]
-        return found
+            rows, strengths = feature[label == k], weights[label == k]
+            order = np.argsort(-strengths, kind="stable")
+            chosen = [at for at in order[:n] if strengths[at] > 0]
+            chosen += [at for at in order[max(len(order) - n, 0) :] if strengths[at] < 0]
+            features[tag] = [(names[int(rows[at])], float(strengths[at])) for at in chosen]
+        return features
 
     @property
     def transition_(self) -> Floats:
@@ -339,7 +348,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         table[slice(None) if cells is None else cells] = self.model_.split(self.theta_).transitions
         return table.reshape(n, n)
 
-    def _read(self, X: Any, lengths: ArrayLike | None, columns: Mapping[str, Any] | None) -> TokenText:
+    def _read(self, X: TokenSentences, lengths: ArrayLike | None, columns: Mapping[str, Any] | None) -> TokenText:
         return read_tokens(self, X, lengths, columns, fitted=True)[0]
 
     def _shards(self, text: TokenText, labels: Labels | None = None, known: Any = None) -> list[LogLinearShard]:
@@ -367,7 +376,7 @@ def _states(model: Any, shard: LogLinearShard, marginals: Parts) -> Ints:
 def _log_probabilities(shard: LogLinearShard, model: Any, theta: Floats) -> Floats:
     """log p(labels | sentence) of every sentence of a shard, nats; of partial labels, of all that they allow."""
     free = replace(shard, labels=None)
-    values = (model.structure(own).smoothed_max(model.scores(theta, own), 1.0)[0] for own in (shard, free))
+    values = (model.structure(one).smoothed_max(model.scores(theta, one), 1.0)[0] for one in (shard, free))
     return next(values) - next(values)
 
 
@@ -414,7 +423,6 @@ def _pose(
         engine.estep_of(tagger),
         labelled=partial(fit_labelled, tagger, model, corpus, goes_on=learns) if any_known else None,
         learns=learns,
-        stage="em",
     )
     return task, read._replace(text=None, labels=None, known=None), n
 
@@ -481,8 +489,8 @@ def read_sentences(tagger: Any, sentences: Any, y: Any, lengths: Any, columns: M
 
 def _listed(labels: TokenLabels, numbered: Labels) -> Labels:
     """The labels of tokens, none where ``y`` says nothing of a token."""
-    sizes, given = np.diff(numbered.offsets), labels.kind >= 0
-    return Labels(offsets_of(sizes * given), numbered.labels[np.repeat(given, sizes)])
+    sizes, labelled = np.diff(numbered.offsets), labels.kind >= 0
+    return Labels(offsets_of(sizes * labelled), numbered.labels[np.repeat(labelled, sizes)])
 
 
 def _edge_pairs(tagger: Any, n: int, text: TokenText, listed: Labels, index: FeatureIndex | None) -> Support:
@@ -499,8 +507,8 @@ def _edge_pairs(tagger: Any, n: int, text: TokenText, listed: Labels, index: Fea
             f"{', '.join(index.names[:3])}"
         )
     if tagger.pairs == "all":
-        own = np.flatnonzero(chosen)
-        return Support.pairs(np.repeat(own, n * n), np.tile(np.arange(n * n), len(own)), len(chosen), n * n)
+        numbers = np.flatnonzero(chosen)
+        return Support.pairs(np.repeat(numbers, n * n), np.tile(np.arange(n * n), len(numbers)), len(chosen), n * n)
     left, right = listed.neighbours(text.lengths)
     cells = listed.labels[left] * n + listed.labels[right]
     sizes = np.diff(listed.offsets)
@@ -525,7 +533,7 @@ def model_of(
 
 
 def names_of(tags: Sequence[Tag]) -> list[str] | None:
-    """What constraints call tags; None for those that are their own numbers."""
+    """The names of tags in constraints; None for those that are their own numbers."""
     return None if list(tags) == list(range(len(tags))) else [str(tag) for tag in tags]
 
 
@@ -591,8 +599,8 @@ def read_tokens(
     """
     matrix, index = _as_matrix(tagger, sentences, lengths), tagger.features_ if fitted else None
     if fitted and (matrix is None) != (index is not None):
-        wanted = "a matrix of numbers" if index is None else "sentences of tokens with features"
-        raise InvalidInputError(f"X must be {wanted}, as in fit, got {quoted(sentences)}; give the same kind")
+        expected = "a matrix of numbers" if index is None else "sentences of tokens with features"
+        raise InvalidInputError(f"X must be {expected}, as in fit, got {quoted(sentences)}; give the same kind")
     if matrix is not None:
         features, sizes = matrix
         if fitted and features.n_features != tagger.n_features_in_ and features.n_choices:

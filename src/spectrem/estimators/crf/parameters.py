@@ -27,7 +27,7 @@ def _check_names(name: str, value: Any) -> None:
 
 @dataclass(eq=False, repr=False)
 class CRFParameters(CriterionParameters):
-    """Of `spectrem.CRFTagger`.
+    """The parameters of `spectrem.CRFTagger`.
 
     Parameters
     ----------

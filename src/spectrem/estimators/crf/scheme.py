@@ -62,17 +62,17 @@ def check_labels(
         of the others some sequence.
     """
     token = np.flatnonzero(np.repeat(known, lengths))
-    own, sizes = labels.take(token), lengths[known]
-    _check_known(possible, scheme, tags, sizes, own, np.flatnonzero(known))
+    taken, sizes = labels.take(token), lengths[known]
+    _check_known(possible, scheme, tags, sizes, taken, np.flatnonzero(known))
     partial = np.flatnonzero(~known & (lengths > 0))
-    own, sizes = labels.take(np.flatnonzero(np.repeat(~known, lengths))), lengths[partial]
+    taken, sizes = labels.take(np.flatnonzero(np.repeat(~known, lengths))), lengths[partial]
     n, ends = len(tags), np.cumsum(sizes)
-    unary = np.zeros(len(own.labels))
+    unary = np.zeros(len(taken.labels))
     for at, allowed in ((ends - sizes, possible[n, :n]), (ends - 1, possible[:n, n])):
-        parts = ranges_of(own.offsets[at], np.diff(own.offsets)[at])
-        unary[parts[~allowed[own.labels[parts]]]] = -np.inf
+        parts = ranges_of(taken.offsets[at], np.diff(taken.offsets)[at])
+        unary[parts[~allowed[taken.labels[parts]]]] = -np.inf
     moves = np.where(possible[:n, :n], 0.0, -np.inf)
-    best = Chain(sizes, n, (own.offsets, own.labels)).decode(Parts(unary, (moves,)))
+    best = Chain(sizes, n, (taken.offsets, taken.labels)).decode(Parts(unary, (moves,)))
     if (best < 0).any():
         sentence = int(partial[np.searchsorted(ends, np.argmax(best < 0), side="right")])
         raise _refused(
@@ -85,22 +85,22 @@ def _check_known(
     possible: Bools, scheme: str, tags: Sequence[Tag], lengths: Ints, labels: Labels, numbers: Ints
 ) -> None:
     """The same for sentences whose tokens have labels throughout, which have these ``numbers``."""
-    n, own = len(tags), labels.labels
+    n, label = len(tags), labels.labels
     token = np.repeat(np.arange(len(labels.offsets) - 1), np.diff(labels.offsets))
     first = positions_of(lengths) == 0
     begins, ends = np.flatnonzero(first[token]), np.flatnonzero(np.roll(first, -1)[token])
     left, right = labels.neighbours(lengths)
     place = token[np.concatenate([begins, right, ends])]
-    before = np.concatenate([np.full(len(begins), n), own[left], own[ends]])
-    after = np.concatenate([own[begins], own[right], np.full(len(ends), n)])
+    before = np.concatenate([np.full(len(begins), n), label[left], label[ends]])
+    after = np.concatenate([label[begins], label[right], np.full(len(ends), n)])
     bad = np.flatnonzero(~possible[before, after])
     if not len(bad):
         return
     k = bad[np.argmin(place[bad])]
     sentence = int(np.searchsorted(np.cumsum(lengths), place[k], side="right"))
     number, at = int(numbers[sentence]), int(place[k] - offsets_of(lengths)[sentence])
-    found = f"{[*tags, 'the end'][after[k]]} after {[*tags, 'the beginning'][before[k]]}"
-    raise _refused(f"y must follow scheme {scheme!r}, got {found} in sentence {number}, token {at}", number)
+    pair = f"{[*tags, 'the end'][after[k]]} after {[*tags, 'the beginning'][before[k]]}"
+    raise _refused(f"y must follow scheme {scheme!r}, got {pair} in sentence {number}, token {at}", number)
 
 
 def _refused(message: str, sentence: int) -> InvalidInputError:

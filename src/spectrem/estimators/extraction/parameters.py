@@ -8,19 +8,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from spectrem.estimators.declare import choice, count, given, number, rule, switch
-from spectrem.estimators.shared_parameters import (
-    TRAINING,
-    ComputingParameters,
-    LearningParameters,
-    check_constraints,
-)
+from spectrem.estimators.shared_parameters import MODEL, TRAINING, CorpusParameters, check_constraints
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
     from spectrem.constraints.constraint import AnyConstraint
-
-MODEL = "Model"
-"""A heading of ``--help``."""
 
 _TEXT = rule("be a text that is not empty", lambda value: isinstance(value, str) and value)
 
@@ -41,7 +33,7 @@ def _check_names(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class ExtractionParameters(LearningParameters, ComputingParameters):
+class ExtractionParameters(CorpusParameters):
     """The parameters of a `spectrem.RelationExtractor`.
 
     Parameters

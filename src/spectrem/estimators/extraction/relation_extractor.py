@@ -6,15 +6,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._arrays import Bools, Floats, Ints
+from spectrem._arrays import Floats, Ints
 from spectrem.constraints import Constraint, E, check_columns, check_values, part
-from spectrem.constraints.compilation.compile import flatten
+from spectrem.constraints.text import flatten
 from spectrem.data import FeatureIndex, RelationSentence
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
@@ -25,31 +24,15 @@ from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite, pack
 from spectrem.estimators.table_input import row_columns
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.metrics import relation_scores
-from spectrem.models.extraction import (
-    N_SOURCES,
-    Guide,
-    Indexes,
-    Mentions,
-    Names,
-    encode_sentences,
-    labels_of,
-    learn_guide,
-)
-from spectrem.models.loglinear import (
-    JointModel,
-    LogLinearModel,
-    Optimiser,
-    Support,
-    WeightPrior,
-    build_joint_shards,
-    member_tables,
-)
+from spectrem.models import extraction, loglinear
 from spectrem.models.loglinear.joint import MemberCorpus
+
+_LABELS = {"mention": "type", "pair": "relation"}
 
 
 def _write(extractor: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     guide = extractor.guide_
-    arrays = {key: pack_names(index.names) for key, index in extractor.indexes_._asdict().items()}
+    arrays = {key: pack_names(index.names) for key, index in extractor.indexes_.items()}
     arrays["theta"] = extractor.theta_
     if guide is not None:
         arrays |= {"guide": guide.theta, "contexts": guide.contexts}
@@ -60,27 +43,27 @@ def _write(extractor: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def _read(extractor: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    names = Names(*(tuple(map(str, values[key])) for key in ("types", "relations")))
-    indexes = Indexes(*(FeatureIndex(unpack_names(arrays[key], key)) for key in ("mention", "pair")))
-    n_mention, n_pair, sizes, guide = len(indexes.mention), len(indexes.pair), {}, None
+    names = {key: tuple(map(str, values[f"{label}s"])) for key, label in _LABELS.items()}
+    indexes = {key: FeatureIndex(unpack_names(arrays[key], key)) for key in names}
+    n_features = {key: len(index) for key, index in indexes.items()}
+    sizes, guide = {}, None
     if "guide" in arrays:
         contexts, pairs, bonus = arrays["contexts"], arrays.get("guide_pairs"), float(values.get("bonus", 0.0))
         if not np.isfinite(bonus):
             raise ValueError("bonus is not finite")
-        if len(contexts) and not 0 <= contexts.min() <= contexts.max() < n_pair:
+        if len(contexts) and not 0 <= contexts.min() <= contexts.max() < n_features["pair"]:
             raise ValueError("contexts are not features of pairs")
-        n_pair += len(contexts) * len(names.types) ** 2
-        mention = _make_member(extractor, n_mention, names.types)
-        pair = None if pairs is None else _make_member(extractor, n_pair, names.relations)
-        sizes["guide"] = (mention.n_weights,)
-        if pair is not None:
-            sizes["guide_pairs"] = (pair.n_weights,)
-            n_pair += N_SOURCES * (len(names.relations) - 1)
-        guide = Guide(mention, arrays["guide"], contexts, pair, pairs, bonus)
-    model = _make_model(extractor, names, n_mention, n_pair)
+        n_features["pair"] += len(contexts) * len(names["mention"]) ** 2
+        members = _make_model(extractor, names, n_features).members
+        sizes["guide"] = (members["mention"].n_weights,)
+        if pairs is not None:
+            sizes["guide_pairs"] = (members["pair"].n_weights,)
+            n_features["pair"] += extraction.N_SOURCES * (len(names["pair"]) - 1)
+        guide = extraction.Guide(members["mention"], arrays["guide"], contexts, members["pair"], pairs, bonus)
+    model = _make_model(extractor, names, n_features)
     _CODEC.check_arrays(arrays, {**sizes, "theta": (model.n_weights,)})
     extractor.indexes_, extractor.guide_, extractor.names_ = indexes, guide, names
-    extractor.types_, extractor.relations_ = names
+    extractor.types_, extractor.relations_ = names["mention"], names["pair"]
     extractor.model_, extractor.theta_ = model, arrays["theta"]
 
 
@@ -201,7 +184,7 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
         posed = _pose(self, sentences, sample_weight, columns)
         trained = engine.train(self, posed.task)
         self.indexes_, self.guide_, self.names_ = posed.indexes, posed.guide, posed.names
-        self.types_, self.relations_ = posed.names
+        self.types_, self.relations_ = posed.names["mention"], posed.names["pair"]
         self.model_, self.theta_ = posed.task.model, trained.params
         settings = {"sentences with all labels": posed.n_known, "weights": len(self.theta_)}
         engine.record(self, trained, len(sentences), settings)
@@ -266,25 +249,26 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
 
         ``bonus``, nats, is added to the scores of relations.
         """
-        data, _ = encode_sentences(sentences, self.indexes_)
-        theta, n_labels = self.theta_, {key: member.n_labels for key, member in self.model_.members.items()}
+        data, _ = extraction.encode_sentences(sentences, self.indexes_)
+        members, theta, n_labels = data.members, self.theta_, {key: len(names) for key, names in self.names_.items()}
+        if self.guide_ is not None:
+            members["pair"] = replace(members["pair"], features=self.guide_.describe(data))
         if bonus:
             theta = theta.copy()
             weights = self.model_.split(theta)["pair"].reshape(-1, n_labels["pair"])
             # every pair has one of these two features
-            weights[[self.indexes_.pair.numbers[sign] for sign in "<>"], 1:] += bonus
-        members = data.members(data.pair if self.guide_ is None else self.guide_.describe(data))
+            weights[[self.indexes_["pair"].numbers[sign] for sign in "<>"], 1:] += bonus
         named = row_columns((columns,), len(sentences), "RelationExtractor")
         rules = []
         if engine.projects(self):
             _check_constraints(self.constraints, self.names_, {})
             rules = [one for one in flatten(self.constraints) if _is_inside(one)]
-        shards = build_joint_shards(members, n_labels, columns=named, n_instances=len(sentences))
+        shards = loglinear.build_joint_shards(members, n_labels, columns=named, n_instances=len(sentences))
         corpus, gamma = engine.make_corpus(self, shards), -np.inf if best else self.gamma_
-        tables = member_tables(shards, members, engine.projected(self, self.model_, theta, corpus, rules, gamma))
-        owners = {"mention": data.mention_owner, "pair": data.pair_owner}
-        sizes = {key: np.bincount(owner, minlength=len(sentences)) for key, owner in owners.items()}
-        pieces = (PerSentence.cut(tables[key], sizes[key]) for key in owners)
+        found = engine.projected(self, self.model_, theta, corpus, rules, gamma)
+        tables = loglinear.member_tables(shards, members, found)
+        sizes = {key: np.bincount(owner, minlength=len(sentences)) for key, owner in data.owners.items()}
+        pieces = (PerSentence.cut(tables[key], sizes[key]) for key in members)
         return [RelationPosteriors(*tables) for tables in zip(*pieces, strict=True)]
 
 
@@ -335,9 +319,9 @@ class _Posed(NamedTuple):
     """What there is to learn, and what describes it; ``n_known`` sentences have all labels."""
 
     task: engine.Task
-    indexes: Indexes
-    names: Names
-    guide: Guide | None
+    indexes: Mapping[str, FeatureIndex]
+    names: dict[str, tuple[str, ...]]
+    guide: extraction.Guide | None
     n_known: int
 
 
@@ -349,33 +333,40 @@ def _pose(extractor: Any, sentences: Sequence[RelationSentence], sample_weight: 
     named = row_columns((columns,), n, "RelationExtractor")
     names = _names(extractor, sentences)
     _check_constraints(extractor.constraints, names, named)
-    data, indexes = encode_sentences(sentences, min_count=extractor.min_count)
-    types = _numbers(chain.from_iterable(one.types for one in sentences), names.types, "type")
-    relations = _numbers(_relations(sentences, extractor.no_relation), names.relations, "relation")
+    data, indexes = extraction.encode_sentences(sentences, min_count=extractor.min_count)
+    labels = {
+        "mention": _numbers((kind for one in sentences for kind in one.types), names["mention"], "type"),
+        "pair": _numbers(_relations(sentences, extractor.no_relation), names["pair"], "relation"),
+    }
     known = np.ones(n, np.bool_)
-    known[data.mention_owner[types < 0]] = False
-    known[data.pair_owner[relations < 0]] = False
-    if not ((known & present)[data.mention_owner].any() and (known & present)[data.pair_owner].any()):
+    for key, owner in data.owners.items():
+        known[owner[labels[key] < 0]] = False
+    if not all((known & present)[owner].any() for owner in data.owners.values()):
         raise InvalidInputError(
             f"sentences must hold one with two mentions whose types and relations are all known, got none in {n}; "
             "label some"
         )
-    guide, features = None, data.pair
+    guide, members = None, data.members
     if extractor.type_features:
-        guide, features = learn_guide(
-            partial(_make_member, extractor), names, data, indexes, sentences, types, relations, counts,
+        guide, features = extraction.learn_guide(
+            partial(_make_member, extractor), names, data, indexes, sentences, labels, counts,
             related=extractor.relation_features,
         )  # fmt: skip
-    model = _make_model(extractor, names, data.mention.n_features, features.n_features)
+        members["pair"] = replace(members["pair"], features=features)
+    n_labels = {key: len(own) for key, own in names.items()}
+    for key, numbers in labels.items():
+        members[key] = replace(members[key], labels=extraction.labels_of(numbers, n_labels[key]))
+    model = _make_model(extractor, names, {key: one.features.n_features for key, one in members.items()})
     learns = extractor.unlabelled_weight > 0 and bool((~known & present).any())
-    n_labels = {"mention": len(names.types), "pair": len(names.relations)}
-    members = data.members(features, labels_of(types, n_labels["mention"]), labels_of(relations, n_labels["pair"]))
-    rules = [*flatten(extractor.constraints), *_count_constraints(extractor, names, relations, known, data, counts)]
+    owner = data.owners["pair"]
+    counted = known[owner]
+    bounds = _count_constraints(extractor.count_margin, names["pair"], labels["pair"][counted], counts[owner[counted]])
+    rules = [*flatten(extractor.constraints), *bounds]
     several = [one for one in rules if not _is_inside(one)]
     # Labelled sentences stay with those that constraints over several sentences tie them to.
     tied, weights = known & bool(several), counts * np.where(known, 1.0, extractor.unlabelled_weight)
     cut = partial(
-        build_joint_shards, members, n_labels, weights=weights, columns=named, counts=counts, present=present,
+        loglinear.build_joint_shards, members, n_labels, weights=weights, columns=named, counts=counts, present=present,
         n_instances=n, n_weights=model.n_weights,
     )  # fmt: skip
     corpus = engine.make_corpus(extractor, cut(known & ~tied, given=tied))
@@ -389,24 +380,23 @@ def _pose(extractor: Any, sentences: Sequence[RelationSentence], sample_weight: 
         labelled=partial(fit_members, extractor, model, corpora, goes_on=learns),
         learns=learns,
         unused=several if extractor.project_at_predict else rules,
-        stage="em",
     )
     return _Posed(task, indexes, names, guide, int(known.sum()))
 
 
-def _make_member(settings: Any, n_features: int, names: Sequence[str]) -> LogLinearModel:
+def _make_member(settings: Any, n_features: int, names: Sequence[str]) -> loglinear.LogLinearModel:
     """The model of mentions or of pairs of a RelationExtractor."""
-    prior, optimiser = WeightPrior(1.0 / settings.C), Optimiser(settings.m_steps, settings.m_tol)
-    return LogLinearModel(Support(n_features, len(names)), prior=prior, optimiser=optimiser, names=list(names))
+    prior, optimiser = loglinear.WeightPrior(1.0 / settings.C), loglinear.Optimiser(settings.m_steps, settings.m_tol)
+    support = loglinear.Support(n_features, len(names))
+    return loglinear.LogLinearModel(support, prior=prior, optimiser=optimiser, names=list(names))
 
 
-def _make_model(settings: Any, names: Names, n_mention: int, n_pair: int) -> JointModel:
+def _make_model(
+    settings: Any, names: Mapping[str, Sequence[str]], n_features: Mapping[str, int]
+) -> loglinear.JointModel:
     """The model of a RelationExtractor with so many features of mentions and of pairs."""
-    members = {
-        "mention": _make_member(settings, n_mention, names.types),
-        "pair": _make_member(settings, n_pair, names.relations),
-    }
-    return JointModel(members, "kind", "sentence", labels={"mention": "type", "pair": "relation"})
+    members = {key: _make_member(settings, n_features[key], names[key]) for key in _LABELS}
+    return loglinear.JointModel(members, "kind", "sentence", labels=_LABELS)
 
 
 def _is_inside(constraint: Any) -> bool:
@@ -414,16 +404,16 @@ def _is_inside(constraint: Any) -> bool:
     return isinstance(constraint, Constraint) and "sentence" in constraint.groups
 
 
-def _check_constraints(constraints: Any, names: Names, columns: Mapping[str, NDArray]) -> None:
+def _check_constraints(constraints: Any, names: Mapping[str, Sequence[str]], columns: Mapping[str, NDArray]) -> None:
     """Raise `InvalidInputError` if a constraint names a type, relation or value of a column that does not exist."""
-    check_values(constraints, "kind", ("mention", "pair"))
-    check_values(constraints, "type", names.types)
-    check_values(constraints, "relation", names.relations)
+    check_values(constraints, "kind", list(names))
+    for key, label in _LABELS.items():
+        check_values(constraints, label, names[key])
     check_columns(constraints, columns)
 
 
-def _names(settings: Any, sentences: Sequence[RelationSentence]) -> Names:
-    """All types and relations."""
+def _names(settings: Any, sentences: Sequence[RelationSentence]) -> dict[str, tuple[str, ...]]:
+    """All types of mentions, and all relations of pairs, of which the first is that of pairs that have none."""
     types, relations = settings.types, settings.relations
     if types is None:
         types = sorted({kind for one in sentences for kind in one.types if kind is not None})
@@ -435,7 +425,7 @@ def _names(settings: Any, sentences: Sequence[RelationSentence]) -> Names:
             "all in types and relations"
         )
     others = (name for name in relations if name != settings.no_relation)
-    return Names(tuple(types), (settings.no_relation, *others))
+    return {"mention": tuple(types), "pair": (settings.no_relation, *others)}
 
 
 def _relations(sentences: Iterable[RelationSentence], no_relation: str) -> Iterable[str | None]:
@@ -462,19 +452,20 @@ def _numbers(values: Iterable[str | None], names: Sequence[str], what: str) -> I
 
 
 def _count_constraints(
-    settings: Any, names: Names, relations: Ints, known: Bools, data: Mentions, weights: Floats
+    margin: float | None, names: Sequence[str], relations: Ints, weights: Floats
 ) -> list[Constraint]:
-    """Bounds on the expected number of pairs with every relation, by its share of the labelled pairs."""
-    if settings.count_margin is None:
+    """Bounds on the expected number of pairs with every relation, by its share of the labelled pairs.
+
+    ``relations`` and ``weights`` are those of the labelled pairs.
+    """
+    if margin is None:
         return []
-    labelled = known[data.pair_owner]
-    counts = np.bincount(relations[labelled], weights[data.pair_owner[labelled]], len(names.relations))
-    shares, margin = counts / max(counts.sum(), np.finfo(float).tiny), settings.count_margin
-    pairs = E.count(part("kind") == "pair")
+    counts, pairs = np.bincount(relations, weights, len(names)), E.count(part("kind") == "pair")
+    shares = counts / max(counts.sum(), np.finfo(float).tiny)
     return [
         E[part("relation") == name]
         .between(float((1 - margin) * share) * pairs, float((1 + margin) * share) * pairs)
         .named(f"number of {name}")
-        for name, share in zip(names.relations[1:], shares[1:].tolist(), strict=True)
+        for name, share in zip(names[1:], shares[1:].tolist(), strict=True)
         if share > 0
     ]

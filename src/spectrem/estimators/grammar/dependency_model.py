@@ -15,20 +15,11 @@ from spectrem._validate import as_array, as_generator
 from spectrem.corpus import Corpus
 from spectrem.data.treebank import ROOT, UNKNOWN_HEAD
 from spectrem.data.treebank.heads import describe_problem
-from spectrem.estimators import engine
+from spectrem.estimators import engine, sentences
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.grammar.parameters import TABLES, GrammarSettings
-from spectrem.estimators.sentences import (
-    Tag,
-    check_tag,
-    check_tags,
-    check_tree_values,
-    read_sentence_columns,
-    read_text,
-    sort_tags,
-    tag_names,
-)
+from spectrem.estimators.sentences import Heads, Sentences, Tag
 from spectrem.estimators.shared_parameters import table_priors
 from spectrem.estimators.storage import Codec, Member, Saved, rows
 from spectrem.exceptions import InvalidInputError, quoted
@@ -60,7 +51,7 @@ def _write(model: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def _read(model: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    tags = check_tags(values["tags"])
+    tags = sentences.check_tags(values["tags"])
     shapes = ValenceModel(len(tags), model.adjacency).shapes
     _CODEC.check_arrays(arrays, dict(zip(TABLES, shapes, strict=True)))
     model.set_params(tags=list(tags))
@@ -126,8 +117,8 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: Sentences,
+        y: Heads | None = None,
         sample_weight: ArrayLike | None = None,
         *,
         columns: Mapping[str, Any] | None = None,
@@ -163,12 +154,12 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         check_parameters(self)
         text = read_tags(X, y, single_root=self.single_root)
         weights = row_weights(sample_weight, len(text.lengths), "sentence")
-        named = read_sentence_columns(columns, text.lengths, _TAKEN)
+        named = sentences.read_sentence_columns(columns, text.lengths, _TAKEN)
         check_words_to_learn("X", text.lengths, weights)
-        tags = sort_tags(text.tags) if self.tags is None else check_tags(self.tags)
-        check_tree_values(self.constraints, {"tag": tag_names(tags)}, named)
+        tags = sentences.sort_tags(text.tags) if self.tags is None else sentences.check_tags(self.tags)
+        sentences.check_tree_values(self.constraints, {"tag": sentences.tag_names(tags)}, named)
         root, choose, stop = table_priors(TABLES, self.prior, self.smoothing)
-        model = ValenceModel(len(tags), self.adjacency, self.single_root, root, choose, stop, tag_names(tags))
+        model = ValenceModel(len(tags), self.adjacency, self.single_root, root, choose, stop, sentences.tag_names(tags))
         shards = build_shards(
             text.lengths, _numbers(tags, text), len(tags), heads=text.heads, weights=weights, columns=named
         )
@@ -184,7 +175,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         engine.record(self, trained, len(text.lengths), {"tags": len(tags)})
         return self
 
-    def predict(self, X: Any, *, columns: Mapping[str, Any] | None = None) -> list[Ints]:
+    def predict(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[Ints]:
         """Heads of every word.
 
         Parameters
@@ -208,7 +199,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         heads = engine.best_structures(self, model, params, corpus, _most_expected, "trees", least=-1)
         return PerSentence.cut(in_corpus_order(shards, heads, text.lengths), text.lengths)
 
-    def predict_proba(self, X: Any, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
+    def predict_proba(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
         """Posterior probabilities of arcs.
 
         Returns
@@ -223,7 +214,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         matrices = zip(text.lengths.tolist(), PerSentence.cut(in_corpus_order(shards, arcs, sizes), sizes), strict=True)
         return [arcs.reshape(n, n) for n, arcs in matrices]
 
-    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Sentences, y: Heads | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log-likelihood per word in nats, of the tags or, with heads, of tags and heads; always finite.
 
         Where a sentence is impossible, events of probability 0 count as 1e-9; a tag that training did not see counts
@@ -233,7 +224,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         values = self._log_likelihoods(text, finite=True)
         return engine.mean_log_likelihood("X", values, text.lengths, sample_weight)
 
-    def score_samples(self, X: Any, y: Any = None) -> Floats:
+    def score_samples(self, X: Sentences, y: Heads | None = None) -> Floats:
         """Log-likelihood of every sentence (with heads, of tags and heads), shape (n_sentences,), nats."""
         return self._log_likelihoods(self._read(X, y))
 
@@ -252,16 +243,18 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         """Probabilities of taking another child, and of stopping."""
         return as_fitted(self).params_.stop
 
-    def _read(self, X: Any, y: Any = None) -> TagText:
+    def _read(self, X: Sentences, y: Heads | None = None) -> TagText:
         return read_tags(X, y, single_root=as_fitted(self).single_root)
 
     def _encoded(
         self, text: TagText, columns: Mapping[str, Any] | None = None
     ) -> tuple[ValenceModel, GrammarParameters, list[GrammarShard]]:
         """The model and its parameters, with one tag more for those that training did not see, and shards."""
-        fitted, named = as_fitted(self), read_sentence_columns(columns, text.lengths, _TAKEN)
+        fitted, named = as_fitted(self), sentences.read_sentence_columns(columns, text.lengths, _TAKEN)
         n_tags = len(self.tags_) + 1
-        model = ValenceModel(n_tags, fitted.adjacency, fitted.single_root, tags=tag_names((*self.tags_, _UNKNOWN)))
+        model = ValenceModel(
+            n_tags, fitted.adjacency, fitted.single_root, tags=sentences.tag_names((*self.tags_, _UNKNOWN))
+        )
         shards = build_shards(
             text.lengths, _numbers(self.tags_, text, new=True), n_tags, heads=text.heads, columns=named
         )
@@ -402,7 +395,7 @@ class TagText:
     heads: Ints
 
 
-def read_tags(X: Any, y: Any = None, *, single_root: bool = True) -> TagText:
+def read_tags(X: Sentences, y: Heads | None = None, *, single_root: bool = True) -> TagText:
     """Flatten sentences and heads.
 
     Raises
@@ -410,8 +403,8 @@ def read_tags(X: Any, y: Any = None, *, single_root: bool = True) -> TagText:
     InvalidInputError
         If either is not a sequence of sentences, their lengths differ, or heads cannot belong to a tree.
     """
-    text = read_text(X)
-    tags = [check_tag(tag, "X") for tag in text.words]
+    text = sentences.read_text(X)
+    tags = [sentences.check_tag(tag, "X") for tag in text.words]
     heads = np.full(len(tags), UNKNOWN_HEAD)
     if y is None:
         return TagText(tags, text.lengths, heads)
@@ -422,35 +415,35 @@ def read_tags(X: Any, y: Any = None, *, single_root: bool = True) -> TagText:
             "None for sentences without heads"
         )
     offsets = offsets_of(text.lengths)
-    for n, own in enumerate(y):
-        if own is None:
+    for n, entry in enumerate(y):
+        if entry is None:
             continue
-        given = _heads_of(own, n, int(text.lengths[n]))
-        problem = describe_problem(given)
+        positions = _heads_of(entry, n, int(text.lengths[n]))
+        problem = describe_problem(positions)
         if problem is not None:
             raise InvalidInputError(
                 f"y: sentence {n}: {problem[1]}; heads are positions counted from 0, {ROOT} for the root, None where "
                 "not known"
             )
-        n_roots = int((given == ROOT).sum())
+        n_roots = int((positions == ROOT).sum())
         if n_roots > 1 and single_root:
             raise InvalidInputError(
                 f"y: sentence {n} must have one word under the root, got {n_roots}; set single_root=False"
             )
-        heads[offsets[n] : offsets[n + 1]] = given
+        heads[offsets[n] : offsets[n + 1]] = positions
     return TagText(tags, text.lengths, heads)
 
 
-def _heads_of(own: Any, n: int, length: int) -> Ints:
-    if isinstance(own, str | Mapping) or not hasattr(own, "__len__") or len(own) != length:
-        size = len(own) if hasattr(own, "__len__") and not isinstance(own, str | Mapping) else quoted(own)
+def _heads_of(heads: Any, n: int, length: int) -> Ints:
+    if isinstance(heads, str | Mapping) or not hasattr(heads, "__len__") or len(heads) != length:
+        size = len(heads) if hasattr(heads, "__len__") and not isinstance(heads, str | Mapping) else quoted(heads)
         raise InvalidInputError(
             f"y must have a head per word of sentence {n} ({length}), got {size}; use None for heads that are not known"
         )
-    given = as_array([UNKNOWN_HEAD if head is None else head for head in own], f"y of sentence {n}")
-    if given.size and (given.dtype.kind not in "iu" or given.ndim > 1):
+    positions = as_array([UNKNOWN_HEAD if head is None else head for head in heads], f"y of sentence {n}")
+    if positions.size and (positions.dtype.kind not in "iu" or positions.ndim > 1):
         raise InvalidInputError(
-            f"y must hold whole numbers or None, got {quoted(list(own))} for sentence {n}; heads are positions in the "
-            "sentence, counted from 0"
+            f"y must hold whole numbers or None, got {quoted(list(heads))} for sentence {n}; heads are positions in "
+            "the sentence, counted from 0"
         )
-    return given.astype(np.int64)
+    return positions.astype(np.int64)

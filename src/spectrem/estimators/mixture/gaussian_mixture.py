@@ -457,10 +457,10 @@ def _project_rows(
 
     Labels are the most probable ones or, if ``assigned`` is "feasible", the best that meet the constraints.
     """
-    assert trained.posed is not None
+    assert trained.shards is not None
     assert trained.step is not None
     step = trained.step._replace(estep=replace(trained.step.estep, tol=FINE))
-    projected: Posterior = next(trained.posed.shards.collect(posterior, step))
+    projected: Posterior = next(trained.shards.collect(posterior, step))
     posteriors = constrained.spread(projected.marginals)
     labels = posteriors.argmax(axis=1)
     if assigned == "feasible":

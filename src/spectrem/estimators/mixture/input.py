@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_sample_weight, check_same_index
 from spectrem.constraints import check_columns
-from spectrem.constraints.cells import read_columns
+from spectrem.constraints.columns import read_columns
 from spectrem.estimators.mixture.parameters import BLOCKS
 from spectrem.exceptions import InvalidInputError, quoted, setting, warn
 from spectrem.models.mixture import (

@@ -433,9 +433,7 @@ def _train_in_batch(
     """By L-BFGS on the sentences with all heads, then EM on all."""
     corpus = engine.make_corpus(parser, text.shards())
     labelled = partial(fit_labelled, parser, model, corpus, goes_on=learns) if any_known else None
-    task = engine.Task(
-        model, corpus, model.initial, engine.estep_of(parser), labelled=labelled, learns=learns, stage="em"
-    )
+    task = engine.Task(model, corpus, model.initial, engine.estep_of(parser), labelled=labelled, learns=learns)
     return engine.train(parser, task)
 
 
@@ -501,7 +499,7 @@ def _log_probabilities(shard: ParsingShard, model: EdgeFactoredModel, theta: Tab
 
 
 class Heads(NamedTuple):
-    """What is known of the heads of all sentences.
+    """The heads of all sentences, as far as they are known.
 
     Attributes
     ----------
@@ -532,8 +530,8 @@ def read_sentences(sentences: Any) -> list[ParsedSentence]:
         raise InvalidInputError(
             f"sentences must be an iterable of ParsedSentence, got {quoted(sentences)}; read_conllu gives a list"
         )
-    found = list(sentences)
-    for number, sentence in enumerate(found):
+    listed = list(sentences)
+    for number, sentence in enumerate(listed):
         if not isinstance(sentence, ParsedSentence):
             raise InvalidInputError(
                 f"sentences must be ParsedSentences, got {quoted(sentence)} for sentence {number}; make one as "
@@ -546,11 +544,11 @@ def read_sentences(sentences: Any) -> list[ParsedSentence]:
                 f"sentence {number} must have one upos and one xpos per word, got {len(sentence.forms)} words, "
                 f"{len(sentence.upos)} and {len(sentence.xpos)}; write '_' where there is no tag"
             )
-    return found
+    return listed
 
 
 def read_heads(sentences: Sequence[ParsedSentence], heads: Any, projective: bool) -> Heads:
-    """What is known of the heads of sentences; those of complete trees are made projective where asked.
+    """Read the heads of sentences; those of complete trees are made projective where asked.
 
     Parameters
     ----------
@@ -566,27 +564,27 @@ def read_heads(sentences: Sequence[ParsedSentence], heads: Any, projective: bool
     """
     if isinstance(heads, str | Mapping) or not (heads is None or hasattr(heads, "__len__")):
         raise InvalidInputError(f"heads must be a list, one entry per sentence, got {quoted(heads)}; put it in one")
-    given = [sentence.heads for sentence in sentences] if heads is None else list(heads)
-    if len(given) != len(sentences):
+    entries = [sentence.heads for sentence in sentences] if heads is None else list(heads)
+    if len(entries) != len(sentences):
         raise InvalidInputError(
-            f"heads must be given for every sentence, got {len(given)} for {len(sentences)}; give None for a sentence "
-            "without heads"
+            f"heads must be given for every sentence, got {len(entries)} for {len(sentences)}; give None for a "
+            "sentence without heads"
         )
     numbers, kinds, shares, n_lifted = [], np.zeros(len(sentences), np.int64), {}, 0
-    for number, (sentence, own) in enumerate(zip(sentences, given, strict=True)):
+    for number, (sentence, entry) in enumerate(zip(sentences, entries, strict=True)):
         n = len(sentence.forms)
-        found = np.full(n, UNKNOWN_HEAD)
-        array = None if own is None else as_array(own, f"heads of sentence {number}")
+        positions = np.full(n, UNKNOWN_HEAD)
+        array = None if entry is None else as_array(entry, f"heads of sentence {number}")
         if array is not None and array.ndim == 2:
             shares[number], kinds[number] = _read_shares(number, array, n), SHARED
         elif array is not None:
-            found = _read_numbers(number, array, n)
-            kinds[number] = FREE if (found == UNKNOWN_HEAD).any() else GIVEN
-            if projective and kinds[number] == GIVEN and not is_projective(found):
-                lifted = projectivise(found)
-                n_lifted += int((lifted != found).sum())
-                found = lifted
-        numbers.append(found)
+            positions = _read_numbers(number, array, n)
+            kinds[number] = FREE if (positions == UNKNOWN_HEAD).any() else GIVEN
+            if projective and kinds[number] == GIVEN and not is_projective(positions):
+                lifted = projectivise(positions)
+                n_lifted += int((lifted != positions).sum())
+                positions = lifted
+        numbers.append(positions)
     return Heads(np.concatenate([np.zeros(0, np.int64), *numbers]), kinds, shares, n_lifted)
 
 
@@ -602,14 +600,14 @@ def read_columns(sentences: Sequence[ParsedSentence], columns: Any, tags: str | 
         Which tags are ``tag``. None: only the columns given are made.
     """
     lengths = np.array([len(sentence.forms) for sentence in sentences], np.int64)
-    found = read_sentence_columns(columns, lengths, _TAKEN)
+    named = read_sentence_columns(columns, lengths, _TAKEN)
     if tags is None:
-        return found
+        return named
     words = {
         name: np.array([value for one in sentences for value in getattr(one, field)], np.str_)
         for name, field in zip(_WORDS, ("forms", "upos", "xpos", tags), strict=True)
     }
-    return found._replace(of_words={**words, **found.of_words})
+    return named._replace(of_words={**words, **named.of_words})
 
 
 def _read_numbers(number: int, array: NDArray, n: int) -> Ints:
@@ -618,22 +616,23 @@ def _read_numbers(number: int, array: NDArray, n: int) -> Ints:
             f"heads of sentence {number} must be {n} integers, one per word, or a matrix of probabilities of shape "
             f"({n}, {n}), got shape {array.shape} of {array.dtype}"
         )
-    found = array.astype(np.int64)
-    problem = describe_problem(found)
+    positions = array.astype(np.int64)
+    problem = describe_problem(positions)
     if problem is not None:
         raise InvalidInputError(
             f"heads of sentence {number} must fit a tree, but {problem[1]}; heads count from 0, -1 is the root, -2 is "
             "not known"
         )
-    return found
+    return positions
 
 
-def _read_shares(number: int, own: NDArray, n: int) -> Floats:
-    if own.dtype.kind not in "biuf":
+def _read_shares(number: int, matrix: NDArray, n: int) -> Floats:
+    if matrix.dtype.kind not in "biuf":
         raise InvalidInputError(
-            f"heads of sentence {number} must be numbers, or a matrix of probabilities, got {own.dtype}; give numbers"
+            f"heads of sentence {number} must be numbers, or a matrix of probabilities, got {matrix.dtype}; give "
+            "numbers"
         )
-    array = own.astype(np.float64)
+    array = matrix.astype(np.float64)
     if array.shape != (n, n) or not ((array >= 0) & (array <= 1 + _ROUNDING)).all():
         raise InvalidInputError(
             f"heads of sentence {number} must be probabilities of shape ({n}, {n}), [dependent, head], got shape "

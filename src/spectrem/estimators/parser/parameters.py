@@ -29,7 +29,7 @@ def _check_learner(parser: ParserParameters) -> None:
 
 @dataclass(eq=False, repr=False)
 class ParserParameters(CriterionParameters):
-    """Of `spectrem.EdgeFactoredParser`.
+    """The parameters of `spectrem.EdgeFactoredParser`.
 
     Parameters
     ----------

@@ -437,12 +437,10 @@ def weight_names(estimator: Any) -> tuple[str, ...]:
 
 def _report_last(trained: engine.Trained) -> tuple[ConstraintReport, ...]:
     """The constraints at the projection that the last classifier was fitted to; none where nothing was projected."""
-    assert trained.posed is not None
+    assert trained.shards is not None
     assert trained.step is not None
     step = trained.step._replace(params=Fitted(trained.params.teacher))
-    reports: tuple[ConstraintReport, ...] = next(
-        trained.posed.shards.collect(_report_shard, step, trained.params.posteriors)
-    )
+    reports: tuple[ConstraintReport, ...] = next(trained.shards.collect(_report_shard, step, trained.params.posteriors))
     return reports
 
 

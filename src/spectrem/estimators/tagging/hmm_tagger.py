@@ -15,7 +15,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_generator, check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.data import TaggedCorpus, Vocabulary
-from spectrem.estimators import engine, storage
+from spectrem.estimators import engine, sentences, storage
 from spectrem.estimators.conventions import (
     Estimator,
     PerSentence,
@@ -26,17 +26,7 @@ from spectrem.estimators.conventions import (
     take_course,
 )
 from spectrem.estimators.declare import check_parameters, documented
-from spectrem.estimators.sentences import (
-    LabelledText,
-    Sentences,
-    Tag,
-    TokenLabelsLike,
-    Word,
-    check_tag,
-    check_tags,
-    read_sentence_columns,
-    read_text,
-)
+from spectrem.estimators.sentences import LabelledText, Sentences, Tag, TokenLabelsLike, Word
 from spectrem.estimators.shared_parameters import table_priors
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, probabilities, rows
 from spectrem.estimators.tagging.parameters import TABLES, TaggerParameters, check_size
@@ -80,7 +70,7 @@ def _write(tagger: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def _read(tagger: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    tags = check_tags(values["tags"])
+    tags = sentences.check_tags(values["tags"])
     words = storage.unpack_names(arrays["dictionary_words"], "words")
     offsets, states = arrays["dictionary_offsets"], arrays["dictionary_states"].tolist()
     if not storage.are_offsets(offsets, len(words), len(states)):
@@ -218,7 +208,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         initial, transition, emission = (np.array(table, np.float64) for table in (initial, transition, emission))
         second = None if second is None else np.array(second, np.float64)
         n_states, n_words = emission.shape if emission.ndim == 2 else (len(initial), -1)
-        names = tuple(range(n_states)) if tags is None else tuple(check_tag(tag, "tags") for tag in tags)
+        names = tuple(range(n_states)) if tags is None else tuple(sentences.check_tag(tag, "tags") for tag in tags)
         words = tuple(range(max(n_words, 0))) if vocabulary is None else tuple(vocabulary)
         if len(names) != n_states or len(words) != n_words:
             raise InvalidInputError(
@@ -286,8 +276,8 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         """
         check_parameters(self)
         check_same_index(sentences=X, y=y, sample_weight=sample_weight)
-        text = read_text(X, y)
-        named = read_sentence_columns(columns, text.lengths, _TAKEN, arcs=False)
+        text = sentences.read_text(X, y)
+        named = sentences.read_sentence_columns(columns, text.lengths, _TAKEN, arcs=False)
         weights = row_weights(sample_weight, len(text.lengths), "sentence")
         check_words_to_learn("sentences", text.lengths, weights)
         coding = learn_coding(self, text)
@@ -327,7 +317,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        model, shards, lengths = self._encoded(read_text(X), columns)
+        model, shards, lengths = self._encoded(sentences.read_text(X), columns)
         corpus = engine.make_corpus(self, shards)
         states = engine.best_structures(self, model, self.params_, corpus, _most_probable, "sequences")
         names = np.array(self.tags_, object)
@@ -342,7 +332,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         list of ndarray of shape (n_tokens, n_states)
             One array per sentence.
         """
-        model, shards, lengths = self._encoded(read_text(X), columns)
+        model, shards, lengths = self._encoded(sentences.read_text(X), columns)
         tables = engine.posteriors(self, model, self.params_, engine.make_corpus(self, shards))
         return list(PerSentence.cut(in_corpus_order(shards, tables, lengths), lengths))
 
@@ -352,7 +342,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         Where a sentence is impossible, events of probability 0 count as 1e-9; a word that training did not see, and
         no ``unknown`` word stands for, has the probability 1 / (words of the vocabulary + 1) with every tag.
         """
-        text = read_text(X, y)
+        text = sentences.read_text(X, y)
         values = self._log_likelihoods(text, finite=True)
         return engine.mean_log_likelihood("sentences", values, text.lengths, sample_weight)
 
@@ -361,7 +351,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
 
         -inf if it is impossible; words that training did not see, and no ``unknown`` word stands for, are left out.
         """
-        return self._log_likelihoods(read_text(X, y))
+        return self._log_likelihoods(sentences.read_text(X, y))
 
     def sample(
         self,
@@ -402,7 +392,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
     def _encoded(
         self, text: LabelledText, columns: Mapping[str, Any] | None = None
     ) -> tuple[HMMModel, list[TagShard], Ints]:
-        fitted, named = as_fitted(self), read_sentence_columns(columns, text.lengths, _TAKEN, arcs=False)
+        fitted, named = as_fitted(self), sentences.read_sentence_columns(columns, text.lengths, _TAKEN, arcs=False)
         if engine.projects(self):
             _check_tags(self, fitted.coding_)
         lexicon, entries = fitted.coding_.encode(text)

@@ -79,7 +79,7 @@ class Coding:
 
     @cached_property
     def names(self) -> Names:
-        """What constraints call tags and words; those that are their own numbers stay numbers."""
+        """The names of tags and words in constraints; those that are their own numbers stay numbers."""
         tags, words = self.tags, self.vocabulary.words
         return Names(
             None if tags == tuple(range(len(tags))) else [str(tag) for tag in tags],
@@ -117,23 +117,23 @@ class Coding:
         keys = entries[special] * (len(numbers) + 1) + label[special] + 1
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         first = special[first]
-        given = [tuple(sorted(states.tolist())) for states in numbers]
-        allowed = [self._allowed(text, int(t), None if label[t] < 0 else given[label[t]]) for t in first]
+        of_labels = [tuple(sorted(states.tolist())) for states in numbers]
+        allowed = [self._allowed(text, int(t), None if label[t] < 0 else of_labels[label[t]]) for t in first]
         words = np.where(entries[first] < len(known), entries[first], stand_in)
-        lexicon, found = self.lexicon.with_entries(words, allowed)
-        entries[special] = found[inverse]
+        lexicon, new_entries = self.lexicon.with_entries(words, allowed)
+        entries[special] = new_entries[inverse]
         return lexicon, entries
 
     def _allowed(self, text: LabelledText, token: int, labels: tuple[int, ...] | None) -> tuple[int, ...]:
-        own = self.states(text.words[token])
+        possible = self.states(text.words[token])
         if labels is None:
-            return own
-        both = tuple(state for state in labels if state in own)
+            return possible
+        both = tuple(state for state in labels if state in possible)
         if not both:
             error = InvalidInputError(
                 f"labels must agree with the dictionary, got {shown_tags([self.tags[s] for s in labels])} for "
                 f"{text.words[token]!r} in {text.labels.place(token)}, which may be "
-                f"{shown_tags([self.tags[s] for s in own])}; add the tag to the word's entry or correct the label"
+                f"{shown_tags([self.tags[s] for s in possible])}; add the tag to the word's entry or correct the label"
             )
             error.keys = text.labels.keys(token)
             raise error
@@ -223,14 +223,14 @@ def restrictions(coding: Coding, order: int, fixed: Any, transition_mask: Any) -
         If arrays have the wrong shape or names are not tags, words or tables.
     """
     rules: dict[str, Restriction] = {}
-    given = fixed or {}
-    if not isinstance(given, Mapping):
+    fixed_tables = fixed or {}
+    if not isinstance(fixed_tables, Mapping):
         raise InvalidInputError(
-            f"fixed must map tables ({', '.join(FIXABLE)}) to their fixed entries, got {type(given).__name__}; write "
-            'fixed={"transition": array with NaN where free}'
+            f"fixed must map tables ({', '.join(FIXABLE)}) to their fixed entries, got {type(fixed_tables).__name__}; "
+            'write fixed={"transition": array with NaN where free}'
         )
     tables = FIXABLE if order == 2 else tuple(name for name in FIXABLE if name != "second")
-    for name, entries in given.items():
+    for name, entries in fixed_tables.items():
         if name not in tables:
             raise InvalidInputError(f"fixed must name tables among {', '.join(tables)}, got {name!r}")
         values = _emission(coding, entries) if name == "emission" else _dense(coding, order, name, entries)
@@ -434,20 +434,20 @@ def transfer(tagger: Any, coding: Coding, order: int, name: str) -> HMMParameter
     InvalidInputError
         If its tags or its order are others.
     """
-    own = tagger.coding_
-    if set(own.tags) != set(coding.tags) or tagger.params_.order != order:
+    known = tagger.coding_
+    if set(known.tags) != set(coding.tags) or tagger.params_.order != order:
         raise InvalidInputError(
             f"{name} must be a tagger of order {order} with the tags of this one, got order {tagger.params_.order} and "
-            f"{len(own.tags)} tags, of which {len(set(own.tags) & set(coding.tags))} of {len(coding.tags)} are shared; "
-            "fit both with the same tags"
+            f"{len(known.tags)} tags, of which {len(set(known.tags) & set(coding.tags))} of {len(coding.tags)} are "
+            "shared; fit both with the same tags"
         )
-    params, lexicon = tagger.params_, own.lexicon
-    at = np.array([own.tags.index(tag) for tag in coding.tags])
+    params, lexicon = tagger.params_, known.lexicon
+    at = np.array([known.tags.index(tag) for tag in coding.tags])
     emission = np.zeros((len(at), lexicon.n_words + 1))
     emission[:, :-1] = lexicon.table(params.emission)
-    stand_in = own.vocabulary.index.get(own.unknown)
+    stand_in = known.vocabulary.index.get(known.unknown)
     emission[:, -1] = 1.0 / max(lexicon.n_words, 1) if stand_in is None else emission[:, stand_in]
-    word = own.vocabulary.lookup(coding.vocabulary.words)
+    word = known.vocabulary.lookup(coding.vocabulary.words)
     new = coding.lexicon
     second = None if params.second is None else params.second[np.ix_(at, at)]
     return HMMParameters(

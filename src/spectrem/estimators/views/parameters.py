@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from spectrem.estimators.declare import choice, count, given, number, switch
-from spectrem.estimators.shared_parameters import ComputingParameters, LearningParameters, check_constraints
+from spectrem.estimators.shared_parameters import CorpusParameters, check_constraints
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def _check_agreement(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class ViewsParameters(LearningParameters, ComputingParameters):
-    """Of `spectrem.Views`.
+class ViewsParameters(CorpusParameters):
+    """The parameters of `spectrem.Views`.
 
     Parameters
     ----------

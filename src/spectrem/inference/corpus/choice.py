@@ -13,8 +13,8 @@ from spectrem._arrays import Floats, Ints
 from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows
 from spectrem.exceptions import InfeasibleConstraintError, warn_unconverged
 from spectrem.inference.batch import project_batch
-from spectrem.inference.conflict.explain import place_of
-from spectrem.inference.corpus.mixture import CorpusMixture
+from spectrem.inference.conflict import place_of
+from spectrem.inference.corpus.dual import CorpusMixture
 from spectrem.inference.oracle import shift_scores
 from spectrem.inference.program import Deadline, Program, compile_slack_variables, run_integer, write_program
 from spectrem.inference.result import Infeasible, Status
@@ -106,9 +106,9 @@ def find_variants(
         score[k] = weight * (values + sum_by(structure.instance, (transpose @ point) * unary, n))
         data = matrix.data * unary[matrix.indices] * weight[owner]
         taken = data != 0
-        own = sp.csr_array((data[taken], (owner[taken], entry_row[taken])), shape=(n, n_rows))
-        mark[k] = own @ key
-        expectations.append(own)
+        counted = sp.csr_array((data[taken], (owner[taken], entry_row[taken])), shape=(n, n_rows))
+        mark[k] = counted @ key
+        expectations.append(counted)
     instance = np.tile(np.arange(n), len(points))
     order = np.lexsort((mark.ravel(), instance))
     first = np.ones(len(order), np.bool_)
@@ -137,9 +137,10 @@ def _best(
     if inside is None or not len(inside.bounds):
         values, marginals = structure.smoothed_max(scores, 0.0)
         return marginals.unary, values
-    found = project_batch(structure, scores, inside, -np.inf, weights=weights, infeasible=infeasible)
+    projection = project_batch(structure, scores, inside, -np.inf, weights=weights, infeasible=infeasible)
     terms = compile_slack(inside.blocks, inside.row_instance, structure.n_instances)
-    return found.marginals.unary, found.values - terms.cost(inside.matrix @ found.marginals.unary - inside.bounds)
+    best = projection.marginals.unary
+    return best, projection.values - terms.cost(inside.matrix @ best - inside.bounds)
 
 
 Variants = Callable[[Floats], Iterable[ShardVariants]]
@@ -233,9 +234,9 @@ def choose_structures(
     best: CorpusChoice | None = None
     for _ in range(_ROUNDS):
         task = _Task(list(variants(points)), rows.bounds, terms)
-        found = task.solve(mixture.bound, tol, deadline)
-        if found is not None:
-            choice = task.choice(found, points, mixture.bound, tol)
+        selection = task.solve(mixture.bound, tol, deadline)
+        if selection is not None:
+            choice = task.choice(selection, points, mixture.bound, tol)
             best = choice if best is None or choice.value > best.value else best
             if best.gap <= tol:
                 return best
@@ -253,7 +254,7 @@ def choose_structures(
     return best
 
 
-class _Found(NamedTuple):
+class _Selection(NamedTuple):
     taken: Ints
     value: float
     excess: Floats
@@ -268,12 +269,12 @@ class _Task:
         self.table = sp.csr_array(sp.vstack([shard.expectations for shard in shards], format="csr"))
         self.score = sum(shard.score for shard in shards)
         self.rest = bounds - np.sum([shard.expectation for shard in shards], axis=0)
-        own, n = [], 0
+        members, n = [], 0
         for shard in shards:
             _, member = np.unique(shard.instance, return_inverse=True)
-            own.append(n + member)
+            members.append(n + member)
             n += int(member.max(initial=-1)) + 1
-        self.member, self.n_members = np.concatenate(own).astype(np.int64), n
+        self.member, self.n_members = np.concatenate(members).astype(np.int64), n
         largest = np.abs(self.rest) + np.asarray(abs(self.table).sum(axis=0), np.float64).ravel()
         self.slack = compile_slack_variables(terms, largest)
         self.slack.refuse_curved()
@@ -296,7 +297,7 @@ class _Task:
         )
         return program.scaled(1.0 / self.unit, np.ones(len(program.cost)))
 
-    def solve(self, bound: float, tol: float, deadline: Deadline) -> _Found | None:
+    def solve(self, bound: float, tol: float, deadline: Deadline) -> _Selection | None:
         """The best choice that meets the rows, or None."""
         tops = np.full(self.n_members, -np.inf)
         np.maximum.at(tops, self.member, self.scores)
@@ -304,22 +305,22 @@ class _Task:
         result = run_integer(program, len(self.scores), deadline.left, gap=0.1 * tol, nodes=_NODES)
         if result.x is None:
             return None
-        found = self.read(result.x)
+        choice = self.read(result.x)
         size = np.maximum(np.abs(self.bounds), self.unit)
-        return found if self.terms.worst_violation(found.excess, size)[0] <= _HOLDS else None
+        return choice if self.terms.worst_violation(choice.excess, size)[0] <= _HOLDS else None
 
-    def read(self, x: Floats) -> _Found:
+    def read(self, x: Floats) -> _Selection:
         taken = np.flatnonzero(x[: len(self.scores)] > 0.5)
         excess = np.asarray(self.table[taken].sum(axis=0), np.float64).ravel() - self.rest
         value = float(self.score + self.scores[taken].sum() - self.terms.cost(excess)[0])
-        return _Found(taken, value, excess)
+        return _Selection(taken, value, excess)
 
-    def choice(self, found: _Found, points: Floats, bound: float, tol: float) -> CorpusChoice:
+    def choice(self, found: _Selection, points: Floats, bound: float, tol: float) -> CorpusChoice:
         edges = np.cumsum([0, *(len(shard.instance) for shard in self.shards)])
         picked = [
-            (shard.instance[own], shard.point[own])
+            (shard.instance[own_variants], shard.point[own_variants])
             for shard, start, stop in zip(self.shards, edges[:-1], edges[1:], strict=True)
-            for own in [found.taken[(found.taken >= start) & (found.taken < stop)] - start]
+            for own_variants in [found.taken[(found.taken >= start) & (found.taken < stop)] - start]
         ]
         used = np.unique(np.concatenate([np.zeros(1, np.int64), *(point for _, point in picked)]))
         gap = (bound - found.value) / max(1.0, abs(bound))
@@ -341,13 +342,13 @@ class _Task:
         result = run_integer(elastic, len(self.scores), min(5.0, deadline.left), gap=0.01, nodes=_NODES)
         missed = []
         if result.x is not None:
-            found = self.read(result.x)
-            over = self.terms.violation(found.excess) * ~self.terms.penalised
+            selection = self.read(result.x)
+            over = self.terms.violation(selection.excess) * ~self.terms.penalised
             for block in blocks:
                 for row in block.start + np.flatnonzero(over[block.start : block.stop] > _HOLDS):
                     k = int(row) - block.start
                     sign = -1.0 if block.senses[k] == ">=" else 1.0
-                    nearest, limit = sign * (found.excess[row] + self.bounds[row]), sign * self.bounds[row]
+                    nearest, limit = sign * (selection.excess[row] + self.bounds[row]), sign * self.bounds[row]
                     missed.append(
                         f"{block.name!r} {place_of(block, k, -1)} comes to {nearest:g} ({block.senses[k]} {limit:g})"
                     )

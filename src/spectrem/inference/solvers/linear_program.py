@@ -1,7 +1,8 @@
-"""The linear relaxation at gamma = 0, solved to full accuracy by HiGHS."""
+"""gamma = 0: Lagrangian relaxation, which certifies easy problems, and the linear relaxation by HiGHS."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -12,16 +13,130 @@ import scipy.sparse as sp
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import BatchDual, DualFunction
-from spectrem.inference.problems import ProblemProgram, ProblemPrograms
-from spectrem.inference.program import INFEASIBLE, Deadline, Outcome, Program, SlackVariables, run_linear
+from spectrem.inference.program import (
+    INFEASIBLE,
+    Deadline,
+    Outcome,
+    ProblemProgram,
+    ProblemPrograms,
+    Program,
+    SlackVariables,
+    run_linear,
+)
 from spectrem.inference.result import Status
 from spectrem.inference.segments import sum_by
+from spectrem.inference.solvers.first_order import Solution, excess_of, mark_infeasible
 from spectrem.inference.solvers.newton import smooth_solver
-from spectrem.inference.solvers.solver import Solution
-from spectrem.inference.solvers.subgradient import Subgradient
 from spectrem.structures._ragged import no_parts
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import has_one_label
+
+
+@dataclass(frozen=True)
+class Subgradient:
+    """``lambda <- project(lambda + eta_k (U h - b))`` with h the best structure at lambda ([Samdani2012] eq. 13).
+
+    A problem whose h is feasible and closes the duality gap is certified: h is then the exact integer optimum. The
+    others return the average of their iterates, weighted toward the late ones, which tends to the solution of the
+    linear relaxation; the step falls as ``1 / sqrt(1 + k)`` with k the number of times the dual rose.
+
+    Use when gamma = 0 and there are too many rows for ``LinearProgram``, which is exact.
+
+    Parameters
+    ----------
+    steps : int
+        Passes over the batch.
+    step_size : float
+        First step, in nats per unit of a row's violation times its squared norm.
+    tol : float
+        Relative duality gap and violation at which an average counts as solved.
+    """
+
+    steps: int = 300
+    step_size: float = 1.0
+    tol: float = 1e-8
+
+    def solve(self, dual: DualFunction, start: Floats) -> Solution:
+        if dual.gamma != 0:
+            raise InvalidInputError(
+                f"solver Subgradient needs gamma = 0; got gamma = {dual.gamma:g}; leave solver=None to have one chosen"
+            )
+        n, problem = dual.n_problems, dual.row_problem
+        status = np.full(n, Status.MAX_ITERATIONS, np.int8)
+        active = np.ones(n, bool)
+        multipliers = start.copy()
+        best = np.full(n, np.inf)
+        mean_score, mean_excess = np.zeros(n), np.zeros(len(start))
+        residual, last = np.full(n, np.inf), np.zeros(n, np.int64)
+        t = -1
+        for t, x, value, gradient in self._walk(dual, start, active):
+            rows = active[problem]
+            bound = value + dual.terms.value(x)
+            score = value - sum_by(problem, x * gradient, n)
+            excess = excess_of(dual, gradient)
+            gap = self._gap(dual, bound, score, excess)
+            certified = active & (gap <= 1e-9)
+            better = (active & (bound < best)) | certified
+            best = np.where(better, bound, best)
+            multipliers = np.where(better[problem], x, multipliers)
+            share = 2.0 / (t + 2)
+            mean_score = np.where(active, (1 - share) * mean_score + share * score, mean_score)
+            mean_excess = np.where(rows, (1 - share) * mean_excess + share * excess, mean_excess)
+            gap = self._gap(dual, best, mean_score, mean_excess)
+            residual = np.where(certified, 0.0, np.where(active, gap, residual))
+            last = np.where(active, t, last)
+            status[certified] = Status.CERTIFIED
+            status[active & ~certified & (gap <= self.tol)] = Status.SOLVED
+            active &= status == Status.MAX_ITERATIONS
+            if not active.any():
+                break
+        mark_infeasible(dual, multipliers, active, status)
+        mixed = (status != Status.CERTIFIED) & (status != Status.INFEASIBLE)
+        if not isinstance(dual, BatchDual):
+            return Solution(multipliers, status, residual, t + 1)
+        average = partial(self._average, dual, start, last)
+        return Solution(multipliers, status, residual, t + 1, mixed, average)
+
+    @staticmethod
+    def _gap(dual: DualFunction, bound: Floats, score: Floats, excess: Floats) -> Floats:
+        """The larger of the relative duality gap and the violation, per problem."""
+        primal = score - dual.terms.cost(excess)
+        gap = np.abs(bound - primal) / dual.gap_unit(bound)
+        size = dual.size / np.where(dual.row_weight > 0, dual.row_weight, 1.0)
+        return np.maximum(gap, dual.terms.worst_violation(excess, size))
+
+    def _walk(self, dual: DualFunction, start: Floats, active: Bools) -> Iterator[tuple[int, Floats, Floats, Floats]]:
+        """Number, multipliers, value and gradient of every step; the caller removes problems from ``active``."""
+        x = dual.terms.project(start)
+        rises = np.zeros(dual.n_problems)
+        before = np.full(dual.n_problems, np.inf)
+        for t in range(self.steps):
+            value, gradient = dual.evaluate(x, active)
+            yield t, x, value, gradient
+            bound = value + dual.terms.value(x)
+            rises += bound > before
+            before = bound
+            step = (self.step_size / np.sqrt(1.0 + rises))[dual.row_problem] * dual.scale
+            x = dual.terms.prox(x - step * gradient, step)
+
+    def _average(self, dual: BatchDual, start: Floats, last: Ints, problems: Bools) -> tuple[Parts, Floats]:
+        """Repeat the steps and average their structures with weights 1, 2, 3, ..., so that none has to be kept."""
+        structure, active = dual.structure, problems.copy()
+        parts = no_parts(structure)
+        score = np.zeros(dual.n_problems)
+        for t, x, _, _ in self._walk(dual, start, active):
+            share = np.where(active, 2.0 * (t + 1) / ((last + 1.0) * (last + 2.0)), 0.0)
+            instance_share = np.where(dual.instances_of(active), share[np.maximum(dual.instance_problem, 0)], 0.0)
+            values, piece = dual.smoothed_max(x, instance_share > 0, dual.weights * instance_share)
+            parts.add(piece, instance_share[structure.instance])
+            excess = dual.row_weight * (dual.rows.bounds - dual.matrix @ piece.unary)
+            whole = dual.per_problem(values, x) - sum_by(dual.row_problem, x * excess, dual.n_problems)
+            score += share * whole
+            active &= t < last
+            if not active.any():
+                break
+        return parts, score
+
 
 # Temperatures of the path to zero, relative to how far the scores of an instance lie apart.
 _PATH = (0.2, 0.06, 0.02, 0.006, 0.002)
@@ -101,71 +216,52 @@ def solve_by_columns(
     ColumnSolution or None
         None if the rows are violated at every price of a violation that is tried, or time runs out.
     """
-    task = _Columns(program, len(prices), owner, deadline)
-    reduced = task.reduced(prices)
-    taking = task.possible & (reduced >= task.best(reduced)[owner] - near)
+    score = np.where(program.upper[: len(owner)] > 0, -program.cost[: len(owner)], -np.inf)
+    possible, starts = ~np.isneginf(score), np.flatnonzero(np.diff(owner, prepend=-1))
+    transpose = sp.csr_array(program.matrix[: len(prices), : len(owner)].T)
+    reduced = score - transpose @ prices
+    taking = possible & (reduced >= np.maximum.reduceat(reduced, starts)[owner] - near)
     large = 10.0 * (1.0 + np.abs(prices).max(initial=0.0))
     for factor in (1.0, 1e3, 1e6):
-        answer = task.grow(taking, factor * large, tol)
-        if answer is None or answer.missing <= _MISSING:
+        for _ in range(_MOST_ROUNDS):
+            answer = _solve_columns(program, owner, taking, len(prices), factor * large, deadline)
+            if answer is None:
+                return None
+            reduced = score - transpose @ answer.prices
+            best = np.maximum.reduceat(reduced, starts)
+            gain = best - np.maximum.reduceat(np.where(taking, reduced, -np.inf), starts)
+            if gain.sum() <= 0.1 * tol * max(1.0, abs(answer.cost)):
+                break
+            taking |= possible & (gain > 0)[owner] & (reduced >= best[owner])
+        else:
+            return None
+        if answer.missing <= _MISSING:
             return answer
     return None
 
 
-class _Columns:
-    """A program of which only some labels are solved for."""
-
-    def __init__(self, program: Program, n_rows: int, owner: Ints, deadline: Deadline) -> None:
-        self.program, self.n_rows, self.owner, self.deadline = program, n_rows, owner, deadline
-        self.score = np.where(program.upper[: len(owner)] > 0, -program.cost[: len(owner)], -np.inf)
-        self.possible = ~np.isneginf(self.score)
-        self.starts = np.flatnonzero(np.diff(owner, prepend=-1))
-        self.turned = sp.csr_array(program.matrix[:n_rows, : len(owner)].T)
-
-    def reduced(self, prices: Floats) -> Floats:
-        """Scores less prices; ``-inf`` for impossible labels."""
-        return self.score - self.turned @ prices
-
-    def best(self, reduced: Floats) -> Floats:
-        """The largest value of every instance."""
-        return np.maximum.reduceat(reduced, self.starts)
-
-    def grow(self, taking: Bools, large: float, tol: float) -> ColumnSolution | None:
-        """Solve, and add labels to ``taking``, until no label is missing; None after too many rounds or out of time."""
-        for _ in range(_MOST_ROUNDS):
-            answer = self.solve(taking, large)
-            if answer is None:
-                return None
-            reduced = self.reduced(answer.prices)
-            best = self.best(reduced)
-            gain = best - self.best(np.where(taking, reduced, -np.inf))
-            if gain.sum() <= 0.1 * tol * max(1.0, abs(answer.cost)):
-                return answer
-            taking |= self.possible & (gain > 0)[self.owner] & (reduced >= best[self.owner])
+def _solve_columns(
+    program: Program, owner: Ints, taking: Bools, n_rows: int, large: float, deadline: Deadline
+) -> ColumnSolution | None:
+    """Solve the program of the labels ``taking``, whose rows may be violated at a cost of ``large``."""
+    several = np.bincount(owner[taking], minlength=int(owner[-1]) + 1) > 1
+    fixed, free = np.flatnonzero(taking & ~several[owner]), np.flatnonzero(taking & several[owner])
+    x = np.zeros(len(program.cost))
+    x[fixed] = 1.0
+    left = replace(program, bounds=program.bounds - program.matrix @ x)
+    n_ties = len(program.bounds) - n_rows - len(several)
+    rows = np.flatnonzero(np.concatenate([np.ones(n_rows, np.bool_), several, np.ones(n_ties, np.bool_)]))
+    columns = np.concatenate([free, np.arange(len(owner), len(x))])
+    some = left.pick(rows, columns).elastic(np.full(n_rows, large))
+    # With many rows programs are degenerate: an interior point method with crossover is far faster than simplex.
+    result = run_linear(some, deadline.left, method="highs-ipm" if n_rows > _MANY_ROWS else "highs")
+    if result.x is None:
+        result = run_linear(some, deadline.left)
+    if result.x is None:
         return None
-
-    def solve(self, taking: Bools, large: float) -> ColumnSolution | None:
-        """Solve the program of some labels, whose rows may be violated at a cost of ``large``."""
-        program, owner, n_rows = self.program, self.owner, self.n_rows
-        several = np.bincount(owner[taking], minlength=len(self.starts)) > 1
-        fixed, free = np.flatnonzero(taking & ~several[owner]), np.flatnonzero(taking & several[owner])
-        x = np.zeros(len(program.cost))
-        x[fixed] = 1.0
-        left = replace(program, bounds=program.bounds - program.matrix @ x)
-        n_ties = len(program.bounds) - n_rows - len(several)
-        rows = np.flatnonzero(np.concatenate([np.ones(n_rows, np.bool_), several, np.ones(n_ties, np.bool_)]))
-        columns = np.concatenate([free, np.arange(len(owner), len(x))])
-        some = left.pick(rows, columns).elastic(np.full(n_rows, large))
-        # With many rows programs are degenerate: an interior point method with crossover is far faster than simplex.
-        method = "highs-ipm" if n_rows > _MANY_ROWS else "highs"
-        result = run_linear(some, self.deadline.left, method=method)
-        if result.x is None:
-            result = run_linear(some, self.deadline.left)
-        if result.x is None:
-            return None
-        x[columns] = result.x[: len(columns)]
-        missing = float(result.x[len(columns) :].sum())
-        return ColumnSolution(x, result.prices[:n_rows], result.cost + float(program.cost[fixed].sum()), missing)
+    x[columns] = result.x[: len(columns)]
+    missing = float(result.x[len(columns) :].sum())
+    return ColumnSolution(x, result.prices[:n_rows], result.cost + float(program.cost[fixed].sum()), missing)
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,11 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.oracle import BatchDual, DualFunction, per_copy, split_problems
-from spectrem.inference.problems import choice_offsets
+from spectrem.inference.program import choice_offsets
 from spectrem.inference.result import Status
 from spectrem.inference.segments import members_of
 from spectrem.inference.slack import compile_slack
-from spectrem.inference.solvers.quasi_newton import Accelerated, QuasiNewton
-from spectrem.inference.solvers.solver import Solution, Solver, residual_of
+from spectrem.inference.solvers.first_order import Accelerated, QuasiNewton, Solution, Solver, residual_of
 from spectrem.kernels.duals.newton import Instances, Problems, curve_minima, newton_duals
 from spectrem.kernels.duals.newton import Rows as LinearRows
 from spectrem.structures.parts import Parts
@@ -62,9 +61,9 @@ class Newton:
             )
         assert isinstance(dual, BatchDual)
         structure, terms, n = dual.structure, dual.terms, dual.n_problems
-        starts, own = choices_of(structure)
+        starts, owner = choices_of(structure)
         # Every choice is an instance of the kernel.
-        problems, place = problems_of(dual.row_problem, dual.instance_problem[own], n)
+        problems, place = problems_of(dual.row_problem, dual.instance_problem[owner], n)
         x = np.array(start, np.float64)
         value, residual, evaluations = np.zeros(n), np.full(n, np.inf), np.zeros(n, np.int64)
         transpose, alike = dual.transpose, dual.rows.alike
@@ -78,7 +77,7 @@ class Newton:
             transpose.indices,
             transpose.data,
             place,
-            np.ascontiguousarray(dual.instance_weight[own]),
+            np.ascontiguousarray(dual.instance_weight[owner]),
             float(dual.gamma),
         )
         bounds = dual.row_weight * dual.rows.bounds + terms.kink
@@ -263,15 +262,15 @@ def curvature_of_batch(
     terms = compile_slack(rows.blocks, row_problem, n)
     if not terms.is_box:
         return unknown
-    starts, own = choices_of(structure)
+    starts, owner = choices_of(structure)
     # What no row of the batch touches is a problem without rows.
-    choice_problem = np.where(instance_problem < 0, n, instance_problem)[own]
+    choice_problem = np.where(instance_problem < 0, n, instance_problem)[owner]
     problems, place = problems_of(row_problem, choice_problem, n + 1)
     both = sp.csr_array(sp.hstack([rows.transpose, across], format="csr"))
     instances = Instances(
         starts, starts[:-1], 1, scores.unary, both.indptr, both.indices, both.data,
         np.concatenate([place + n_shared, np.arange(n_shared)]),
-        np.ascontiguousarray(weights[own], np.float64), float(gamma),
+        np.ascontiguousarray(weights[owner], np.float64), float(gamma),
     )  # fmt: skip
     lower = np.zeros((n_shared, n_shared))
     if not curve_minima(problems, instances, terms.lower, terms.upper, n_shared, multipliers, lower):

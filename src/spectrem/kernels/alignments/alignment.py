@@ -9,8 +9,8 @@ Fourier transform would lose.
 
 The scaled pass replaces every potential and every normalised forward probability below FLOOR by zero, so that no
 product can underflow. From the first such removal on it carries, state by state, an upper bound on the mass removed
-so far; a pair where the bound ends above LOSS (as a share of its total) is reported in ``status`` and belongs in the
-log-space pass.
+so far; a pair where the bound ends above LOSS (as a share of its total) is reported in ``status`` and belongs to the
+engine of derivations.
 """
 
 from typing import NamedTuple

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_weights
+from spectrem.constraints.compilation.draft import PartTable
 from spectrem.constraints.compilation.groups import Key
-from spectrem.constraints.compilation.table import PartTable
 from spectrem.corpus import Corpus, Local
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear.optimise import fit_known

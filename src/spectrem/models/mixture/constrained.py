@@ -22,9 +22,9 @@ from scipy.sparse.csgraph import connected_components
 
 from spectrem._arrays import Floats, Ints
 from spectrem.constraints import check_values, compile_constraints
-from spectrem.constraints.compilation.compile import flatten
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.constraints.links import RowLinks, resolve_links
+from spectrem.constraints.text import flatten
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, setting
 from spectrem.inference.assignment import assign

@@ -7,15 +7,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_count, as_integers, as_lengths, as_offsets
 from spectrem.exceptions import InvalidInputError
-from spectrem.structures._ragged import check_instance, offsets_of, positions_of, rows_of
-from spectrem.structures.structure import Structure
+from spectrem.kernels.derivations import ONE, Steps
+from spectrem.structures._ragged import check_instance, check_scores, offsets_of, positions_of, rows_of
+from spectrem.structures.derivations import NO_STEPS, Derivations, keep_steps, places_of, steps_of
+from spectrem.structures.parts import Parts
+from spectrem.structures.structure import Polytope, Structure
 
 Allowed = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -24,8 +27,9 @@ Allowed = tuple[NDArray[np.int64], NDArray[np.int64]]
 class TokenStructure(Structure):
     """Abstract: sentences whose tokens each take one of their states, whatever order of chain scores them.
 
-    A chain adds ``factor_shapes``, ``smoothed_max``, ``decode``, ``polytope`` and ``enumerate``. Its unary parts are
-    the states that each token may take, unless it overrides ``offsets`` and ``_tags``.
+    A chain adds ``factor_shapes``, ``smoothed_max``, ``decode`` and ``enumerate``. Its unary parts are the states that
+    each token may take, and as many factors as its order score neighbours, unless it overrides ``offsets``, ``_tags``
+    and ``derivations``.
     """
 
     label_columns: ClassVar[tuple[str, ...]] = ("tag",)
@@ -93,6 +97,29 @@ class TokenStructure(Structure):
             "tag": self._tags,
         }
 
+    def polytope(self, scores: Parts, instance: int) -> Polytope:
+        """Unit flow from the first token to the last one: a variable per state, or pair of states, and what follows."""
+        return self.derivations(instance).polytope(check_scores(self, scores))
+
+    def derivations(self, instance: int) -> Derivations:
+        """The steps that derive the sequences of one sentence, from left to right."""
+        tokens, own = self._tokens_and_parts(instance)
+        n, order, states = tokens.stop - tokens.start, len(self.factor_shapes), self._states(tokens)
+        sizes, starts = (
+            [int(np.prod(shape)) for shape in self.factor_shapes],
+            self.offsets[tokens.start : tokens.stop + 1],
+        )
+        entries = np.concatenate([np.arange(own.start, own.stop), np.full(sum(sizes), -1)])
+        ends = offsets_of(np.array([len(states), *sizes]))
+        every = np.arange(len(entries))
+        cells = tuple(np.where((every >= i) & (every < j), every - i, -1) for i, j in pairwise(ends[1:].tolist()))
+        uses = [1] * n + [max(n - 1, 0)] if order == 1 else [1] * n + [min(max(n - 1, 0), 1), max(n - 2, 0)]
+        steps = NO_STEPS
+        if n:
+            steps = keep_steps(_steps, order, self.n_states, tuple(np.diff(starts).tolist()), tuple(states.tolist()))
+        offsets = np.concatenate([starts - own.start, ends[2:]])
+        return Derivations(steps, entries, own, cells, offsets, np.array(uses))
+
     @cached_property
     def _state_offsets(self) -> NDArray[np.int64]:
         """Boundaries of the tokens among all pairs of a token and an allowed state, shape (n_tokens + 1,)."""
@@ -143,6 +170,51 @@ class TokenStructure(Structure):
         states, found = np.full(self.n_tokens, -1), choices >= 0
         states[found] = self.allowed[1][self._state_offsets[:-1][found] + choices[found]]
         return states
+
+
+def _steps(order: int, n_states: int, widths: tuple[int, ...], states: tuple[int, ...]) -> Steps:
+    """The steps of the sequences of one sentence, whose tokens may take ``widths`` of the ``states`` each.
+
+    An item is a state of a token, at order 2 with the state before it, and all that stands before; steps join it with
+    the score of what follows. Parts are states of tokens, then cells of factors, one table of cells for all places
+    between the same states.
+    """
+    width, state = np.array(widths), np.array(states)
+    start, token = offsets_of(width), rows_of(width)
+    before = np.append(1, width[:-1])
+    outer = before if order == 2 else np.ones_like(before)  # items of a token and a state
+    inner = np.append(1, outer[:-1]) if order == 2 else before  # steps of an item
+    listed = [state[:1] * 0, state[:1] * 0, *np.split(state, start[1:-1])]
+    tables: dict[tuple[Any, ...], int] = {}
+    cells, first, size = [], [], 0
+    for t in range(len(width)):
+        two_back, one_back, here = listed[t : t + 3]
+        key = min(t, order), *(own.tobytes() for own in listed[t + 2 - min(t, order) : t + 3])
+        if key not in tables:
+            tables[key] = size
+            table = one_back * n_states + here[:, None]
+            if order == 2 and t > 1:
+                table = n_states**2 + (two_back * n_states + one_back[:, None]) * n_states + here[:, None, None]
+            cells.append(table.ravel() if t else np.full(len(here), -1))
+            size += cells[-1].size
+        first.append(tables[key])
+    item_starts = offsets_of(width * outer)
+    last = int(width[-1] * outer[-1])
+    items, goal, ones, places, moves = places_of(int(item_starts[-1]), 1, last, len(state), size)
+    of_state = np.repeat(np.arange(len(state)), outer[token])  # the state of a token of every item
+    at, place = token[of_state], positions_of(width * outer)
+    left = np.where(at > 0, items + item_starts[at - 1] + place % outer[at] * np.append(1, outer[:-1])[at], ONE)
+    item, right = items + np.arange(len(at)), moves + np.array(first)[at] + place * inner[at]
+    cell = np.concatenate(cells)
+    return steps_of(
+        [(item, item, places + of_state, left, right, inner[at])],
+        [(np.array([goal]), goal, ONE, items + item_starts[-2], ones, last)],
+        parts=(
+            np.concatenate([places + np.arange(len(state)), moves + np.arange(size)]),
+            np.concatenate([np.arange(len(state)), np.where(cell < 0, -1, len(state) + cell)]),
+        ),
+        ones=ones + np.arange(last),
+    )
 
 
 def check_states(

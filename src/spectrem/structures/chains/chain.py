@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import chain as kernel
-from spectrem.structures._polytopes import path_polytope, simplex_polytope
 from spectrem.structures._ragged import (
     Inputs,
     check_inputs,
-    check_scores,
     indicators,
     no_parts,
     runs_at_once,
@@ -23,7 +21,6 @@ from spectrem.structures.chains._bigram import BigramTable
 from spectrem.structures.chains._tokens import TokenStructure
 from spectrem.structures.chains.edge_chain import EdgeChain
 from spectrem.structures.parts import Parts
-from spectrem.structures.structure import Polytope
 
 # Covariances are found for so many pairs of neighbouring states at a time.
 _PAIRS = 1 << 18
@@ -144,31 +141,6 @@ class Chain(TokenStructure):
         """Best state of every token, shape (n_tokens,); -1 throughout an impossible sentence."""
         _, choices, _ = self._viterbi(check_inputs(self, scores))
         return self._chosen_states(choices)
-
-    def polytope(self, scores: Parts, instance: int) -> Polytope:
-        """Unit flow through (token, state) nodes: a variable per first state and per neighbouring pair of states."""
-        tokens, own = self._tokens_and_parts(instance)
-        checked = check_scores(self, scores)
-        widths, states = np.diff(self.offsets[tokens.start : tokens.stop + 1]), self._states(tokens)
-        if len(widths) == 0:
-            return simplex_polytope(checked.unary, own.start, widths, [self.n_states**2])
-        nodes = np.split(np.arange(len(states)), np.cumsum(widths)[:-1])
-        tails, heads = [], []
-        for before, here in zip([np.array([-1]), *nodes], nodes, strict=False):
-            tails.append(np.repeat(before, len(here)))
-            heads.append(np.tile(here, len(before)))
-        tail, head = np.concatenate(tails), np.concatenate(heads)
-        cells = np.where(tail >= 0, states[tail] * self.n_states + states[head], -1)
-        return path_polytope(
-            tail,
-            head,
-            n_inner=len(states) - len(nodes[-1]),
-            unary_index=np.arange(own.start, own.stop),
-            unary_of=head,
-            cells_of=(cells,),
-            unary=checked.unary,
-            factors=checked.factors,
-        )
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every state sequence of one sentence as indicators over the batch, with its transitions."""

@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import chain2_max
-from spectrem.structures._polytopes import path_polytope, simplex_polytope
-from spectrem.structures._ragged import Inputs, check_inputs, check_scores, indicators, no_parts
+from spectrem.structures._ragged import Inputs, check_inputs, indicators, no_parts
 from spectrem.structures.chains._tokens import TokenStructure
 from spectrem.structures.chains._trigram import TrigramTable
 from spectrem.structures.parts import Parts
-from spectrem.structures.structure import Polytope
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -99,30 +97,6 @@ class Chain2(TokenStructure):
         _, choices, _ = self._viterbi(check_inputs(self, scores))
         return self._chosen_states(choices)
 
-    def polytope(self, scores: Parts, instance: int) -> Polytope:
-        """Unit flow through (token, state pair) nodes: a variable per first state, first pair and triple of states."""
-        tokens, own = self._tokens_and_parts(instance)
-        checked = check_scores(self, scores)
-        widths, states = np.diff(self.offsets[tokens.start : tokens.stop + 1]), self._states(tokens)
-        if len(widths) == 0:
-            return simplex_polytope(checked.unary, own.start, widths, [self.n_states**2, self.n_states**3])
-        edges = _edges(widths)
-        two_back, one_back, to = (np.where(part >= 0, states[part], -1) for part in edges.parts)
-        pairs = one_back * self.n_states + to
-        return path_polytope(
-            edges.tail,
-            edges.head,
-            n_inner=edges.n_inner,
-            unary_index=np.arange(own.start, own.stop),
-            unary_of=edges.parts[2],
-            cells_of=(
-                np.where((one_back >= 0) & (two_back < 0), pairs, -1),
-                np.where(two_back >= 0, two_back * self.n_states**2 + pairs, -1),
-            ),
-            unary=checked.unary,
-            factors=checked.factors,
-        )
-
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every state sequence of one sentence as indicators over the batch, with its transitions."""
         every = self._all_states
@@ -144,35 +118,3 @@ class Chain2(TokenStructure):
         layout = (self.token_offsets, self.offsets, *self._kernel_states, given.unary, second, transition)
         chain2_max.max_pass(*layout, given.active, given.weights, values, choices, seconds, transitions)
         return values, choices, (seconds, transitions)
-
-
-@dataclass(frozen=True)
-class _Edges:
-    """Edges between the nodes of one sentence: nodes of token 0 are its parts, later ones pairs of parts.
-
-    ``parts`` are the parts two back, one back and here of every edge, -1 before the sentence.
-    """
-
-    tail: NDArray[np.int64]
-    head: NDArray[np.int64]
-    parts: NDArray[np.int64]
-    n_inner: int
-
-
-def _edges(widths: NDArray[np.int64]) -> _Edges:
-    # A virtual part -1 before the sentence, twice, makes the first state and the first pair edges like all others.
-    n_parts, n_nodes, n_inner = 0, 0, 0
-    prior = before = np.array([-1])
-    tails: NDArray[np.int64] = np.array([[-1]])
-    found = []
-    for width in widths.tolist():
-        here = n_parts + np.arange(width)
-        heads = n_nodes + np.arange(len(before) * width).reshape(len(before), width)
-        shape = (len(prior), len(before), width)
-        three = (prior[:, None, None], before[:, None], here)
-        columns = (tails[:, :, None], heads, *three)
-        found.append(np.stack([np.broadcast_to(column, shape).ravel() for column in columns]))
-        n_parts, n_inner, n_nodes = n_parts + width, n_nodes, n_nodes + heads.size
-        prior, before, tails = before, here, heads
-    tail, head, *parts = np.concatenate(found, axis=1)
-    return _Edges(tail, head, np.stack(parts), n_inner)

@@ -14,10 +14,8 @@ from spectrem._validate import as_gamma
 from spectrem.kernels.chains import edge_chain as kernel
 from spectrem.kernels.chains import edge_covariance as covariance
 from spectrem.kernels.derivations import ONE, Steps
-from spectrem.structures._polytopes import simplex_polytope
 from spectrem.structures._ragged import (
     check_inputs,
-    check_scores,
     no_parts,
     offsets_of,
     positions_of,
@@ -26,9 +24,8 @@ from spectrem.structures._ragged import (
 )
 from spectrem.structures.chains._potentials import potentials_of
 from spectrem.structures.chains._tokens import TokenStructure
-from spectrem.structures.derivations import Derivations, keep_steps, places_of, steps_of
+from spectrem.structures.derivations import NO_STEPS, Derivations, keep_steps, places_of, steps_of
 from spectrem.structures.parts import Parts
-from spectrem.structures.structure import Polytope
 
 # Parts whose potentials are held at once: a megabyte.
 _AT_ONCE = 1 << 17
@@ -195,16 +192,8 @@ class EdgeChain(TokenStructure):
         choices[made] = self._all_states[self.state_part[choices[made]]]
         return choices
 
-    def polytope(self, scores: Parts, instance: int) -> Polytope:
-        """Unit flow through (token, state) nodes: a variable per part."""
-        tokens, _ = self._tokens_and_parts(instance)
-        checked = check_scores(self, scores)
-        if tokens.start == tokens.stop:
-            return simplex_polytope(checked.unary, 0, np.zeros(0, np.int64), [self.n_states**2])
-        return self.derivations(instance).polytope(checked)
-
     def derivations(self, instance: int) -> Derivations:
-        """The steps that derive the sequences of one sentence with tokens, from left to right.
+        """The steps that derive the sequences of one sentence, from left to right.
 
         An item is a state of a token, with what stands before it; a step joins it with the part of the next token that
         follows it.
@@ -212,7 +201,7 @@ class EdgeChain(TokenStructure):
         tokens, own = self._tokens_and_parts(instance)
         widths = self._widths[tokens]
         cells = np.where(self._cells[own] < self.n_states**2, self._cells[own], -1)
-        steps = keep_steps(_steps, tuple(widths.tolist()))
+        steps = keep_steps(_steps, tuple(widths.tolist())) if len(widths) else NO_STEPS
         offsets = self.offsets[tokens.start : tokens.stop + 1] - own.start
         return Derivations(steps, np.arange(own.start, own.stop), own, (cells,), offsets, np.ones_like(widths))
 

@@ -238,21 +238,6 @@ class ArcStructure(Structure):
         return indicator
 
 
-def sum_one_by_one(
-    trees: Any,
-    sentences: NDArray[np.int64],
-    unary: NDArray[np.float64],
-    gamma: float,
-    values: NDArray[np.float64],
-    marginals: NDArray[np.float64],
-) -> None:
-    """Fill values and marginals of some sentences of any length, with scores of any size, by their derivations."""
-    for n in sentences.tolist():
-        derivations = trees.derivations(n)
-        values[n], own = derivations.smoothed_max(unary[derivations.entries], gamma)
-        np.minimum(own, 1.0, out=marginals[derivations.entries])
-
-
 def decode_one_by_one(
     trees: Any,
     sentences: NDArray[np.int64],

@@ -12,12 +12,12 @@ from spectrem._heads import UNKNOWN_HEAD
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.trees import eisner, eisner_max
-from spectrem.structures._polytopes import check_tree_program, simplex_polytope
+from spectrem.structures._polytopes import check_tree_program
 from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores
-from spectrem.structures.derivations import Derivations
+from spectrem.structures.derivations import NO_STEPS, Derivations, covariances, sum_up
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
-from spectrem.structures.trees._arcs import ArcStructure, decode_one_by_one, sum_one_by_one
+from spectrem.structures.trees._arcs import ArcStructure, decode_one_by_one
 from spectrem.structures.trees._steps import projective_steps
 
 
@@ -98,7 +98,7 @@ class ProjectiveTrees(ArcStructure):
         eisner.sum_pass(order, self.lengths, self.block_offsets, *scaled, values, status)
         if status.any():
             marginals[np.repeat(status == 1, self.lengths**2)] = 0.0
-            sum_one_by_one(self, np.flatnonzero(status), given.unary, gamma, values, marginals)
+            sum_up(self, status == 1, Parts(given.unary), gamma, given.weights, values, Parts(marginals))
         return values, Parts(marginals)
 
     def derivations(self, instance: int) -> Derivations:
@@ -107,7 +107,7 @@ class ProjectiveTrees(ArcStructure):
         n = tokens.stop - tokens.start
         parts = slice(int(self.block_offsets[instance]), int(self.block_offsets[instance + 1]))
         every = np.arange(parts.start, parts.stop)
-        steps = projective_steps(n, self.single_root)
+        steps = projective_steps(n, self.single_root) if n else NO_STEPS
         return Derivations(steps, every, parts, (), np.arange(n + 1) * n, np.ones(n, np.int64))
 
     def covariances(
@@ -128,12 +128,7 @@ class ProjectiveTrees(ArcStructure):
         -----
         By the expectation semiring [LiEisner2009], sentence by sentence: some forty times as slow as marginals.
         """
-        given, products = check_inputs(self, scores, None, weights), np.zeros(self.n_unary)
-        for n in np.flatnonzero(self.lengths).tolist():
-            derivations = self.derivations(n)
-            arcs = derivations.entries
-            products[arcs] = derivations.covariances(given.unary[arcs], values[arcs])
-        return Parts(products)
+        return covariances(self, scores, values, weights)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
         """Best head of every word, shape (n_tokens,): its position in the sentence, or ``ROOT`` (-1).
@@ -150,11 +145,9 @@ class ProjectiveTrees(ArcStructure):
         InvalidInputError
             If the sentence is too long: variables grow with the cube of its length.
         """
-        m = check_instance(self, instance)
-        n, start = int(self.lengths[m]), int(self.block_offsets[m])
+        n = int(self.lengths[check_instance(self, instance)])
         check_tree_program(n, (n**3 - n) // 2 + (n**2 + n if self.single_root else 2 * n**2))
-        checked = check_scores(self, scores)
-        return self.derivations(m).polytope(checked) if n else simplex_polytope(checked.unary, start, self.lengths[:0])
+        return self.derivations(instance).polytope(check_scores(self, scores))
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every projective tree of one sentence as indicators over the batch: for a handful of words."""

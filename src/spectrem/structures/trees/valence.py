@@ -15,7 +15,7 @@ from spectrem._validate import as_gamma
 from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.trees import eisner, eisner_max, valence_lanes, valence_max
 from spectrem.structures._columns import missing_where
-from spectrem.structures._polytopes import check_tree_program, simplex_polytope
+from spectrem.structures._polytopes import check_tree_program
 from spectrem.structures._ragged import (
     Inputs,
     check_inputs,
@@ -25,10 +25,10 @@ from spectrem.structures._ragged import (
     offsets_of,
     positions_of,
 )
-from spectrem.structures.derivations import Derivations
+from spectrem.structures.derivations import NO_STEPS, Derivations, sum_up
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
-from spectrem.structures.trees._arcs import decode_one_by_one, sum_one_by_one
+from spectrem.structures.trees._arcs import decode_one_by_one
 from spectrem.structures.trees._steps import valence_steps
 from spectrem.structures.trees.projective import ProjectiveTrees
 
@@ -322,7 +322,7 @@ class ValenceTrees:
         valence_lanes.sum_pass(order, self.lengths, self.offsets, *scaled, values, status)
         if status.any():
             marginals[np.repeat(status == 1, np.diff(self.offsets))] = 0.0
-            sum_one_by_one(self, np.flatnonzero(status), given.unary, gamma, values, marginals)
+            sum_up(self, status == 1, Parts(given.unary), gamma, given.weights, values, Parts(marginals))
         return values, Parts(marginals)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
@@ -343,11 +343,9 @@ class ValenceTrees:
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """A unit of flow through the items of the kernels, whose vertices are derivations: one for every tree."""
-        m = check_instance(self, instance)
-        checked = check_scores(self, scores)
-        n, start = int(self.lengths[m]), int(self.offsets[m])
+        n = int(self.lengths[check_instance(self, instance)])
         check_tree_program(n, 2 * (n**3 - n) // 3 + 2 * n**2 + (2 * n if self.single_root else n * (n + 1)))
-        return self.derivations(m).polytope(checked) if n else simplex_polytope(checked.unary, start, self.lengths[:0])
+        return self.derivations(instance).polytope(check_scores(self, scores))
 
     def derivations(self, instance: int) -> Derivations:
         """The steps that derive the trees of one sentence, head by head from the inside out."""
@@ -355,8 +353,10 @@ class ValenceTrees:
         parts = slice(int(self.offsets[instance]), int(self.offsets[instance + 1]))
         choices = self._choice_offsets
         words = slice(3 * int(self.token_offsets[instance]), 3 * int(self.token_offsets[instance + 1]) + 1)
-        steps, every = valence_steps(n, self.single_root), np.arange(parts.start, parts.stop)
-        return Derivations(steps, every, parts, (), choices[words] - parts.start, np.ones(3 * n, np.int64))
+        steps = valence_steps(n, self.single_root) if n else NO_STEPS
+        return Derivations(
+            steps, np.arange(parts.start, parts.stop), parts, (), choices[words] - parts.start, np.ones(3 * n, np.int64)
+        )
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every tree of one sentence as indicators over the batch: for a handful of words."""

@@ -1,0 +1,745 @@
+"""The commands `spectrem parse train`, `predict`, `transfer` and `evaluate`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+import typer
+
+from spectrem._heads import ROOT, UNKNOWN_HEAD
+from spectrem.cli.declare import Given, Settings, argument, option, takes
+from spectrem.cli.ending import STANDARD_OUTPUT, say
+from spectrem.cli.evaluation import (
+    check_same_text,
+    column_titles,
+    json_numbers,
+    print_result,
+    print_scores,
+    print_sign_tests,
+    score_cell,
+)
+from spectrem.cli.files import command_files
+from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Quiet, errors_located, parse_options
+from spectrem.cli.prediction import OPTIONS, load_model, posterior_lines
+from spectrem.cli.rules import CONSTRAINED, check_rules, excludes, needs
+from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters, warn_gaining
+from spectrem.estimators.grammar.parameters import GrammarSettings
+from spectrem.estimators.parser.parameters import ParserParameters
+from spectrem.estimators.shared_parameters import MODEL, TRAINING
+from spectrem.exceptions import InvalidInputError, quoted, shorten, spelled
+
+if TYPE_CHECKING:
+    from spectrem._arrays import Floats, Ints
+    from spectrem.data import ParsedSentence
+
+
+app = typer.Typer(
+    help="Find the heads of words: learn a parser from trees, or a grammar from tags alone, apply it, judge it.",
+    no_args_is_help=True,
+)
+
+
+MaxLength: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--max-length", min=1, metavar="N", help="Only sentences of up to N words.", show_default="all"),
+]
+SkipPunctuation: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--skip-punctuation",
+        help="With --dmv, leave out words tagged PUNCT, in training and again in predict, where they then hang on the "
+        "word under the root.",
+    ),
+]
+_OF_BATCHES = ("--anneal", "--anneal-rate", "--quench", "--spill", "--dask", "--checkpoint")
+_RULES_OF_BATCHES = [needs(option, "--learner batch", "--dmv") for option in _OF_BATCHES]
+
+
+def check_settings(settings: Settings, annealing: Annealing, given: Given, *, dmv: bool) -> None:
+    """Refuse options of the other of both models, and those that learning in small steps does not read.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the option.
+    """
+    if dmv:
+        message = "concerns parsers with features; drop it, or --dmv"
+        refuse_parameters(settings, given, ParserParameters, GrammarSettings, message)
+    else:
+        message = "changes nothing without --dmv; add that or drop this"
+        refuse_parameters(settings, given, GrammarSettings, ParserParameters, message)
+    annealing.check(settings.get("gamma", 1.0))
+    check_rules(_RULES_OF_BATCHES, given)
+
+
+def read_treebank(path: str, max_length: int | None = None, *, trees: bool = True) -> list[ParsedSentence]:
+    """The sentences of a file of CoNLL-U, those that are too long left out; without ``trees``, their tags alone.
+
+    Raises
+    ------
+    InvalidInputError
+        If none is left, or a line is wrong.
+    """
+    from spectrem.data import display_name, read_conllu
+
+    sentences = read_conllu(path, trees=trees)
+    if not sentences:
+        raise InvalidInputError(f"{display_name(path)}: holds no sentences; give a file of CoNLL-U")
+    kept = [one for one in sentences if max_length is None or len(one.forms) <= max_length]
+    if not kept:
+        raise InvalidInputError(
+            f"{display_name(path)}: no sentence has up to --max-length {max_length} words; the shortest has "
+            f"{min(len(one.forms) for one in sentences)}"
+        )
+    return kept
+
+
+def count_words(sentences: Sequence[ParsedSentence]) -> int:
+    return sum(len(one.forms) for one in sentences)
+
+
+def tags_of(sentences: list[ParsedSentence], field: str, path: str) -> list[tuple[str, ...]]:
+    """The tags of every sentence.
+
+    Raises
+    ------
+    InvalidInputError
+        If a word has none.
+    """
+    from spectrem.data import display_name
+
+    tags: list[tuple[str, ...]] = [getattr(one, field) for one in sentences]
+    for number, (one, row) in enumerate(zip(sentences, tags, strict=True)):
+        if "_" in row:
+            raise InvalidInputError(
+                f"{display_name(path)}, sentence {number + 1}: {one.forms[row.index('_')]!r} has no tag in the column "
+                f"{field.upper()}; tag it first (spectrem tag), or choose the other column with --field"
+            )
+    return tags
+
+
+def places_in(path: str, sentences: Sequence[ParsedSentence]) -> Callable[[int], str]:
+    """The place of a sentence as errors give it: file, number and words."""
+    from spectrem.data import display_name
+
+    def place(number: int) -> str:
+        words = quoted(shorten(" ".join(sentences[number].forms)))
+        return f"{display_name(path)}, sentence {number + 1} ({words})"
+
+    return place
+
+
+_FILES = "Files"
+_OF_GRAMMARS = ("--heads", "--field", "--skip-punctuation")
+_RULES_OF_TRAIN = (
+    *CONSTRAINED,
+    *(
+        needs(option, "--dmv", message=f"{option} changes nothing without --dmv; add that or drop this")
+        for option in _OF_GRAMMARS
+    ),
+)
+_ARCS = ("sentence", "dependent", "head", "occurrence", "root", "direction", "length", "head_tag", "dependent_tag")
+_VALUES = (f"{end}_{name}" for end in ("head", "dependent") for name in ("form", "upos", "xpos"))
+_COLUMNS, _COLUMNS_OF_GRAMMARS = (*_ARCS, *_VALUES), (*_ARCS, "adjacent", "stop")
+_ADVICE = {"wider trees": "give --no-single-root or --no-projective", "no batch": "give --learner batch"}
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """The argument and options of `spectrem parse train` besides the parameters of its two estimators.
+
+    Parameters
+    ----------
+    corpus
+        Tagged sentences in CoNLL-U, plain or gzipped, with heads; heads that are not known are _. - is standard
+        input.
+    save
+        Where to write the model.
+    dmv
+        Learn a grammar, the dependency model with valence, from tags alone; heads of CORPUS are not read, but for
+        --heads. Its options are --adjacency, --smoothing, --init, --heads and --field.
+    heads
+        With --dmv, learn from the heads of CORPUS too.
+    field
+        The tags of --dmv: upos or xpos of CoNLL-U.
+    constraint
+        What trees must meet in expectation; repeat for several. "tag_rules({'VERB': ['NOUN', 'PRON'], 'NOUN':
+        ['DET', 'ADJ']}, 0.8)": at least 80 % of arcs are of these tags. "E[(root) & (dependent_tag == 'VERB')] >=
+        '70%'". See docs/constraints.md.
+    """
+
+    corpus: str = argument("CORPUS")
+    save: str = option(..., metavar="FILE", group=_FILES)
+    dmv: bool = option(False, group=MODEL)
+    heads: bool = option(False, group=TRAINING)
+    field: Literal["upos", "xpos"] = option("upos", metavar="NAME", group=MODEL)
+    constraint: list[str] | None = option(None, metavar="TEXT", group=TRAINING)
+    skip_punctuation: SkipPunctuation = False
+    max_length: MaxLength = None
+    quiet: Quiet = False
+
+
+@app.command()
+@takes(ParserParameters, beside=GrammarSettings)
+def train(options: TrainingOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
+    """Learn a parser from trees, or with --dmv a grammar from tags alone.
+
+    Example: **spectrem parse train en-train.conllu --save model.npz**
+
+    Sentences may have all heads, some or none: what is missing is inferred, with
+    --learner batch under constraints too.
+
+    Without trees: **spectrem parse train tagged.conllu --dmv --skip-punctuation --max-length 10 --save model.npz**
+    """
+    check_settings(settings, annealing, given, dmv=options.dmv)
+    check_rules(_RULES_OF_TRAIN, given)
+    outputs = {"--save": options.save}
+    with command_files({"CORPUS": options.corpus}, outputs, home.folders(settings)), home.opened(settings) as placed:
+        (_train_grammar if options.dmv else _train_parser)(options, annealing.schedule(placed))
+
+
+def _train_parser(options: TrainingOptions, settings: dict[str, Any]) -> None:
+    import numpy as np
+
+    from spectrem.data import display_name
+    from spectrem.estimators import EdgeFactoredParser
+
+    run = TrainingRun(options.save, options.quiet)
+    constraints = parse_options(options.constraint, _COLUMNS)
+    sentences = read_treebank(options.corpus, options.max_length)
+    if all(one.heads is None for one in sentences) and not constraints:
+        raise InvalidInputError(
+            f"{display_name(options.corpus)}: holds no heads to learn from, only _; give --dmv to learn from tags, or "
+            "--learner batch with constraints"
+        )
+    parser = EdgeFactoredParser(constraints=constraints, **settings)
+    run.fit(parser, lambda: parser.fit(sentences), places_in(options.corpus, sentences), _ADVICE)
+    if not options.quiet:
+        lifted = f", {parser.n_lifted_} heads lifted to make trees projective" if parser.n_lifted_ else ""
+        complete = sum(one.heads is not None and (one.heads > -2).all() for one in sentences)
+        learned = f"{np.count_nonzero(parser.theta_)} weights"
+        run.report(learned, sentences, count_words(sentences), f": {complete} with all heads{lifted}")
+        if parser.learner == "batch":
+            warn_gaining(parser)
+
+
+def _train_grammar(options: TrainingOptions, settings: dict[str, Any]) -> None:
+    from spectrem.data import display_name
+    from spectrem.estimators import DependencyModel
+
+    run = TrainingRun(options.save, options.quiet)
+    constraints = parse_options(options.constraint, _COLUMNS_OF_GRAMMARS)
+    supervised = options.heads or settings.get("init") == "supervised"
+    if options.skip_punctuation:
+        sentences = [without_punctuation(one)[0] for one in read_treebank(options.corpus, trees=supervised)]
+        longest = options.max_length or max(len(one.forms) for one in sentences)
+        sentences = [one for one in sentences if 0 < len(one.forms) <= longest]
+    else:
+        sentences = read_treebank(options.corpus, options.max_length, trees=supervised)
+    if not sentences:
+        raise InvalidInputError(
+            f"{display_name(options.corpus)}: no sentence has a word that is not PUNCT, and at most --max-length; drop "
+            "--skip-punctuation or raise the length"
+        )
+    tags = tags_of(sentences, options.field, options.corpus)
+    heads = [one.heads for one in sentences] if supervised else None
+    if heads is not None and all(one is None for one in heads):
+        asked = "--heads" if options.heads else "--init supervised"
+        raise InvalidInputError(f"{display_name(options.corpus)}: holds no heads, only _; drop {asked}")
+    grammar = DependencyModel(constraints=constraints, **settings)
+    run.fit(grammar, lambda: grammar.fit(tags, heads), places_in(options.corpus, sentences), _ADVICE)
+    if not options.quiet:
+        n_words = count_words(sentences)
+        outcome = f": log-likelihood {grammar.log_likelihood_ / n_words:.4f} nats per word"
+        run.report(f"a grammar of {len(grammar.tags_)} tags", sentences, n_words, outcome)
+        warn_gaining(grammar)
+
+
+def without_punctuation(sentence: ParsedSentence) -> tuple[ParsedSentence, Ints]:
+    """A sentence of the words that are not tagged PUNCT, and their positions; heads skip what is left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.data import ParsedSentence
+    >>> shout = ParsedSentence(("go", "!"), ("VERB", "PUNCT"), ("_", "_"), np.array([1, ROOT]))
+    >>> without_punctuation(shout)[0][:2], without_punctuation(shout)[0].heads
+    ((('go',), ('VERB',)), array([-1]))
+    """
+    import numpy as np
+
+    from spectrem.data import ParsedSentence
+
+    kept = np.flatnonzero([tag != "PUNCT" for tag in sentence.upos])
+    heads = None
+    if sentence.heads is not None:
+        place = np.full(len(sentence.forms), -3)  # of a word that is left out
+        place[kept] = np.arange(len(kept))
+        heads = np.array([_lifted(word, sentence.heads, place) for word in kept.tolist()], np.int64)
+    forms, upos, xpos = (tuple(column[k] for k in kept) for column in (sentence.forms, sentence.upos, sentence.xpos))
+    relations = None if sentence.relations is None else tuple(sentence.relations[k] for k in kept)
+    return ParsedSentence(forms, upos, xpos, heads, relations), kept
+
+
+def with_punctuation(heads: Ints, kept: Ints, n: int) -> Ints:
+    """Heads of all n words from those of the words ``kept``; all others hang on the first word under the root.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> with_punctuation(np.array([1, ROOT]), np.array([0, 2]), 4)
+    array([ 2,  2, -1,  2])
+    >>> with_punctuation(np.zeros(0, np.int64), np.zeros(0, np.int64), 2)
+    array([-1,  0])
+    """
+    import numpy as np
+
+    if not len(kept):
+        whole = np.zeros(n, np.int64)
+        whole[:1] = ROOT
+        return whole
+    roots = kept[heads == ROOT]
+    whole = np.full(n, roots[0] if len(roots) else UNKNOWN_HEAD)
+    whole[kept] = np.where(heads >= 0, kept[np.maximum(heads, 0)], heads)
+    return whole
+
+
+def table_with_punctuation(table: Floats, kept: Ints, whole: Ints) -> Floats:
+    """Probabilities of arcs between all words from those between the words ``kept``; other words are sure of theirs."""
+    import numpy as np
+
+    n = len(whole)
+    full = np.zeros((n, n))
+    known = np.flatnonzero(whole > UNKNOWN_HEAD)
+    full[known, np.where(whole == ROOT, np.arange(n), whole)[known]] = 1.0
+    full[kept] = 0.0
+    full[np.ix_(kept, kept)] = table
+    return full
+
+
+def _lifted(word: int, heads: Ints, place: Ints) -> int:
+    head = int(heads[word])
+    while head >= 0 and place[head] == -3:
+        head = int(heads[head])
+    return int(place[head]) if head >= 0 else ROOT if head == ROOT else UNKNOWN_HEAD
+
+
+_RULES_OF_PREDICT = (
+    needs("--min-probability", "--probabilities"),
+    excludes("--show", "--output -", "--show draws trees on standard output; give --output a file, or leave it out"),
+)
+_GRAMMAR = "a model of --dmv"
+_RULES_OF_MODELS = (needs("--field", _GRAMMAR), needs("--skip-punctuation", _GRAMMAR))
+
+
+@dataclass(frozen=True)
+class PredictionOptions:
+    """Arguments and options of `spectrem parse predict` besides parameters of its two estimators.
+
+    Parameters
+    ----------
+    model
+        A model written by spectrem parse train.
+    text
+        Tagged sentences in CoNLL-U, plain or gzipped, whose heads are ignored; - is standard input.
+    output
+        Where to write CoNLL-U; gzipped if the name ends in .gz, - is standard output. The file appears once
+        complete. All but heads and relations is that of TEXT; of standard input only words and tags are kept.
+    show
+        Draw the trees as text on standard output, with the probabilities of heads; CoNLL-U is written only with
+        --output.
+    probabilities
+        Write probabilities of heads there: one line per word of the word and its heads, counted from 1, 0 being the
+        root, likeliest first, with tabs between; a blank line after every sentence.
+    field
+        The tags that a grammar (--dmv) reads: upos or xpos.
+    """
+
+    model: str = argument("MODEL")
+    text: str = argument("TEXT")
+    output: str | None = option(None, "--output", "-o", metavar="FILE", show_default="-")
+    show: bool = option(False)
+    probabilities: str | None = option(None, metavar="FILE")
+    min_probability: MinProbability = LEAST_PROBABILITY
+    field: Literal["upos", "xpos"] | None = option(None, metavar="NAME", show_default="the one that it knows")
+    skip_punctuation: SkipPunctuation = False
+    quiet: Quiet = False
+
+
+@app.command()
+@takes(ParserParameters, only=["decode", "project_at_predict", "infeasible", "n_threads"])
+def predict(options: PredictionOptions, settings: Settings, given: Given) -> None:
+    """Find the heads of the words of a text with a trained model.
+
+    Example: **spectrem parse predict model.npz text.conllu -o parsed.conllu**
+
+    With --project-at-predict the trees meet the constraints that the model was
+    trained under.
+    """
+    check_rules(_RULES_OF_PREDICT, given)
+    text, show = options.text, options.show
+    output = options.output if options.output is not None or show else "-"
+    outputs = {"--output": output, "--probabilities": options.probabilities, STANDARD_OUTPUT: "-" if show else None}
+    with command_files({"MODEL": options.model, "TEXT": text}, outputs), ExitStack() as stack:
+        from spectrem.data import copy_with_trees, open_output, write_conllu
+        from spectrem.estimators import DependencyModel, EdgeFactoredParser
+
+        # opened first: who reads a pipe sees its end if the work fails
+        trees_out, probabilities_out = (
+            None if path is None else stack.enter_context(open_output(path)) for path in (output, options.probabilities)
+        )
+        parser = load_model(options.model, (EdgeFactoredParser, DependencyModel), settings, given)
+        is_grammar = isinstance(parser, DependencyModel)
+        check_rules(_RULES_OF_MODELS, {**given, _GRAMMAR: ""} if is_grammar else given)
+        sentences = read_treebank(text, trees=False)
+        with errors_located("sentence", places_in(text, sentences)), spelled(OPTIONS):
+            wanted = show or probabilities_out is not None
+            if is_grammar:
+                parsed, tables = _parsed_by_tags(parser, sentences, options, wanted)
+            else:
+                parsed, tables = parser.parse(sentences), parser.predict_proba(sentences) if wanted else []
+        if trees_out is not None:
+            if text != "-" and os.path.isfile(text):
+                trees_out.writelines(copy_with_trees(text, parsed))
+            else:  # standard input and pipes can be read once only
+                write_conllu(trees_out, parsed)
+        if probabilities_out is not None:
+            words, least = [one.forms for one in sentences], options.min_probability
+            lines = posterior_lines(words, tables, lambda word, k: 0 if k == word else k + 1, least)
+            probabilities_out.writelines(lines)
+        if show:
+            from spectrem.cli.drawing import draw_tree
+
+            for one, table in zip(parsed, tables, strict=True):
+                assert one.heads is not None
+                typer.echo(draw_tree(one.forms, one.heads, table, one.relations) + "\n")
+    if not options.quiet:
+        say(f"parsed {len(sentences)} sentences ({count_words(sentences)} words)")
+
+
+def _parsed_by_tags(
+    grammar: Any, sentences: list[ParsedSentence], options: PredictionOptions, wanted: bool
+) -> tuple[list[ParsedSentence], list[Floats]]:
+    """The sentences with the heads that a grammar finds, and probabilities of arcs if ``wanted``."""
+
+    skipping, read = options.skip_punctuation, sentences
+    if skipping:
+        read, places = map(list, zip(*map(without_punctuation, sentences), strict=True))
+    tags = tags_of(read, options.field or _known_field(read, grammar.tags_), options.text)
+    heads, tables = grammar.predict(tags), grammar.predict_proba(tags) if wanted else []
+    if skipping:
+        sizes = [len(one.forms) for one in sentences]
+        heads = list(map(with_punctuation, heads, places, sizes))
+        tables = list(map(table_with_punctuation, tables, places, heads))
+    return [one._replace(heads=row, relations=None) for one, row in zip(sentences, heads, strict=True)], tables
+
+
+def _known_field(sentences: list[ParsedSentence], tags: Sequence[Any]) -> str:
+    """The field whose tags a grammar knows better."""
+    known = set(tags)
+    upos, xpos = (sum(tag in known for one in sentences for tag in getattr(one, field)) for field in ("upos", "xpos"))
+    return "xpos" if xpos > upos else "upos"
+
+
+# Key of the JSON object, and the row of the table that shows it.
+_ROWS = {
+    "uas": "UAS",
+    "las": "LAS",
+    "las_universal": "LAS without subtypes",
+    "undirected": "undirected attachment",
+    "exact_match": "whole trees",
+    "roots": "roots",
+}
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """Arguments and options of `spectrem parse evaluate`.
+
+    Parameters
+    ----------
+    gold
+        Trees made by hand, in CoNLL-U; words without a head (_) do not count.
+    predicted
+        Trees over the same words, as spectrem parse predict writes them; - is standard input.
+    second
+        Other trees over the same words, to be compared with the first by sign tests.
+    """
+
+    gold: str = argument("GOLD")
+    predicted: str = argument("PREDICTED")
+    second: str | None = argument("SECOND", None)
+    max_length: MaxLength = None
+    as_json: Json = False
+
+
+@app.command()
+@takes()
+def evaluate(options: EvaluationOptions) -> None:
+    """Compare trees with those made by hand.
+
+    Example: **spectrem parse evaluate gold.conllu parsed.conllu**
+
+    UAS is the share of words that have their head right, LAS of those that have
+    the relation right too; undirected attachment also counts arcs the wrong way
+    round. All are given for all words, and without punctuation (words whose tag in
+    GOLD is PUNCT). Beside them stands what comes of making every word the
+    dependent of the next one, and how many sentences have several roots.
+    """
+    inputs = {"GOLD": options.gold, "PREDICTED": options.predicted, "SECOND": options.second}
+    with command_files(inputs, {STANDARD_OUTPUT: "-"}):
+        truth, longest = read_treebank(options.gold), options.max_length
+        names = [name for name in (options.predicted, options.second) if name is not None]
+        guesses = [read_treebank(name) for name in names]
+        for name, guess in zip(names, guesses, strict=True):
+            check_same_text((options.gold, name), (truth, guess), lambda side: [one.forms for one in side])
+        kept = [n for n, one in enumerate(truth) if longest is None or len(one.forms) <= longest]
+        if not kept:
+            raise InvalidInputError(f"GOLD has no sentence of up to --max-length {longest} words; raise it")
+        truth, *guesses = ([side[n] for n in kept] for side in (truth, *guesses))
+        result = _result(truth, guesses)
+        print_result(result, options.as_json, lambda: _print(names, result))
+
+
+def _result(truth: list[ParsedSentence], guesses: list[list[ParsedSentence]]) -> dict[str, Any]:
+    """All scores, those of the baseline last; and sign tests where there are two predictions."""
+    import numpy as np
+
+    from spectrem.metrics import compare_attachments, head_is_next, not_punctuation
+
+    true_heads = [_heads(one) for one in truth]
+    known = [row > -2 for row in true_heads]
+    gold = [np.maximum(row, -1) for row in true_heads]  # a number that is masked stands where a head is not known
+    if not any(row.any() for row in known):
+        raise InvalidInputError("GOLD has no heads, only _; name a file of trees")
+    words = [row & mask for row, mask in zip(known, not_punctuation(one.upos for one in truth), strict=True)]
+    masks = {"all_words": known, "without_punctuation": words}
+    heads = [list(map(_heads, guess)) for guess in guesses]
+    relations = [_relations(truth, guess) for guess in guesses]
+    sides = [*zip(heads, relations, strict=True), (head_is_next([len(row) for row in gold]), None)]
+    scores = [{name: _scores(gold, rows, mask, pair) for name, mask in masks.items()} for rows, pair in sides]
+    several = [sum(int((row == -1).sum()) > 1 for row in side) for side in (true_heads, *heads)]
+    result: dict[str, Any] = {
+        "n_sentences": len(truth),
+        "n_words": {name: int(np.sum([row.sum() for row in mask])) for name, mask in masks.items()},
+        "n_unknown_heads": int(sum((~row).sum() for row in known)),
+        "predicted": scores[:-1],
+        "head_is_next": scores[-1],
+        "sentences_with_several_roots": {"gold": several[0], "predicted": several[1:]},
+    }
+    if len(heads) == 2:
+        compared = {name: compare_attachments(heads[0], heads[1], gold, mask=mask) for name, mask in masks.items()}
+        result["sign_test"] = {name: asdict(test) for name, test in compared.items()}
+    return result
+
+
+def _heads(sentence: ParsedSentence) -> Ints:
+    """Heads, -2 where they are not known."""
+    import numpy as np
+
+    return np.full(len(sentence.forms), -2) if sentence.heads is None else np.asarray(sentence.heads)
+
+
+def _relations(truth: list[ParsedSentence], guess: list[ParsedSentence]) -> tuple[Any, Any] | None:
+    """Relations of both, if both have any."""
+    sides = [[one.relations or ("_",) * len(one.forms) for one in side] for side in (truth, guess)]
+    if any(all(one.relations is None for one in side) for side in (truth, guess)):
+        return None
+    return sides[0], sides[1]
+
+
+def _scores(gold: Sequence[Ints], heads: Sequence[Ints], mask: Sequence[Any], pair: Any) -> dict[str, float | None]:
+    from spectrem.metrics import attachment_scores
+
+    relations = {} if pair is None else dict(zip(("gold_relations", "predicted_relations"), pair, strict=True))
+    measured = attachment_scores(gold, heads, mask=mask, **relations)
+    scores = json_numbers(measured, [name for name in _ROWS if hasattr(measured, name)])
+    if pair is not None:
+        short = {side: [[one.partition(":")[0] for one in row] for row in rows] for side, rows in relations.items()}
+        scores["las_universal"] = json_numbers(attachment_scores(gold, heads, mask=mask, **short), ["las"])["las"]
+    return scores
+
+
+def _print(names: list[str], result: dict[str, Any]) -> None:
+    n_words, titles, rows = result["n_words"], [*column_titles(names), "head = next word"], []
+    for key, where in (("without_punctuation", "without punctuation"), ("all_words", "all words")):
+        sides = [one[key] for one in (*result["predicted"], result["head_is_next"])]
+        rows.append([f"{where} ({n_words[key]})", *[""] * len(sides)])
+        for name, row in _ROWS.items():
+            if any(one.get(name) is not None for one in sides):
+                rows.append([f"  {row}", *(score_cell(one.get(name), percent=True) for one in sides)])
+    print_scores(titles, rows, f"{n_words['all_words']} words in {result['n_sentences']} sentences")
+    if result["n_unknown_heads"]:
+        typer.echo(f"left out: {result['n_unknown_heads']} words, whose heads GOLD does not know")
+    several = result["sentences_with_several_roots"]
+    counts = ", ".join(f"{n} of {title}" for n, title in zip(several["predicted"], titles, strict=False))
+    typer.echo(f"sentences with several roots: {several['gold']} of GOLD, {counts}")
+    for name, tests in result.get("sign_test", {}).items():
+        print_sign_tests(tests, f", {name.replace('_', ' ')}")
+
+
+_SHARE = 0.7
+_RULES_OF_TRANSFER = (
+    needs("--field", "--dmv", "--tagger"),
+    excludes("--start", "--init", "{--start} and {--init} both say where to start; drop one of them"),
+)
+
+
+@dataclass(frozen=True)
+class TransferOptions:
+    """Arguments and options of `spectrem parse transfer` besides the parameters of its two estimators.
+
+    Parameters
+    ----------
+    source
+        Source sentences with heads in CoNLL-U, as spectrem parse predict.
+    target
+        Their translations in CoNLL-U with tags, whose heads are not read; with --tagger also text, one sentence per
+        line.
+    align
+        Links of words, source first: one line per pair of i-j, counted from 0, as spectrem align writes.
+    save
+        Where to write the model.
+    tagger
+        Tag TARGET with this model of spectrem tag train.
+    start
+        Start from this model of the same kind, such as one of the source language that reads tags alone (spectrem
+        parse train --min-count 1000000).
+    share
+        At least this share of the arcs that a target sentence has in common with its source tree is expected. Given
+        several times, the one is taken with which a model of half of the text conserves most arcs of the other
+        half.
+    unaligned_children
+        A word without a link has up to N children, in expectation.
+    all_links
+        Arcs go along all links; by default along links of words that have no other.
+    dmv
+        Learn a grammar, the dependency model with valence, from tags alone.
+    field
+        The tags that --dmv reads and --tagger fills.
+    """
+
+    source: str = argument("SOURCE")
+    target: str = argument("TARGET")
+    align: str = option(..., metavar="LINKS", group=_FILES)
+    save: str = option(..., metavar="FILE", group=_FILES)
+    tagger: str | None = option(None, metavar="MODEL", group=_FILES)
+    start: str | None = option(None, metavar="MODEL", group=TRAINING)
+    share: list[float] | None = option(None, metavar="SHARE", show_default=f"{_SHARE}", group=TRAINING)
+    unaligned_children: float | None = option(None, metavar="N", show_default="any number", group=TRAINING)
+    all_links: bool = option(False, group=TRAINING)
+    dmv: bool = option(False, group=MODEL)
+    field: Literal["upos", "xpos"] = option("upos", metavar="NAME", group=MODEL)
+    quiet: Quiet = False
+
+
+@app.command()
+@takes(ParserParameters, beside=GrammarSettings, defaults={"infeasible": "skip"})
+def transfer(options: TransferOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
+    """Learn a parser of a language without trees from translations with trees.
+
+    Example: **spectrem parse transfer en.conllu es.conllu --align en-es.txt --save es.npz**
+
+    An arc between two target words is conserved if their source words stand in
+    an arc. The trees of target sentences are inferred under the constraint that a
+    share of the conserved arcs is in them.
+    """
+    check_settings(settings, annealing, given, dmv=options.dmv)
+    check_rules(_RULES_OF_TRANSFER, given)
+    inputs: dict[str, str | None] = {"SOURCE": options.source, "TARGET": options.target}
+    inputs |= {"--align": options.align, "--tagger": options.tagger, "--start": options.start}
+    with command_files(inputs, {"--save": options.save}, home.folders(settings)), home.opened(settings) as placed:
+        _transfer(options, annealing.schedule(placed))
+
+
+def _transfer(options: TransferOptions, settings: dict[str, Any]) -> None:
+    """Read, train, save."""
+    from spectrem.data import display_name, one_to_one, read_links
+    from spectrem.estimators import DependencyModel, EdgeFactoredParser, transfer_parser
+
+    run = TrainingRun(options.save, options.quiet)
+    source = read_treebank(options.source)
+    for number, sentence in enumerate(source):
+        if sentence.heads is None or (sentence.heads < -1).any():
+            raise InvalidInputError(
+                f"{display_name(options.source)}, sentence {number + 1}: lacks heads; parse it first (spectrem parse "
+                "predict)"
+            )
+    target = read_treebank(options.target, trees=False) if options.tagger is None else _tagged(options, options.tagger)
+    if len(source) != len(target):
+        raise InvalidInputError(
+            f"{display_name(options.source)} has {len(source)} sentences and {display_name(options.target)} has "
+            f"{len(target)}; sentence n of one must translate sentence n of the other"
+        )
+    lengths = [len(one.forms) for one in source], [len(one.forms) for one in target]
+    links = read_links(options.align, lengths=lengths)
+    kind = DependencyModel if options.dmv else EdgeFactoredParser
+    start = None if options.start is None else _load_start(options.start, kind)
+    sentences: Sequence[Any] = tags_of(target, options.field, options.target) if options.dmv else target
+    parser = kind(**settings)
+
+    transferred: Any = None
+
+    def fit() -> None:
+        nonlocal transferred
+        transferred = transfer_parser(
+            parser,
+            [one.heads for one in source],
+            sentences,
+            links if options.all_links else one_to_one(links),
+            share=options.share or _SHARE,
+            start=start,
+            unaligned_children=options.unaligned_children,
+            name=display_name(options.align),
+        )
+
+    # while shares are compared, numbers are those of half of the sentences
+    run.fit(
+        parser, fit, places_in(options.target, target) if len(options.share or ()) < 2 else None, {"share": "--share"}
+    )
+    if not options.quiet:
+        for trial in transferred.trials:
+            say(f"share {trial.share:g}: {trial.predicted:.1%} of the arcs of the other half")
+        n_conserved = sum(int(arcs.any(axis=1).sum()) for arcs in transferred.conserved)
+        seconds = time.perf_counter() - run.started
+        say(
+            f"learned from {len(target)} sentences ({count_words(target)} words, {n_conserved} with a conserved arc) "
+            f"in {seconds:.1f} s, share {transferred.share:g}"
+        )
+
+
+def _load_start(path: str, kind: type) -> Any:
+    """A saved model of the kind that is learned."""
+    from spectrem.estimators import DependencyModel
+    from spectrem.estimators.storage import load
+
+    model = load(path)
+    if not isinstance(model, kind):
+        hint = ""
+        if DependencyModel in (kind, type(model)):
+            hint = ", or drop --dmv" if kind is DependencyModel else ", or add --dmv"
+        raise InvalidInputError(
+            f"--start {path}: holds a model of the kind {type(model).__name__}, but a {kind.__name__} is learned; give "
+            f"a model of the same kind{hint}"
+        )
+    return model
+
+
+def _tagged(options: TransferOptions, tagger: str) -> list[ParsedSentence]:
+    """The target sentences with the tags that the tagger finds."""
+    from spectrem.data import ParsedSentence, read_sentences
+    from spectrem.estimators import CRFTagger, HMMTagger
+
+    words = list(read_sentences(options.target, "auto"))
+    sentences = []
+    for forms, tags in zip(words, load_model(tagger, (HMMTagger, CRFTagger), {}, {}).predict(words), strict=True):
+        blank, text = ("_",) * len(forms), tuple(map(str, tags))
+        pair = (text, blank) if options.field == "upos" else (blank, text)
+        sentences.append(ParsedSentence(tuple(forms), *pair))
+    return sentences

@@ -1,1 +1,0 @@
-"""Commands on sentences of tagged and plain text."""

@@ -1,0 +1,283 @@
+"""Read the data and labels of every view of `Views`, and hold them against each other."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from spectrem._arrays import Bools, Ints
+from spectrem._validate import as_integers
+from spectrem.constraints import check_columns, check_values
+from spectrem.data.frames import as_frame
+from spectrem.estimators.classification.maxent_classifier import (
+    MaxEntClassifier,
+    TrainingFeatures,
+    make_model,
+    merge_proportional,
+)
+from spectrem.estimators.crf.crf_tagger import CRFTagger, read_sentences
+from spectrem.estimators.declare import check_parameters, parameters_of
+from spectrem.estimators.table_input import UNLABELLED, read_targets, row_columns
+from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.models.loglinear import Member
+
+_PRIOR = frozenset({"C", "l1_ratio", "m_steps", "m_tol"})
+USED = {
+    MaxEntClassifier: _PRIOR | {"fit_intercept", "classes"},
+    CRFTagger: _PRIOR | {"features", "tags", "pairs", "edge_features", "scheme", "min_count"},
+}
+"""The estimators that can be views, and the parameters that count when they are."""
+
+
+class View(NamedTuple):
+    """What a view learns from, beside its `Member`.
+
+    Attributes
+    ----------
+    estimator : MaxEntClassifier or CRFTagger
+        Lacks but its weights.
+    known : ndarray of shape (n_own_instances,), bool
+        Rows with a label or a distribution, sentences where all tokens have one.
+    complete : bool
+        Whether the known instances have every label, so that the view can start from them.
+    model : LogLinearModel or PairModel
+    merged : TrainingFeatures or None
+        The features of a classifier.
+    """
+
+    estimator: Any
+    known: Bools
+    complete: bool
+    model: Any
+    merged: TrainingFeatures | None = None
+
+
+class Instances(NamedTuple):
+    """What all views see of the same instances.
+
+    Attributes
+    ----------
+    members : dict of view -> Member
+    n : int
+    columns : dict of name -> ndarray of shape (n,)
+        For constraints, beside those of the members.
+    """
+
+    members: dict[str, Member]
+    n: int
+    columns: dict[str, NDArray]
+
+
+def label_column(name: str, *, chain: bool) -> str:
+    """What constraints over several views call the labels of one."""
+    return f"{name}_{'tag' if chain else 'label'}"
+
+
+def labels_of(view: Any) -> list[Any]:
+    """The labels of a view by their numbers."""
+    return list(view.tags_) if isinstance(view, CRFTagger) else view.classes_.tolist()
+
+
+def check_views(settings: Any) -> None:
+    """Raise `InvalidInputError` if estimators cannot be views together, or have parameters that `Views` has for all."""
+    for name, estimator in settings.views:
+        used = next((own for kind, own in USED.items() if isinstance(estimator, kind)), None)
+        if used is None:
+            raise InvalidInputError(
+                f"views[{name!r}] must be a MaxEntClassifier or a CRFTagger, got {quoted(estimator)}; other "
+                "classifiers can be trained on agreed labels by SelfTrainer"
+            )
+        for parameter, (default, _) in parameters_of(estimator).items():
+            value = getattr(estimator, parameter)
+            if parameter not in used and not (value is default or value == default):
+                raise InvalidInputError(
+                    f"views[{name!r}] must leave {parameter} at {default!r}, got {quoted(value)}; give it to Views, "
+                    "for all views together"
+                )
+    chains = {name: isinstance(estimator, CRFTagger) for name, estimator in settings.views}
+    if settings.agreement == "full" and len(set(chains.values())) > 1:
+        listed = ", ".join(label_column(name, chain=chain) for name, chain in chains.items())
+        raise InvalidInputError(
+            f'agreement must not be "full" between classifiers and taggers, got both; tie them by constraints over '
+            f"{listed}"
+        )
+
+
+def read_training(
+    settings: Any, X: Any, y: Any, columns: Any, owners: Mapping[str, ArrayLike] | None
+) -> tuple[dict[str, View], Instances]:
+    """Read what `Views.fit` takes.
+
+    Raises
+    ------
+    InvalidInputError
+        If something breaks its rule, or views do not fit each other.
+    """
+    check_views(settings)
+    parts, labels = _split(settings, X), _targets(settings, y)
+    views: dict[str, View] = {}
+    members: dict[str, Member] = {}
+    for name, estimator in settings.views:
+        own = _own(settings, columns if not views else None)
+        views[name], members[name] = _read(clone(estimator), parts[name], labels.get(name), *own)
+    instances = _join(settings, members, columns, owners)
+    _check_constraints(settings, views, instances)
+    return views, instances
+
+
+def read_more(settings: Any, X: Any, columns: Any, owners: Mapping[str, ArrayLike] | None) -> Instances:
+    """Read what `Views.predict` takes; see `read_training`."""
+    parts, members = _split(settings, X), dict[str, Member]()
+    for name, view in settings.views_.items():
+        constraints, own_columns = _own(settings, columns if not members else None)
+        if isinstance(view, CRFTagger):
+            text = _under(view, constraints)._read(parts[name], None, own_columns)
+            members[name] = Member(text.features, text.lengths, None, text.columns)
+        else:
+            features, _ = view._read(parts[name], None)
+            members[name] = Member(features, columns=row_columns((own_columns,), features.n_choices, "Views"))
+    return _join(settings, members, columns, owners)
+
+
+def _own(settings: Any, columns: Any) -> tuple[Any, Any]:
+    """Constraints over the columns of the views themselves, and the columns of the first one: in full agreement."""
+    return (settings.constraints, columns) if settings.agreement == "full" else ((), None)
+
+
+def _read(estimator: Any, X: Any, y: Any, constraints: Any, columns: Any) -> tuple[View, Member]:
+    """Read the training data of a view, and set of its estimator all but the weights."""
+    check_parameters(estimator)
+    if isinstance(estimator, CRFTagger):
+        read = read_sentences(_under(estimator, constraints), X, y, None, columns)
+        estimator.features_, estimator.tags_, estimator.model_ = read.features, read.tags, read.model
+        estimator.n_features_in_, estimator.n_steps_ = read.model.support.n_features, 0
+        member = Member(read.text.features, read.text.lengths, read.labels, read.text.columns)
+        return View(estimator, read.known, bool(read.known.any()), read.model), member
+    features, _ = estimator._read(X, None, reset=True)
+    if y is None:
+        y = np.full(features.n_choices, UNLABELLED)
+    targets = read_targets(y, estimator.classes, features.n_choices)
+    merged = merge_proportional(estimator, features)
+    model = make_model(estimator, merged.features.n_features, targets.classes)
+    complete = bool((targets.allowed[targets.known] > 0).any(axis=0).all())
+    estimator.classes_ = targets.classes
+    own_columns = row_columns((columns,), features.n_choices, "Views")
+    return View(estimator, targets.known, complete, model, merged), Member(
+        merged.features, None, targets.labels, own_columns
+    )
+
+
+def _under(tagger: CRFTagger, constraints: Any) -> CRFTagger:
+    """The same tagger, reading what constraints need, such as words."""
+    constrained = copy.copy(tagger)
+    constrained.constraints = constraints
+    return constrained
+
+
+def _split(settings: Any, X: Any) -> dict[str, Any]:
+    """What every view sees."""
+    names, groups = [name for name, _ in settings.views], settings.feature_groups
+    given: Any = X if groups is None or isinstance(X, Mapping) else groups
+    if not isinstance(given, Mapping) or set(given) != set(names):
+        got = ", ".join(map(str, given)) if isinstance(given, Mapping) else quoted(given)
+        said = "X must map" if given is X else "feature_groups must map"
+        raise InvalidInputError(
+            f"{said} every view, {', '.join(names)}, to what it sees, got {got}; of one matrix, feature_groups says "
+            "which columns a view sees"
+        )
+    return {name: X[name] if given is X else _some_columns(X, given[name], name) for name in names}
+
+
+def _some_columns(X: Any, listed: Any, view: str) -> Any:
+    """Columns of a matrix by number, or of a frame by name."""
+    frame = as_frame(X, "X")
+    known: list[Any] = frame.columns if frame is not None else list(range(X.shape[1]))
+    wanted = np.asarray(listed).tolist()
+    unknown = set(wanted) - set(known)
+    if unknown:
+        raise InvalidInputError(
+            f"feature_groups[{view!r}] must list columns of X, got {sorted(unknown, key=repr)[0]!r}, and X has "
+            f"{', '.join(map(repr, known[:5]))}, ...; give numbers of columns, or names of a frame"
+        )
+    if frame is not None:
+        return frame[:, [known.index(name) for name in wanted]].to_native()
+    given: Any = X
+    table = given.tocsc() if sp.issparse(X) else np.asarray(X)
+    return table[:, wanted]
+
+
+def _targets(settings: Any, y: Any) -> dict[str, Any]:
+    """What is known of the labels of every view."""
+    names = [name for name, _ in settings.views]
+    if not isinstance(y, Mapping):
+        return dict.fromkeys(names, y)
+    unknown = [name for name in y if name not in names]
+    if settings.agreement == "full" or unknown:
+        raise InvalidInputError(
+            "y must be the labels that all views share in full agreement, and otherwise may map views "
+            f"({', '.join(names)}) to theirs, got {quoted(unknown[0]) if unknown else 'a mapping'}; correct it"
+        )
+    return dict(y)
+
+
+def _join(
+    settings: Any, members: Mapping[str, Member], columns: Any, owners: Mapping[str, ArrayLike] | None
+) -> Instances:
+    """Members with their owners, of the same instances."""
+    owned: dict[str, Ints] = {name: as_integers(own, f"owners[{name!r}]") for name, own in (owners or {}).items()}
+    strange = [name for name in owned if name not in members or settings.agreement == "full"]
+    if strange:
+        raise InvalidInputError(
+            f"owners must be of views ({', '.join(members)}) that do not agree fully, got {strange[0]!r}; leave it out"
+        )
+    sizes = {name: member.n_instances for name, member in members.items() if name not in owned}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{n} of {name!r}" for name, n in sizes.items())
+        raise InvalidInputError(
+            f"X must have the same rows or sentences in every view, got {listed}; leave out those that a view lacks, "
+            "or say by owners what they are parts of"
+        )
+    taggers = [(name, member) for name, member in members.items() if member.lengths is not None]
+    if not isinstance(settings.agreement, list | tuple) and len(taggers) == len(members) and not owned:
+        (first, one), *others = taggers
+        for name, member in others:
+            if not np.array_equal(member.sizes, one.sizes):
+                bad = int(np.argmax(member.sizes != one.sizes))
+                raise InvalidInputError(
+                    f"X must have the same tokens in every view, got {member.sizes[bad]} of {name!r} and "
+                    f"{one.sizes[bad]} of {first!r} in sentence {bad}; give the same sentences"
+                )
+    largest = max((int(own.max(initial=-1)) for own in owned.values()), default=-1)
+    n = next(iter(sizes.values()), largest + 1)
+    own_columns = {} if settings.agreement == "full" else row_columns((columns,), n, "Views")
+    return Instances({name: replace(one, owners=owned.get(name)) for name, one in members.items()}, n, own_columns)
+
+
+def _check_constraints(settings: Any, views: Mapping[str, View], instances: Instances) -> None:
+    """Hold constraints, and views that agree fully, against the labels there are."""
+    names = {name: labels_of(view.estimator) for name, view in views.items()}
+    if settings.agreement != "full":
+        listed = [settings.constraints, [] if isinstance(settings.agreement, Mapping) else settings.agreement]
+        for name, view in views.items():
+            check_values(listed, label_column(name, chain=view.model.chain), names[name])
+        check_values(listed, "view", list(views))
+        check_columns(listed, instances.columns)
+        return
+    first, *others = names
+    for name in others:
+        if names[name] != names[first]:
+            raise InvalidInputError(
+                f"views must have the same labels in full agreement, got {names[first]!r:.100} of {first!r} and "
+                f"{names[name]!r:.100} of {name!r}; give them the same classes or tags, or map labels to groups by "
+                "agreement"
+            )
+    for label in ("tag", "label", "previous"):
+        check_values(settings.constraints, label, names[first])
+    check_columns(settings.constraints, instances.members[first].columns)

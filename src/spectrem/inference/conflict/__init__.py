@@ -1,1 +1,0 @@
-"""Why constraints cannot hold: a set of rows that conflict, as small as can be found, and its description."""

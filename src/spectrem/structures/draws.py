@@ -1,0 +1,161 @@
+"""Several structures per instance: drawn at random, and the best ones in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem._validate import as_count, as_gamma, as_scores
+from spectrem.exceptions import InvalidInputError
+from spectrem.kernels.chains import n_best as kernel
+from spectrem.structures._ragged import check_scores, no_parts
+from spectrem.structures.chains.chain import Chain
+from spectrem.structures.derivations import Derivations
+from spectrem.structures.parts import Parts
+from spectrem.structures.structure import Structure
+
+
+def sample(
+    structure: Structure, scores: Parts, n: int, rng: np.random.Generator | int | None = None, *, gamma: float = 1.0
+) -> NDArray[np.int64]:
+    """Draw structures of every instance of a batch, each with the probability that the smoothed max gives it.
+
+    Parameters
+    ----------
+    structure : Structure
+        Chains, trees that do not cross, bracketings, segmentations, alignments: what is derived step by step.
+    scores : Parts
+        Nats.
+    n : int
+        At least 1.
+    rng : numpy.random.Generator or int, optional
+        A generator, or a seed of one; by default every call draws anew.
+    gamma : float, default 1.0
+        Structures are drawn in proportion to ``exp(score / gamma)``; 0 gives the best one every time.
+
+    Returns
+    -------
+    ndarray of shape (n, ...), int64
+        Structures of all instances as ``structure.decode`` returns them: states, heads, brackets.
+
+    Raises
+    ------
+    InvalidInputError
+        If n is below 1, gamma is negative, the scores do not fit, or the structure is not derived step by step.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.structures import Chain, Parts, sample
+    >>> chain = Chain([2], n_states=2)
+    >>> scores = Parts(np.log([0.9, 0.1, 0.5, 0.5]), (np.log([[0.8, 0.2], [0.2, 0.8]]),))
+    >>> sample(chain, scores, 1000, rng=0).mean(axis=0).round(1).tolist()
+    [0.1, 0.3]
+    """
+    n, gamma, generator = as_count(n, "n", minimum=1), as_gamma(gamma), np.random.default_rng(rng)
+    drawn = [
+        (derivations, derivations.sample(own, gamma, n, generator))
+        for _, derivations, own, _ in _derived(structure, check_scores(structure, scores))
+    ]
+    return _in_own_form(structure, drawn, n)
+
+
+def n_best(
+    structure: Structure, scores: Parts, n: int, edges: NDArray[np.float64] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The n best structures of every instance of a batch, with their scores.
+
+    Parameters
+    ----------
+    structure : Structure
+        Chains, trees that do not cross, bracketings, segmentations, alignments: what is derived step by step.
+    scores : Parts
+        Nats.
+    n : int
+        At least 1. Time and memory grow in proportion to it.
+    edges : ndarray of shape (n_tokens, n_states, n_states), optional
+        Of a `Chain`: scores of the transitions to every token, [from, to], besides those of all; those of first tokens
+        are not read.
+
+    Returns
+    -------
+    values : ndarray of shape (n_instances, n)
+        Scores, decreasing, nats; -inf where an instance has fewer structures. An empty one has one, of score 0.
+    structures : ndarray of shape (n, ...), int64
+        As ``structure.decode`` returns them; where there is none, as that of an impossible instance. Among equal
+        sequences of a `Chain` that with the lower last state comes first, and of these that with the lower state before
+        it.
+
+    Raises
+    ------
+    InvalidInputError
+        If n is below 1, the scores do not fit, or the structure is not derived step by step.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.structures import Chain, Parts, n_best
+    >>> chain = Chain([2], n_states=2)
+    >>> scores = Parts(np.log([0.9, 0.1, 0.5, 0.5]), (np.log([[0.8, 0.2], [0.2, 0.8]]),))
+    >>> values, states = n_best(chain, scores, 3)
+    >>> np.exp(values).round(3).tolist(), states.tolist()
+    ([[0.36, 0.09, 0.04]], [[0, 0], [0, 1], [1, 1]])
+    """
+    n, checked = as_count(n, "n", minimum=1), check_scores(structure, scores)
+    values = np.full((structure.n_instances, n), -np.inf)
+    if isinstance(structure, Chain):
+        return values, _best_paths(structure, checked, edges, values)
+    if edges is not None:
+        raise InvalidInputError(f"edges must be None for {type(structure).__name__}; only a Chain takes them")
+    ranked = []
+    for instance, derivations, own, base in _derived(structure, checked):
+        best, numbers = derivations.n_best(own, n)
+        values[instance] = base + best
+        ranked.append((derivations, numbers))
+    return values, _in_own_form(structure, ranked, n)
+
+
+def _best_paths(
+    chain: Chain, checked: Parts, edges: NDArray[np.float64] | None, values: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Fill values and return states, a dozen times as fast as by derivations."""
+    k, states = chain.n_states, np.full((values.shape[1], chain.n_tokens), -1, np.int64)
+    unary = checked.unary
+    if chain.allowed is not None:
+        unary = np.full(chain.n_tokens * k, -np.inf)
+        unary[chain.choice * k + chain.allowed[1]] = checked.unary
+    own = np.zeros((0, k, k)) if edges is None else as_scores(edges, "edges", (chain.n_tokens, k, k))
+    kernel.n_best(chain.token_offsets, unary.reshape(chain.n_tokens, k), checked.factors[0], own, values, states)
+    return states
+
+
+def _derived(structure: Structure, scores: Parts) -> Iterator[tuple[int, Derivations, NDArray[np.float64], float]]:
+    """Of all instances: number, derivations, the scores of their parts, and what every structure scores besides."""
+    derive = getattr(structure, "derivations", None)
+    if derive is None:
+        raise InvalidInputError(
+            f"{type(structure).__name__} is not derived step by step, and has neither samples nor n best structures; "
+            "take a chain, projective trees, bracketings, segmentations or alignments"
+        )
+    part_scores = getattr(structure, "part_scores", None)
+    for n in range(structure.n_instances):
+        derivations = cast(Derivations, derive(n))
+        own, base = (derivations.scores(scores), 0.0) if part_scores is None else part_scores(scores, n)
+        yield n, derivations, own, base
+
+
+def _in_own_form(structure: Structure, drawn: list[tuple[Derivations, NDArray[np.int64]]], n: int) -> NDArray[np.int64]:
+    """What the structure decodes where only what was drawn is possible."""
+    structures: list[Any] = []
+    for row in range(n):
+        taken = no_parts(structure)
+        for derivations, numbers in drawn:
+            derivations.add(numbers[row].astype(np.float64), taken)
+            if derivations.apart is not None:
+                taken.unary[derivations.apart] += 1.0 - numbers[row]
+        possible = np.where(taken.unary > 0.0, 0.0, -np.inf)
+        structures.append(structure.decode(Parts(possible, no_parts(structure).factors)))
+    return np.stack(structures)

@@ -78,7 +78,7 @@ def generated(generator: Path) -> Iterator[list[list[str]]]:
 
 def write_features(sentences: Iterator[list[list[str]]], path: Path) -> None:
     """One line per token for the peer: features of the tutorial's templates, then the label; a blank line between."""
-    from spectrem.data.features import token_features
+    from spectrem.data import token_features
 
     with gzip.open(path, "wt", encoding="utf-8", compresslevel=1) as file:
         kept = list(sentences)

@@ -125,7 +125,7 @@ def test_every_unit_has_its_place():
         ("from spectrem import WordAligner", "spectrem.learning.em", ["spectrem"]),
         ("from spectrem import __version__", "spectrem.models.hmm", []),
         ("from spectrem.structures import Chain", "spectrem.data.text", ["structures"]),
-        ("from spectrem.data import text", "spectrem.datasets.bitext", []),
+        ("from spectrem.data import text", "spectrem.datasets", []),
         ("from spectrem.exceptions import InvalidInputError", "spectrem.kernels.chains.chain", []),
         ("from spectrem.structures import Parts", "spectrem._validate", ["structures"]),
         ("import numpy, spectrem.estimators", "spectrem.testing.check", ["estimators"]),

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from reproductions.places import find_folder
 from reproductions.treebanks import read_ud
 from spectrem import CRFTagger, WordAligner
-from spectrem.data import Links, ParsedSentence
-from spectrem.data.transfer import one_to_one
+from spectrem.data import Links, ParsedSentence, one_to_one
 from spectrem.exceptions import InvalidInputError
 
 Words = tuple[str, ...]

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from reproductions.transfer.parallel import ParallelText
 from spectrem import DependencyModel, EdgeFactoredParser
-from spectrem.data import Links, ParsedSentence, projectivise
-from spectrem.data.transfer import complete_trees, conserved_arcs
+from spectrem.data import Links, ParsedSentence, complete_trees, conserved_arcs, projectivise
 from spectrem.estimators.transfer import Transfer, transfer_parser
 from spectrem.metrics import not_punctuation
 

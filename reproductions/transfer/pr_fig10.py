@@ -23,7 +23,7 @@ from reproductions.transfer.parallel import ParallelText, align, lower_cased
 from reproductions.transfer.parsers import bare_text
 from reproductions.treebanks import read_ud
 from spectrem import DependencyModel
-from spectrem.data.transfer import conserved_arcs
+from spectrem.data import conserved_arcs
 from spectrem.estimators.transfer import conservation
 from spectrem.plotting import plot_trees
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from spectrem.constraints.compilation.rows import Block, Rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Parts, Structure
-from spectrem.testing.enumerate import Enumerator, enumerate_structures
+from spectrem.testing.check import Enumerator, enumerate_structures
 
 _MOST_CHOICES = 200_000
 _DUAL_NORM = {"l1": "linf", "l2": "l2", "linf": "l1"}

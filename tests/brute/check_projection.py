@@ -19,7 +19,7 @@ from spectrem.inference.result import Projection, Status
 from spectrem.inference.solvers.first_order import Solver
 from spectrem.structures import Parts, Structure
 from spectrem.structures.structure import has_one_label
-from spectrem.testing.enumerate import Enumerator, enumerate_structures, random_scores
+from spectrem.testing.check import Enumerator, enumerate_structures, random_scores
 
 GAMMAS = (-np.inf, 0.0, 0.2, 1.0, 3.0)
 # Relative to the size of a row, and to the larger of gamma and the range of the scores.

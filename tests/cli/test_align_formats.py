@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from spectrem.data import read_links, write_lines
-from spectrem.data.alignments import pharaoh_lines
+from spectrem.data.links import pharaoh_lines
 
 FAST = ("--n-threads", 1, "--quiet")
 

@@ -149,7 +149,7 @@ def test_no_output_replaces_an_input(run, folder, monkeypatch, command, output, 
     ],
 )
 def test_places_are_checked_before_any_work(run, folder, monkeypatch, command, message):
-    monkeypatch.setattr("spectrem.data.reading.opened", None)
+    monkeypatch.setattr("spectrem.data.files.opened", None)
     before = content(folder)
     result = run(*command.split())
     assert result.exit_code == 2

@@ -17,7 +17,7 @@ from spectrem.data import (
     read_tag_dictionary,
     read_tagged,
 )
-from spectrem.data.decoding import decode
+from spectrem.data.files import decode
 from spectrem.exceptions import InvalidInputError
 
 

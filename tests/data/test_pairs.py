@@ -5,8 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from spectrem.data import pairs, read_bitext, read_pairs, write_lines
-from spectrem.data.raw import segmented
+from spectrem.data import pairs, read_bitext, read_pairs, segmented, write_lines
 from spectrem.exceptions import InvalidInputError
 
 SOURCE, TARGET = ["the house", "", "a tree", "It is"], ["das Haus", "Baum", "ein Baum", ""]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectrem.data import Vocabulary, read_bitext, read_bytes, reading
-from spectrem.data.mapping import new_folder
+from spectrem.data import Vocabulary, files, read_bitext, read_bytes
+from spectrem.data.bitext import new_folder
 from spectrem.exceptions import InvalidInputError
 
 
@@ -226,7 +226,7 @@ TEXTS = {
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("options", [{}, {"lowercase": True}, {"limit": 2}])
 def test_pieces_read_as_the_whole(write, tmp_path, monkeypatch, size, text, options):
-    monkeypatch.setattr(reading, "PIECE", size)
+    monkeypatch.setattr(files, "PIECE", size)
     source, target = write("s", TEXTS[text][0]), write("t", gzip.compress(TEXTS[text][1].encode()))
     assert equal(read_bitext(source, target, folder=tmp_path, **options), read_bitext(source, target, **options))
     known = (Vocabulary(("a", "the")), Vocabulary(("das",)))
@@ -240,7 +240,7 @@ def test_pieces_read_as_the_whole(write, tmp_path, monkeypatch, size, text, opti
 )
 @pytest.mark.parametrize("options", [{}, {"limit": 2}])
 def test_pieces_of_columns_read_as_the_whole(write, tmp_path, monkeypatch, size, text, options):
-    monkeypatch.setattr(reading, "PIECE", size)
+    monkeypatch.setattr(files, "PIECE", size)
     path = write("pairs", text)
     assert equal(read_bitext(path, folder=tmp_path, **options), read_bitext(path, **options))
 
@@ -269,7 +269,7 @@ def test_pieces_of_standard_input(monkeypatch, tmp_path):
     ],
 )
 def test_pieces_refuse_what_the_whole_refuses_and_leave_nothing(write, tmp_path, monkeypatch, size, source, target):
-    monkeypatch.setattr(reading, "PIECE", size)
+    monkeypatch.setattr(files, "PIECE", size)
     paths = [write("s", source)] + ([] if target is None else [write("t", target)])
     folder = tmp_path / "folder"
     folder.mkdir()

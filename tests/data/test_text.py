@@ -89,9 +89,6 @@ def test_undecodable_byte_is_located(data, line, byte, value):
         tokenise(data, "some.txt")
 
 
-def test_line_of_and_first_line_where():
+def test_line_of():
     text = tokenise(b"\na b\n\nc\n", "x")
     assert [text.line_of(position) for position in range(3)] == [2, 2, 4]
-    assert text.first_line_where(np.array([False, False, True])) == (4, "c")
-    assert text.first_line_where(np.array([False, True, True])) == (2, "b")
-    assert text.first_line_where(np.zeros(3, dtype=bool)) is None

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from spectrem.kernels.chains import chain as kernel
 from spectrem.kernels.chains import chain_lanes, chain_log
-from spectrem.structures.chains._bigram import BigramTable
+from spectrem.structures.chains._tables import BigramTable
 
 FORBIDDEN = -np.inf
 SCALED = pytest.mark.parametrize("sum_pass", [kernel.sum_pass, chain_lanes.sum_pass], ids=["alone", "lanes"])

@@ -5,8 +5,7 @@ import pytest
 
 from spectrem import E, GaussianMixture, part, project
 from spectrem.constraints import cannot_link, cluster_size
-from spectrem.reports.constraints import ConstraintReport
-from spectrem.reports.demands import count_demands, demands_of
+from spectrem.reports.constraints import ConstraintReport, count_demands, demands_of
 from spectrem.reports.html import constraint_tables, curves
 
 X = np.random.default_rng(0).normal(size=(60, 2)) + 4.0 * np.eye(2)[(np.arange(60) % 3 == 0).astype(int)]

@@ -12,8 +12,8 @@ from spectrem.estimators.alignment import decoding, word_aligner
 from spectrem.exceptions import warn_unconverged
 from spectrem.learning import posterior
 from spectrem.reports import posed
+from spectrem.reports.constraints import ConstraintSummary, OnDemand
 from spectrem.reports.html import summary_table
-from spectrem.reports.summaries import ConstraintSummary, OnDemand
 
 DICTIONARY = {
     "the": ["DT"],

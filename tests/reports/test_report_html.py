@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from spectrem import E, GaussianMixture, HMMTagger, SelfTrainer, WordAligner, part, project
 from spectrem.learning import Anneal, Record
 from spectrem.reports import ConstraintReport, FitReport, largest_rows, row_name
-from spectrem.reports.svg import draw_curve, number_texts
+from spectrem.reports.html import draw_curve, number_texts
 
 EVIL = '<script>alert("1")</script>&\'x'
 

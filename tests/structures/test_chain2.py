@@ -8,7 +8,7 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.chains import chain2 as kernel
 from spectrem.kernels.chains import chain2_log
 from spectrem.structures import Chain, Chain2, Parts
-from spectrem.structures.chains._potentials import FLOOR
+from spectrem.structures.chains._tables import FLOOR
 from spectrem.testing import brute_force_smoothed_max, enumerate_structures
 
 

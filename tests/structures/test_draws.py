@@ -20,7 +20,7 @@ from spectrem.structures import (
     sample,
 )
 from spectrem.structures._ragged import no_parts
-from spectrem.testing.enumerate import random_scores
+from spectrem.testing.check import random_scores
 
 STRUCTURES = {
     "alignments": Alignment([2, 1, 3], [0, 2, 2], 1),

@@ -11,7 +11,7 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.inference import project_batch
 from spectrem.structures import Chain, Parts, Segmentations, entropy, n_best
 from spectrem.testing import check_structure
-from spectrem.testing.enumerate import random_scores
+from spectrem.testing.check import random_scores
 
 
 def compositions(n, longest):

@@ -1,5 +1,7 @@
 """Rows that constraints do not tell apart share their coefficients; results are those of every row by itself."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,8 @@ from spectrem.constraints.text import flatten
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference.batch import project_batch
 from spectrem.inference.oracle import BatchDual
-from spectrem.tables import alike, reading
-from spectrem.tables.alike import compile_table, expected_before, expected_of
+from spectrem.tables import reading
+from spectrem.tables.project import compile_table, expected_before, expected_of
 
 LABEL = part("label")
 N, K = 60, 3
@@ -117,7 +119,7 @@ def test_project_hands_back_the_same(gamma, monkeypatch):
     proba, columns = table()
     constraints = [*FEW["shares"], *FEW["kinds"], E[LABEL == 1] >= 0.5]  # whose size is that of its coefficients
     found = project(proba, constraints, gamma, columns=columns, tol=1e-10)
-    monkeypatch.setattr(alike, "_kinds", lambda *_: None)
+    monkeypatch.setattr(import_module("spectrem.tables.project"), "_kinds", lambda *_: None)
     wanted = project(proba, constraints, gamma, columns=columns, tol=1e-10)
     np.testing.assert_allclose(found.proba, wanted.proba, atol=1e-7)
     np.testing.assert_allclose(found.objective, wanted.objective, rtol=1e-9)
@@ -156,7 +158,7 @@ def test_constraints_that_cannot_hold_are_told_as_for_every_row_by_itself(constr
     proba, _ = table()
     with pytest.raises(InfeasibleConstraintError) as found:
         project(proba, constraints)
-    monkeypatch.setattr(alike, "_kinds", lambda *_: None)
+    monkeypatch.setattr(import_module("spectrem.tables.project"), "_kinds", lambda *_: None)
     with pytest.raises(InfeasibleConstraintError) as wanted:
         project(proba, constraints)
     assert str(found.value) == str(wanted.value)

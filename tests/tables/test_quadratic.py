@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from spectrem.constraints.compilation.rows import Block, Slack
 from spectrem.inference.slack import compile_slack
-from spectrem.tables.quadratic import MOST_ROWS, Quadratic
+from spectrem.tables.targets import MOST_ROWS, Quadratic
 
 
 def terms_of(n, equality=False, slack=None):

@@ -685,9 +685,7 @@ class Constraint:
         """
         return replace(self, may_be_empty=True)
 
-    def __and__(self, other: object) -> AllOf:
-        """Both constraints, as one."""
-        return join(self, other)
+    __and__ = join
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Constraint) and repr(self) == repr(other)
@@ -753,9 +751,7 @@ class LinearConstraint:
         """As :meth:`Constraint.named`."""
         return replace(self, label=check_name(name))
 
-    def __and__(self, other: object) -> AllOf:
-        """Both constraints, as one."""
-        return join(self, other)
+    __and__ = join
 
     def __repr__(self) -> str:
         rows, parts = self.matrix.shape

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem.constraints.columns import as_column, missing_of, quote
 from spectrem.constraints.compilation.groups import distinct
-from spectrem.constraints.constraint import AllOf, LinearConstraint, check_name, join, linear
+from spectrem.constraints.constraint import LinearConstraint, check_name, join, linear
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Structure
 
@@ -53,9 +53,7 @@ class RowLinks:
         """Give the name that errors and reports use."""
         return replace(self, label=check_name(name))
 
-    def __and__(self, other: object) -> AllOf:
-        """Both constraints, as one."""
-        return join(self, other)
+    __and__ = join
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RowLinks) and self._content == other._content

@@ -33,8 +33,7 @@ from spectrem.constraints.constraint import (
     MaxOver,
 )
 from spectrem.constraints.links import RowLinks
-from spectrem.data.decoding import decode
-from spectrem.data.reading import read_bytes
+from spectrem.data.files import decode, read_bytes
 from spectrem.exceptions import InvalidInputError, did_you_mean, no_such, shorten
 
 Constraints = Union[AnyConstraint, str, Mapping[str, "Constraints"], Iterable["Constraints"]]  # noqa: UP007

@@ -11,7 +11,7 @@ from spectrem.constraints.columns import Column, Scalar, as_column, compared, ho
 from spectrem.constraints.compilation.groups import distinct
 from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.text import Constraints, flatten
-from spectrem.data.tagging.tagsets import STANDARD_TAGS
+from spectrem.data.tagged import STANDARD_TAGS
 from spectrem.exceptions import InvalidInputError, advice, did_you_mean, no_such
 
 _LISTED = 20

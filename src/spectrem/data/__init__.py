@@ -1,21 +1,37 @@
 """Texts, bitexts, alignments, tagged text and treebanks: arrays, readers and writers."""
 
-from spectrem.data.alignments import pharaoh_lines, read_both_links, read_links, write_pharaoh, write_shared_task
 from spectrem.data.bilingual import FactoredBitext, prior_lines, read_dictionary, read_priors, split_factors
 from spectrem.data.bitext import Bitext, encode_bitext
 from spectrem.data.features import FeatureIndex, mention_features, pair_features, token_features
-from spectrem.data.links import MAX_LENGTH, Links
+from spectrem.data.files import display_name, open_output, read_bytes, write_lines
+from spectrem.data.links import (
+    MAX_LENGTH,
+    Links,
+    Symmetrization,
+    pharaoh_lines,
+    read_both_links,
+    read_links,
+    symmetrize,
+    write_pharaoh,
+    write_shared_task,
+)
 from spectrem.data.pairs import EncodedPairs, read_bitext, read_pairs
-from spectrem.data.raw.segmented import SegmentedText, encode_segmented, links_of_words, segment_lines
-from spectrem.data.reading import display_name, read_bytes
 from spectrem.data.relations import RelationSentence, read_relations, write_relations
-from spectrem.data.symmetrize import Symmetrization, symmetrize
-from spectrem.data.table_file import TableFile
-from spectrem.data.table_formats import open_table, read_table
-from spectrem.data.tagging.tagged import FileSentences, TaggedCorpus, read_sentences, read_tagged, write_tagged
-from spectrem.data.tagging.tagged_dictionary import read_tag_dictionary, write_tag_dictionary
-from spectrem.data.tagging.tagsets import PENN_TO_17, PENN_TO_UNIVERSAL, map_tags
-from spectrem.data.text import Text, tokenise
+from spectrem.data.segmented import SegmentedText, encode_segmented, links_of_words, segment_lines
+from spectrem.data.table_file import TableFile, open_table, read_table
+from spectrem.data.tagged import (
+    PENN_TO_17,
+    PENN_TO_UNIVERSAL,
+    FileSentences,
+    TaggedCorpus,
+    map_tags,
+    read_sentences,
+    read_tag_dictionary,
+    read_tagged,
+    write_tag_dictionary,
+    write_tagged,
+)
+from spectrem.data.text import UNKNOWN, Text, Vocabulary, tokenise
 from spectrem.data.transfer import complete_trees, conserved_arcs, one_to_one
 from spectrem.data.treebank import (
     ROOT,
@@ -27,8 +43,6 @@ from spectrem.data.treebank import (
     read_conllu,
     write_conllu,
 )
-from spectrem.data.vocabulary import UNKNOWN, Vocabulary
-from spectrem.data.writers import open_output, write_lines
 
 __all__ = [
     "MAX_LENGTH",

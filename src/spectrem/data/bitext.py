@@ -1,32 +1,99 @@
-"""Sentence pairs as flat arrays of word numbers."""
+"""Sentence pairs as flat arrays of word numbers, in memory or in files that are mapped into it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import nullcontext
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Ints
 from spectrem._validate import as_bool
-from spectrem.data.mapping import new_folder, numbers_at
-from spectrem.data.text import Text, tokenise
-from spectrem.data.vocabulary import UNKNOWN, Vocabulary
+from spectrem.data.text import UNKNOWN, Text, Vocabulary, tokenise
 from spectrem.exceptions import InvalidInputError, quoted
+
+
+class HeldNumbers:
+    """Numbers in memory, piece after piece."""
+
+    def __init__(self, dtype: Any) -> None:
+        self._dtype, self._pieces = dtype, list[NDArray[Any]]()
+
+    def append(self, numbers: NDArray[Any]) -> None:
+        self._pieces.append(numbers.astype(self._dtype, copy=False))
+
+    def finish(self) -> NDArray[Any]:
+        if len(self._pieces) == 1:
+            return self._pieces[0]
+        return np.concatenate([np.zeros(0, self._dtype), *self._pieces])
+
+
+class MappedNumbers:
+    """Numbers in a new file that is mapped into memory, piece after piece, as `HeldNumbers`."""
+
+    def __init__(self, path: Path, dtype: Any) -> None:
+        self._path, self._dtype = path, np.dtype(dtype)
+        path.touch()
+
+    def append(self, numbers: NDArray[Any]) -> None:
+        with self._path.open("ab") as file:
+            numbers.astype(self._dtype, copy=False).tofile(file)
+
+    def finish(self) -> NDArray[Any]:
+        """The numbers; they can be changed, as kernels expect, and changes are not written."""
+        if not self._path.stat().st_size:
+            return np.zeros(0, self._dtype)
+        return np.asarray(np.memmap(self._path, self._dtype, "c"))
+
+
+def numbers_at(path: Path | None, kind: str, dtype: Any) -> HeldNumbers | MappedNumbers:
+    """Numbers in a new file whose name is that of ``path`` with the suffix ``kind``; in memory if there is no path."""
+    return HeldNumbers(dtype) if path is None else MappedNumbers(path.with_suffix(f".{kind}"), dtype)
+
+
+@contextmanager
+def new_folder(parent: str | os.PathLike[str]) -> Iterator[Path]:
+    """A new folder in an existing one; it is removed if the block fails.
+
+    Raises
+    ------
+    InvalidInputError
+        If it cannot be made there, or a file in it cannot be written.
+    """
+    try:
+        path = Path(tempfile.mkdtemp(prefix="bitext-", dir=parent))
+    except OSError as error:
+        raise InvalidInputError(
+            f"{os.fspath(parent)}: the text cannot be kept there: {error.strerror}; make the folder first, or choose "
+            "another"
+        ) from None
+    try:
+        yield path
+    except BaseException as error:
+        shutil.rmtree(path, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise InvalidInputError(
+                f"{os.fspath(parent)}: the text cannot be kept there: {error.strerror or error}; make room, or choose "
+                "another folder"
+            ) from None
+        raise
 
 
 class Side(NamedTuple):
     """One side of a bitext: word numbers, where sentences begin and end among them, and the words."""
 
     tokens: NDArray[np.int32]
-    offsets: NDArray[np.int64]
+    offsets: Ints
     vocabulary: Vocabulary
 
-    def take(self, indices: NDArray[np.int64]) -> Side:
+    def take(self, indices: Ints) -> Side:
         """The sentences at some indices."""
         lengths = np.diff(self.offsets)[indices]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -69,15 +136,25 @@ class Bitext:
     """
 
     source_tokens: NDArray[np.int32]
-    source_offsets: NDArray[np.int64]
+    source_offsets: Ints
     target_tokens: NDArray[np.int32]
-    target_offsets: NDArray[np.int64]
+    target_offsets: Ints
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
 
     def __post_init__(self) -> None:
-        for name, side in zip(("source", "target"), self.sides, strict=True):
-            _check_side(name, *side)
+        for side, (tokens, offsets, vocabulary) in zip(("source", "target"), self.sides, strict=True):
+            if offsets.size == 0 or offsets[0] != 0 or offsets[-1] != tokens.size or np.any(np.diff(offsets) < 0):
+                raise InvalidInputError(
+                    f"{side}_offsets must rise from 0 to the number of {side} tokens, {tokens.size}, "
+                    f"but are {offsets}; cumulate the sentence lengths"
+                )
+            if tokens.size and (tokens.min() < UNKNOWN or tokens.max() >= len(vocabulary)):
+                raise InvalidInputError(
+                    f"{side}_tokens must lie between -1 and {len(vocabulary) - 1}, the last number of "
+                    f"{side}_vocabulary, but reach from {tokens.min()} to "
+                    f"{tokens.max()}; encode them with this vocabulary"
+                )
         if self.source_offsets.size != self.target_offsets.size:
             raise InvalidInputError(
                 "source and target must have as many sentences as each other, but have "
@@ -102,12 +179,12 @@ class Bitext:
         return self.source_offsets.size - 1
 
     @property
-    def source_lengths(self) -> NDArray[np.int64]:
+    def source_lengths(self) -> Ints:
         """Source words of every pair, shape (n_pairs,)."""
         return np.diff(self.source_offsets)
 
     @property
-    def target_lengths(self) -> NDArray[np.int64]:
+    def target_lengths(self) -> Ints:
         """Target words of every pair, shape (n_pairs,)."""
         return np.diff(self.target_offsets)
 
@@ -177,10 +254,10 @@ class NumberedSide:
         words = [word.lower() for word in text.words] if self._lowercase else text.words
         known = self._numbers
         if self._vocabulary is None:
-            found = (known.setdefault(word, len(known)) for word in words)
+            looked_up = (known.setdefault(word, len(known)) for word in words)
         else:
-            found = (known.get(word, UNKNOWN) for word in words)
-        numbers = np.fromiter(found, np.int32, len(words))
+            looked_up = (known.get(word, UNKNOWN) for word in words)
+        numbers = np.fromiter(looked_up, np.int32, len(words))
         is_same = self._vocabulary is None and len(known) == len(words)  # as for the first piece
         self._tokens.append(text.tokens if is_same else numbers[text.tokens])
         self._offsets.append(text.offsets[1:] + self._n_tokens)
@@ -274,20 +351,7 @@ def join_lines(lines: Sequence[str], name: str) -> bytes:
     return data + b"\n" if len(lines) else data
 
 
-def _check_side(side: str, tokens: NDArray[np.int32], offsets: NDArray[np.int64], vocabulary: Vocabulary) -> None:
-    if offsets.size == 0 or offsets[0] != 0 or offsets[-1] != tokens.size or np.any(np.diff(offsets) < 0):
-        raise InvalidInputError(
-            f"{side}_offsets must rise from 0 to the number of {side} tokens, {tokens.size}, "
-            f"but are {offsets}; cumulate the sentence lengths"
-        )
-    if tokens.size and (tokens.min() < UNKNOWN or tokens.max() >= len(vocabulary)):
-        raise InvalidInputError(
-            f"{side}_tokens must lie between -1 and {len(vocabulary) - 1}, the last number of {side}_vocabulary, "
-            f"but reach from {tokens.min()} to {tokens.max()}; encode them with this vocabulary"
-        )
-
-
-def _as_indices(indices: ArrayLike, n_pairs: int) -> NDArray[np.int64]:
+def _as_indices(indices: ArrayLike, n_pairs: int) -> Ints:
     array = np.asarray(indices)
     if array.dtype == bool:
         if array.shape != (n_pairs,):

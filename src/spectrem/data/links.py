@@ -1,14 +1,22 @@
-"""Alignment links of a batch of sentence pairs."""
+"""Alignment links of sentence pairs: arrays, the merging of two directions, and files."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.exceptions import InvalidInputError
+from spectrem._arrays import Bools, Ints
+from spectrem._compiled import njit
+from spectrem.data.files import decoded_lines, describe, display_name, parse_objects, read_pieces, write_lines
+from spectrem.data.text import Text, tokenise
+from spectrem.exceptions import InvalidInputError, quoted, shorten
 
 MAX_LENGTH = 1 << 18
 """Longest sentence, in tokens; so that (sentence, source, target) fits into one int64."""
@@ -39,10 +47,10 @@ class Links:
     (2, 2, [(0, 0), (1, 1)])
     """
 
-    offsets: NDArray[np.int64]
+    offsets: Ints
     source: NDArray[np.int32]
     target: NDArray[np.int32]
-    sure: NDArray[np.bool_]
+    sure: Bools
 
     def __post_init__(self) -> None:
         if self.offsets.size > MAX_SENTENCES:
@@ -150,12 +158,12 @@ class Links:
         return self.source.size
 
     @property
-    def sentence(self) -> NDArray[np.int64]:
+    def sentence(self) -> Ints:
         """Sentence of every link, shape (n_links,)."""
         return np.repeat(np.arange(self.n_sentences), np.diff(self.offsets))
 
     @property
-    def keys(self) -> NDArray[np.int64]:
+    def keys(self) -> Ints:
         """One number per link, for set operations: ``(sentence * MAX_LENGTH + source) * MAX_LENGTH + target``."""
         return _keys(self.sentence, self.source, self.target)
 
@@ -200,7 +208,7 @@ class Links:
                 f"outside its {sizes[0][n]} source and {sizes[1][n]} target words; count words from 0"
             )
 
-    def where(self, keep: NDArray[np.bool_]) -> Links:
+    def where(self, keep: Bools) -> Links:
         """The marked links only; ``links.where(links.sure)`` are the sure ones.
 
         Parameters
@@ -237,6 +245,414 @@ def _check_positions(side: str, positions: NDArray[np.integer]) -> None:
         )
 
 
-def _keys(sentence: NDArray[np.int64], source: NDArray[np.integer], target: NDArray[np.integer]) -> NDArray[np.int64]:
+def _keys(sentence: Ints, source: NDArray[np.integer], target: NDArray[np.integer]) -> Ints:
     """One number per link, in the order of (sentence, source, target)."""
     return (sentence * MAX_LENGTH + source) * MAX_LENGTH + target
+
+
+Symmetrization = Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
+
+_FORWARD, _BACKWARD = 1, 2
+_NO_FINAL, _FINAL, _FINAL_AND = 0, 1, 2
+_NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))  # (source, target)
+
+
+def symmetrize(forward: Links, backward: Links, method: Symmetrization = "grow-diag-final-and") -> Links:
+    """Merge the links of two directions ([OchNey2003] §4, [Koehn2005]).
+
+    * ``intersection``: links of both; ``union``: links of either.
+    * ``grow-diag``: start from the intersection. Pass over its links in increasing order of (source, target);
+      around each, look at the neighbours (source, target) + (-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1),
+      (1, -1), (1, 1) in this order, and add a neighbour that is in the union if its source word or its target
+      word has no link yet. A link added ahead in the order is itself visited in the same pass. Pass until
+      nothing is added.
+    * ``grow-diag-final``: then go through the links of ``forward`` in increasing order, then through those of
+      ``backward``, and add each whose source word or target word has no link yet.
+    * ``grow-diag-final-and``: the same, adding where both words have none.
+
+    Use when each direction was decoded on its own; models trained or decoded with an agreement constraint rarely gain.
+
+    Parameters
+    ----------
+    forward, backward : Links
+        Links of the same sentences, both in (source, target) order; possible links count like sure ones.
+    method : str
+
+    Returns
+    -------
+    Links
+        All sure.
+
+    Raises
+    ------
+    InvalidInputError
+        If the numbers of sentences differ or the method is not one of those above.
+
+    Examples
+    --------
+    >>> forward = Links.from_pairs([[(0, 0), (1, 1), (1, 2)]])
+    >>> backward = Links.from_pairs([[(0, 0), (3, 3)]])
+    >>> symmetrize(forward, backward, "intersection").pairs(0)
+    [(0, 0)]
+    >>> symmetrize(forward, backward, "grow-diag").pairs(0)
+    [(0, 0), (1, 1), (1, 2)]
+    >>> symmetrize(forward, backward, "grow-diag-final-and").pairs(0)
+    [(0, 0), (1, 1), (1, 2), (3, 3)]
+    """
+    if method not in get_args(Symmetrization):
+        raise InvalidInputError(f"method must be one of {', '.join(get_args(Symmetrization))}, but is {method!r}")
+    if forward.n_sentences != backward.n_sentences:
+        raise InvalidInputError(
+            f"forward and backward must align the same sentences, but have {forward.n_sentences} and "
+            f"{backward.n_sentences}; give both directions of one bitext"
+        )
+    union, given_by = _union(forward, backward)
+    if method == "union":
+        return union
+    chosen = given_by == _FORWARD | _BACKWARD
+    if method != "intersection":
+        final = {"grow-diag": _NO_FINAL, "grow-diag-final": _FINAL, "grow-diag-final-and": _FINAL_AND}[method]
+        _grow(union.offsets, union.source, union.target, given_by, final, chosen)
+    return union.where(chosen)
+
+
+def _union(forward: Links, backward: Links) -> tuple[Links, NDArray[np.uint8]]:
+    """The links of either direction and, for each, which gave it."""
+    keys = np.concatenate([forward.keys, backward.keys])
+    order = np.argsort(keys, kind="stable")  # stable: a merge of two sorted halves
+    keys = keys[order]
+    first = np.concatenate([[True], np.diff(keys) > 0])[: keys.size]
+    by = np.repeat(np.array([_FORWARD, _BACKWARD], dtype=np.uint8), [forward.n_links, backward.n_links])[order]
+    given_by = by[first]
+    given_by[np.cumsum(first)[~first] - 1] |= by[~first]
+    pairs, target = np.divmod(keys[first], MAX_LENGTH)
+    sentence, source = np.divmod(pairs, MAX_LENGTH)
+    return Links.from_arrays(sentence, source, target, n_sentences=forward.n_sentences), given_by
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _grow(offsets, source, target, given_by, final, chosen):  # type: ignore[no-untyped-def]
+    """Add to the chosen links of every sentence, in place."""
+    width = 1
+    for k in range(source.size):
+        width = max(width, source[k] + 1, target[k] + 1)
+    source_linked = np.zeros(width, dtype=np.bool_)
+    target_linked = np.zeros(width, dtype=np.bool_)
+    row = np.zeros(width + 3, dtype=np.int64)  # links of source i start at row[i + 1]; an empty row on either side
+    for n in range(offsets.size - 1):
+        start, stop = offsets[n], offsets[n + 1]
+        if start == stop:
+            continue
+        k = start
+        for i in range(source[stop - 1] + 4):
+            while k < stop and source[k] < i - 1:
+                k += 1
+            row[i] = k
+        for k in range(start, stop):
+            if chosen[k]:
+                source_linked[source[k]] = True
+                target_linked[target[k]] = True
+
+        added = True
+        while added:
+            added = False
+            for k in range(start, stop):
+                if not chosen[k]:
+                    continue
+                for step_source, step_target in _NEIGHBOURS:
+                    i = source[k] + step_source
+                    j = target[k] + step_target
+                    m = _find(target, row[i + 1], row[i + 2], j)
+                    if m >= 0 and not chosen[m] and not (source_linked[i] and target_linked[j]):
+                        chosen[m] = True
+                        source_linked[i] = True
+                        target_linked[j] = True
+                        added = True
+
+        if final != _NO_FINAL:
+            for direction in (_FORWARD, _BACKWARD):
+                for k in range(start, stop):
+                    i = source[k]
+                    j = target[k]
+                    n_linked = np.int64(source_linked[i]) + np.int64(target_linked[j])
+                    limit = 1 if final == _FINAL else 0
+                    if given_by[k] & direction and n_linked <= limit:
+                        chosen[k] = True
+                        source_linked[i] = True
+                        target_linked[j] = True
+
+        for k in range(start, stop):
+            source_linked[source[k]] = False
+            target_linked[target[k]] = False
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _find(values, start, stop, value):  # type: ignore[no-untyped-def]
+    """Where a value stands in a stretch of increasing values, or -1."""
+    end = stop
+    while start < stop:
+        middle = (start + stop) // 2
+        if values[middle] < value:
+            start = middle + 1
+        else:
+            stop = middle
+    return start if start < end and values[start] == value else -1
+
+
+def parse_json_links(data: bytes, name: str, n_sentences: int | None, bitext: str = "the bitext") -> Links:
+    """Links of one JSON object a line, whose key ``links`` holds one ``[i, j]`` or ``[i, j, probability]`` per link.
+
+    Parameters
+    ----------
+    data : bytes
+    name : str
+        How error messages call the text.
+    n_sentences : int, optional
+        How many objects there must be.
+    bitext : str
+        What has so many sentence pairs, for messages.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the line and what is wrong there.
+
+    Examples
+    --------
+    >>> parse_json_links(b'{"links": [[0, 1, 0.9], [1, 0]]}', "example", None).pairs(0)
+    [(0, 1), (1, 0)]
+    """
+    sentences, sources, targets = list[int](), list[int](), list[int]()
+    n_found = 0
+    for number, record in parse_objects(decoded_lines([data], name), name):
+        links = record.get("links")
+        if not isinstance(links, list):
+            problem = "has no" if "links" not in record else f"holds {describe(links)} as"
+            raise InvalidInputError(
+                f'{name}, line {number}: {problem} "links", a list of [i, j] or [i, j, probability] is needed; '
+                "write it as `spectrem align --output-format json` does"
+            )
+        lengths = [len(record[side]) if isinstance(record.get(side), list) else None for side in ("source", "target")]
+        for link in links:
+            _check_json_link(link, lengths, f"{name}, line {number}")
+            sentences.append(n_found)
+            sources.append(link[0])
+            targets.append(link[1])
+        n_found += 1
+    if n_sentences is not None and n_found != n_sentences:
+        raise InvalidInputError(
+            f"{name} has {n_found} JSON objects, but {bitext} has {n_sentences} sentence pairs; give the alignment "
+            "of the same file, one object per pair"
+        )
+    return Links.from_arrays(sentences, sources, targets, n_sentences=n_found)
+
+
+def _check_json_link(link: Any, lengths: list[int | None], place: str) -> None:
+    is_link = isinstance(link, list) and len(link) in (2, 3) and [type(at) for at in link[:2]] == [int, int]
+    if not is_link or not all(type(p) in (int, float) and 0 <= p <= 1 for p in link[2:]):
+        raise InvalidInputError(
+            f"{place}: {quoted(link)} is not a link; write [i, j] or [i, j, probability], positions counted from 0"
+        )
+    for side, at, length in zip(("source", "target"), link, lengths, strict=False):
+        most = MAX_LENGTH if length is None else length
+        if not 0 <= at < most:
+            raise InvalidInputError(
+                f"{place}: link {shorten(str(link))} lies outside its {side} of {most} tokens; count from 0"
+            )
+
+
+# Of a file that numbers its sentences: one digit more in a number must not ask for gigabytes.
+_MOST_NUMBERED = (1 << 23) - 1
+_SHORTER = f"a position below {MAX_LENGTH}; check the file"
+_PHARAOH = re.compile(r"([0-9]{1,7})([-?])([0-9]{1,7})")
+_WHOLE = re.compile(r"[0-9]{1,9}")
+_NUMBER = re.compile(r"[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?")
+
+
+def read_links(
+    path: str | os.PathLike[str],
+    n_sentences: int | None = None,
+    *,
+    lengths: tuple[ArrayLike, ArrayLike] | None = None,
+) -> Links:
+    """Read an alignment file in any of three formats, recognised by its first line that is not blank.
+
+    Pharaoh: one line per sentence pair of ``i-j`` (sure) and ``i?j`` (possible), positions from 0; blank lines are
+    sentences without links. Shared task (``.wa``, [MihalceaPedersen2003]): one line per link of
+    ``sentence source target [S|P] [confidence]``, all numbers from 1, S if not said; a position 0 is NULL and such
+    lines are left out, as are confidences. A link given twice is sure if it is so once. JSON: one object per sentence
+    pair, as ``spectrem align --output-format json`` writes them; all links are sure.
+
+    Parameters
+    ----------
+    path : path or "-"
+        Plain or gzipped; ``-`` is standard input.
+    n_sentences : int, optional
+        How many sentence pairs the bitext has. A Pharaoh file must have as many lines; in a ``.wa`` file,
+        which does not show trailing sentences without links, it is the highest sentence if left out.
+    lengths : (array-like, array-like) of int, optional
+        The numbers of words of all source and of all target sentences of the bitext, in place of ``n_sentences``.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming file, line and value; a link beyond the words of its sentence pair where ``lengths`` say how many.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_pharaoh(f"{folder}/gold", Links.from_pairs([[(0, 0)], []], possible=[[(1, 0)], []]))
+    ...     print(Path(folder, "gold").read_text())
+    ...     read_links(f"{folder}/gold", n_sentences=2).sure
+    0-0 1?0
+    <BLANKLINE>
+    <BLANKLINE>
+    array([ True, False])
+    """
+    name = display_name(path)
+    links = _parse(b"".join(read_pieces(path)), name, n_sentences if lengths is None else len(np.asarray(lengths[0])))
+    if lengths is not None:
+        links.check_inside(*lengths, name)
+    return links
+
+
+def read_both_links(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> tuple[Links, Links]:
+    """Read two alignments of one bitext, each file once, so that pipes will do.
+
+    A ``.wa`` file does not show how many sentence pairs there are; the longer of both does.
+
+    Raises
+    ------
+    InvalidInputError
+        As `read_links`.
+    """
+    names = [display_name(path) for path in (first, second)]
+    texts = [b"".join(read_pieces(path)) for path in (first, second)]
+    first_links, second_links = (_parse(text, name, None) for text, name in zip(texts, names, strict=True))
+    if first_links.n_sentences < second_links.n_sentences:
+        first_links = _parse(texts[0], names[0], second_links.n_sentences, names[1])
+    elif second_links.n_sentences < first_links.n_sentences:
+        second_links = _parse(texts[1], names[1], first_links.n_sentences, names[0])
+    return first_links, second_links
+
+
+def _parse(data: bytes, name: str, n_sentences: int | None, bitext: str = "the bitext") -> Links:
+    if data.lstrip().startswith(b"{"):
+        return parse_json_links(data, name, n_sentences, bitext)
+    text = tokenise(data, name)
+    if text.tokens.size and _WHOLE.fullmatch(text.words[text.tokens[0]]):
+        return _parse_shared_task(text, name, n_sentences)
+    return _parse_pharaoh(text, name, n_sentences, bitext)
+
+
+def write_pharaoh(path: str | os.PathLike[str], links: Links) -> None:
+    """Write one line per sentence of ``i-j`` (sure) and ``i?j`` (possible) by `write_lines`."""
+    write_lines(path, pharaoh_lines(links))
+
+
+def pharaoh_lines(links: Links) -> list[str]:
+    """The Pharaoh line of every sentence, links in increasing order.
+
+    Examples
+    --------
+    >>> pharaoh_lines(Links.from_pairs([[(0, 1)], []], possible=[[(0, 0)], []]))
+    ['0?0 0-1', '']
+    """
+    codes = (links.source.astype(np.int64) * MAX_LENGTH + links.target) * 2 + links.sure
+    distinct, inverse = np.unique(codes, return_inverse=True)
+    spelled = [
+        f"{code // 2 // MAX_LENGTH}{'-' if code % 2 else '?'}{code // 2 % MAX_LENGTH}" for code in distinct.tolist()
+    ]
+    each = np.array(spelled, dtype=object)[inverse].tolist()
+    offsets = links.offsets.tolist()
+    return [" ".join(each[a:b]) for a, b in pairwise(offsets)]
+
+
+def write_shared_task(path: str | os.PathLike[str], links: Links) -> None:
+    """Write one line per link of ``sentence source target S|P``, all numbers from 1, by `write_lines`.
+
+    Sentence numbers have four digits or more. Sentences without links leave no trace, so give their number to
+    `read_links`.
+    """
+    rows = zip(
+        (links.sentence + 1).tolist(),
+        (links.source + 1).tolist(),
+        (links.target + 1).tolist(),
+        links.sure.tolist(),
+        strict=True,
+    )
+    write_lines(path, (f"{n:04d} {i} {j} {'S' if sure else 'P'}" for n, i, j, sure in rows))
+
+
+def _parse_pharaoh(text: Text, name: str, n_sentences: int | None, bitext: str) -> Links:
+    if n_sentences is not None and text.n_lines != n_sentences:
+        raise InvalidInputError(
+            f"{name} has {text.n_lines} lines, but {bitext} has {n_sentences} sentence pairs; "
+            "give the alignment of the same file, one line per pair"
+        )
+    matches = [_PHARAOH.fullmatch(word) for word in text.words]
+    bad = np.array([match is None for match in matches], dtype=bool)
+    _refuse(text, bad, name, "a link; write i-j (sure) or i?j (possible), positions counted from 0")
+    parsed = [(int(match[1]), int(match[3]), match[2] == "-") for match in matches if match]
+    source, target, sure = np.array(parsed, dtype=np.int64).reshape(-1, 3).T
+    _refuse(text, np.maximum(source, target) >= MAX_LENGTH, name, _SHORTER)
+    sentence = np.repeat(np.arange(text.n_lines), np.diff(text.offsets))
+    return Links.from_arrays(
+        sentence, source[text.tokens], target[text.tokens], n_sentences=text.n_lines, sure=sure[text.tokens]
+    )
+
+
+def _parse_shared_task(text: Text, name: str, n_sentences: int | None) -> Links:
+    fields = np.diff(text.offsets)
+    starts = text.offsets[:-1][fields > 0]
+    fields = fields[fields > 0]
+    wrong = np.flatnonzero((fields < 3) | (fields > 5))
+    if wrong.size:
+        line = text.line_of(int(starts[wrong[0]]))
+        raise InvalidInputError(
+            f"{name}, line {line}: has {fields[wrong[0]]} fields; write `sentence source target [S|P] [confidence]`"
+        )
+    numbers = np.array([int(word) if _WHOLE.fullmatch(word) else -1 for word in text.words], dtype=np.int64)
+    for k, what in enumerate(("sentence number", "source position", "target position")):
+        _refuse(text, numbers < (1 if k == 0 else 0), name, f"a {what}; count from 1 (0 is NULL)", starts + k)
+    is_kind = np.array([word in ("S", "P") for word in text.words], dtype=bool)
+    is_confidence = np.array([_NUMBER.fullmatch(word) is not None for word in text.words], dtype=bool)
+    fourth, fifth = starts[fields >= 4] + 3, starts[fields == 5] + 3
+    _refuse(text, ~(is_kind | is_confidence), name, "S, P or a confidence; write S for sure, P for possible", fourth)
+    _refuse(text, ~is_kind, name, "S or P; write `sentence source target [S|P] [confidence]`", fifth)
+    _refuse(text, ~is_confidence, name, "a confidence; write a number such as 0.9", fifth + 1)
+
+    sentence, source, target = (numbers[text.tokens[starts + k]] for k in range(3))
+    last = int(sentence.max())
+    most = _MOST_NUMBERED if n_sentences is None else n_sentences
+    if last > most:
+        line = text.line_of(int(starts[np.argmax(sentence > most)]))
+        of = "that can be" if n_sentences is None else "of the bitext"
+        raise InvalidInputError(
+            f"{name}, line {line}: sentence {sentence[sentence > most][0]} lies beyond the {most} sentence pairs {of}; "
+            "give the alignment of the same file"
+        )
+    for k in (1, 2):
+        _refuse(text, numbers >= MAX_LENGTH, name, _SHORTER, starts + k)
+    sure = np.ones(starts.size, dtype=bool)
+    sure[fields >= 4] = np.array([word != "P" for word in text.words], dtype=bool)[text.tokens[fourth]]
+    linked = (source > 0) & (target > 0)
+    return Links.from_arrays(
+        sentence[linked] - 1,
+        source[linked] - 1,
+        target[linked] - 1,
+        n_sentences=last if n_sentences is None else n_sentences,
+        sure=sure[linked],
+    )
+
+
+def _refuse(text: Text, bad_words: Bools, name: str, expected: str, positions: Ints | None = None) -> None:
+    """Refuse the first of the tokens at some positions, or of all, whose word is bad."""
+    among = np.arange(text.tokens.size) if positions is None else positions
+    bad = among[bad_words[text.tokens[among]]]
+    if bad.size:
+        position = int(bad[0])
+        word = text.words[text.tokens[position]]
+        raise InvalidInputError(f"{name}, line {text.line_of(position)}: {quoted(word)} is not {expected}")

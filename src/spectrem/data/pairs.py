@@ -6,28 +6,331 @@ import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import Any, BinaryIO, NoReturn
+from xml.etree import ElementTree
+from xml.parsers import expat
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Ints
 from spectrem._validate import as_bool
-from spectrem.data.bitext import Bitext, NumberedSide, join_lines
-from spectrem.data.decoding import decode
-from spectrem.data.mapping import new_folder
-from spectrem.data.raw.columns import DEFAULT_COLUMNS, JSON_LINES, iter_columns
-from spectrem.data.raw.segmented import SegmentedText, Segmenter, encode_segmented
-from spectrem.data.reading import STANDARD_INPUT, display_name, iter_lines, read_pieces
-from spectrem.data.text import Text, tokenise
-from spectrem.data.vocabulary import Vocabulary
-from spectrem.exceptions import InvalidInputError
+from spectrem.data.bitext import Bitext, NumberedSide, join_lines, new_folder
+from spectrem.data.files import (
+    STANDARD_INPUT,
+    decode,
+    describe,
+    display_name,
+    iter_lines,
+    opened,
+    read_objects,
+    read_pieces,
+)
+from spectrem.data.segmented import SegmentedText, Segmenter, encode_segmented
+from spectrem.data.table_file import TableFile, batches, read_table
+from spectrem.data.text import Text, Vocabulary, tokenise
+from spectrem.exceptions import InvalidInputError, did_you_mean, no_such, quoted
 
-if TYPE_CHECKING:
-    from spectrem.data.raw.tmx import TranslationMemory
+JSON_LINES = (".jsonl", ".ndjson")
+_TAB_SEPARATED = (".tsv", ".tab")
+DEFAULT_COLUMNS = ("source", "target")
+
+
+def iter_columns(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Two columns of text, row by row; line ends in cells are spaces, missing cells of tables are empty.
+
+    In a table whose columns are separated by tabs no cell may hold both a tab and a line end: a quotation mark before a
+    sentence would silently join it with the lines up to the next mark.
+
+    Parameters
+    ----------
+    path : path
+        ``.jsonl`` or ``.ndjson``, one JSON object a line, or a table that `read_table` knows.
+    columns : (source, target)
+        Their names. ``translation.en`` is field ``en`` of column ``translation`` where there is no column of that name.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming file, line and column: no such file or column, something else than text in it (null in JSON, too), rows
+        joined by quotation marks, no rows.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from spectrem.data import write_lines
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_lines(f"{folder}/trees.csv", ["id,en,fr", '1,"a tree, tall",un grand arbre', "2,wood,"])
+    ...     list(iter_columns(f"{folder}/trees.csv", ["en", "fr"]))
+    [('a tree, tall', 'un grand arbre'), ('wood', '')]
+    """
+    suffix = Path(Path(path).stem if os.fspath(path).endswith(".gz") else path).suffix.lower()
+    if suffix in JSON_LINES:
+        pairs = _of_objects(path, columns)
+    else:
+        table = read_table(path)
+        pairs = _of_table(table, columns)
+        if suffix in _TAB_SEPARATED:
+            pairs = _unjoined(pairs, table, columns)
+    for source, target in pairs:
+        yield _one_line(source), _one_line(target)
+
+
+def _one_line(text: str | None) -> str:
+    return "" if text is None else text.replace("\n", " ").replace("\r", " ")
+
+
+def _of_table(table: TableFile, columns: Sequence[str]) -> Iterator[tuple[str | None, ...]]:
+    import polars
+
+    expressions = [_expression(table, name) for name in columns]
+    for rows in batches(table.data.select(e.cast(polars.String).alias(str(k)) for k, e in enumerate(expressions))):
+        yield from rows.iter_rows()
+
+
+def _unjoined(
+    pairs: Iterator[tuple[str | None, ...]], table: TableFile, columns: Sequence[str]
+) -> Iterator[tuple[str | None, ...]]:
+    """The same pairs, unless a cell holds parts of several rows."""
+    for row, pair in enumerate(pairs):
+        for column, cell in zip(columns, pair, strict=True):
+            if cell is not None and "\t" in cell and "\n" in cell:
+                raise InvalidInputError(
+                    f"{table.name}, {table.place(row)}: column {column!r} must not hold tabs and line ends together, "
+                    f'got {quoted(cell)}, since the " before it quotes all up to the next "; double every " and put '
+                    'the cell between ", or give lines of text in two files'
+                )
+        yield pair
+
+
+def _expression(table: TableFile, name: str) -> Any:
+    """A column of text, or a field of one."""
+    import polars
+
+    column, kind = polars.col(name), table.schema.get(name)
+    outer, _, inner = name.partition(".")
+    if kind is None and isinstance(table.schema.get(outer), polars.Struct):
+        fields = {field.name: field.dtype for field in table.schema[outer].fields}
+        if inner not in fields:
+            raise InvalidInputError(f"--columns: column {outer!r} of {table.name}: {no_such('field', inner, fields)}")
+        column, kind = polars.col(outer).struct.field(inner), fields[inner]
+    if kind is None:
+        table.check([name], "--columns")
+    if isinstance(kind, polars.Struct):
+        raise InvalidInputError(
+            f"{table.name}, column {name!r}: holds fields, not text; name one of them: "
+            f"{', '.join(repr(f'{name}.{field.name}') for field in kind.fields)}"
+        )
+    if kind not in (polars.String, polars.Categorical, polars.Enum):
+        raise InvalidInputError(
+            f"{table.name}, column {name!r}: holds {kind}, and text is needed; choose others by --columns "
+            f"SOURCE,TARGET among {', '.join(map(repr, table.names))}"
+        )
+    return column
+
+
+def _of_objects(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterator[tuple[str | None, ...]]:
+    name = display_name(path)
+    for number, row in read_objects(path):
+        pair = []
+        for column in columns:
+            outer, _, inner = column.partition(".")
+            try:
+                value = row[column] if column in row else row[outer][inner]
+            except (KeyError, TypeError):
+                raise InvalidInputError(
+                    f"--columns: {name}, line {number}: {no_such('key', column, row)}; every line needs both"
+                ) from None
+            if not isinstance(value, str):
+                raise InvalidInputError(
+                    f"{name}, line {number}: {column!r} is {describe(value)}, and text is needed, got {quoted(value)}; "
+                    'correct it, write "" for an empty sentence, or choose others by --columns SOURCE,TARGET'
+                )
+            pair.append(value)
+        yield tuple(pair)
+
+
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+# Elements inside a segment whose content is code of another program; that of <hi> is text.
+_CODES = frozenset(["bpt", "ept", "it", "ph", "ut", "sub"])
+
+
+@dataclass
+class TranslationMemory:
+    """The pairs of segments in two languages of a TMX file, as an iterator goes through it.
+
+    Parameters
+    ----------
+    path : path
+        Plain or gzipped, in any encoding that XML knows.
+    languages : (source, target), optional
+        Codes as the file has them ("en-GB"), or their beginnings ("en"), in capitals or not. Without them the file must
+        have two languages; that of ``srclang`` in its header, else the one that comes first, is the source.
+
+    Attributes
+    ----------
+    n_skipped : int
+        Translation units so far without a text in both languages.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from spectrem.data import write_lines
+    >>> unit = "<tu><tuv xml:lang='en'><seg>a <ph>x</ph>tree</seg></tuv><tuv xml:lang='fr'><seg>arbre</seg></tuv></tu>"
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_lines(f"{folder}/trees.tmx", [f"<tmx><body>{unit}<tu/></body></tmx>"])
+    ...     memory = TranslationMemory(f"{folder}/trees.tmx")
+    ...     list(memory), memory.n_skipped
+    ([('a tree', 'arbre')], 1)
+    """
+
+    path: str | os.PathLike[str]
+    languages: Sequence[str] | None = None
+    n_skipped: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.name = display_name(self.path)
+        if self.languages is not None:
+            source, target = (code.lower() for code in self.languages)
+            if source == target:
+                raise InvalidInputError(f"languages must be two different ones, got {source!r} twice; name both")
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Source and target text of one unit after another; line ends inside are spaces.
+
+        Raises
+        ------
+        InvalidInputError
+            Naming the file, and line and column where the XML is wrong: no such file, not XML, not TMX, without the
+            languages, with more than two and none chosen.
+        """
+        self.n_skipped = 0
+        wanted = [code.lower() for code in self.languages] if self.languages is not None else None
+        header_language, met, n_units, n_pairs = "", dict[str, None](), 0, 0
+        with _named_errors(self.path, self.name) as stream:
+            stack: list[ElementTree.Element] = []
+            for event, element in ElementTree.iterparse(stream, ("start", "end")):
+                tag = _local(element.tag)
+                if event == "start":
+                    if not stack and tag != "tmx":
+                        raise InvalidInputError(
+                            f"{self.name}: this is XML, but its first element is <{tag}>, not <tmx>; check which file "
+                            "it is"
+                        )
+                    if tag == "header":
+                        header_language = element.get("srclang", "").lower()
+                    stack.append(element)
+                    continue
+                stack.pop()
+                if tag != "tu":
+                    continue
+                n_units += 1
+                texts: dict[str, str] = {}
+                for code, text in _texts(element):
+                    texts.setdefault(code, text)
+                met.update(dict.fromkeys(texts))
+                if self.languages is None:
+                    self._check_two(met, n_units)
+                    wanted = wanted or (_ordered(list(met), header_language) if len(met) == 2 else None)
+                pair = [_chosen(texts, code) for code in wanted or ()]
+                if pair and all(map(str.strip, pair)):
+                    n_pairs += 1
+                    yield pair[0], pair[1]
+                else:
+                    self.n_skipped += 1
+                stack[-1].clear()  # what was read is kept no longer
+        if not n_pairs:
+            self._refuse_empty(wanted if self.languages is not None else None, list(met), n_units)
+
+    def _check_two(self, met: dict[str, None], n_units: int) -> None:
+        if len(met) > 2:
+            first, second, *_ = met
+            raise InvalidInputError(
+                f"{self.name}, translation unit {n_units}: the file holds more than two languages "
+                f"({', '.join(met)}); say which by --languages {first},{second} (in Python: languages=)"
+            )
+
+    def _refuse_empty(self, wanted: list[str] | None, met: list[str], n_units: int) -> None:
+        units = "1 translation unit has" if n_units == 1 else f"{n_units} translation units have"
+        there = f"its {units} {', '.join(met) or 'no language'}"
+        if not n_units:
+            raise InvalidInputError(f"{self.name}: holds no translation units (<tu>); check which file it is")
+        for code in wanted or ():
+            if not any(_matches(known, code) for known in met):
+                raise InvalidInputError(
+                    f"{self.name}: has no text in language {code!r}; {did_you_mean(code, met)}{there}; choose two of "
+                    "them"
+                )
+        raise InvalidInputError(
+            f"{self.name}: no translation unit has a text in both languages; {there}; check the file or --languages"
+        )
+
+
+def _local(tag: str) -> str:
+    return tag.rpartition("}")[2].lower()
+
+
+def _texts(unit: ElementTree.Element) -> Iterator[tuple[str, str]]:
+    """Language and text of every variant of a unit."""
+    for variant in unit:
+        code = variant.get(_LANGUAGE) or variant.get("lang")
+        if _local(variant.tag) != "tuv" or code is None:
+            continue
+        for segment in variant:
+            if _local(segment.tag) == "seg":
+                yield code.lower(), "".join(_text(segment)).replace("\n", " ").replace("\r", " ")
+                break
+
+
+def _text(element: ElementTree.Element) -> Iterator[str]:
+    """The readable text of a segment, without the codes of other programs."""
+    yield element.text or ""
+    for inner in element:
+        if _local(inner.tag) not in _CODES:
+            yield from _text(inner)
+        yield inner.tail or ""
+
+
+def _matches(known: str, code: str) -> bool:
+    return known == code or known.startswith((f"{code}-", f"{code}_"))
+
+
+def _chosen(texts: dict[str, str], code: str) -> str:
+    """The text in a language, first one of exactly this code."""
+    if code in texts:
+        return texts[code]
+    return next((text for known, text in texts.items() if _matches(known, code)), "")
+
+
+def _ordered(two: list[str], header_language: str) -> list[str]:
+    """The language of the header first, if it is one of both."""
+    is_second = header_language and _matches(two[1], header_language) and not _matches(two[0], header_language)
+    return two[::-1] if is_second else two
+
+
+@contextmanager
+def _named_errors(path: str | os.PathLike[str], name: str) -> Iterator[BinaryIO]:
+    """The file opened, unzipped if it is gzipped; errors of its XML name it."""
+    try:
+        with opened(path) as stream:
+            yield stream
+    except ElementTree.ParseError as error:
+        line, column = error.position
+        reason = expat.ErrorString(error.code)
+        if reason == "no element found":
+            if (line, column) == (1, 0):
+                raise InvalidInputError(f"{name} is empty; give a file of at least one translation unit") from None
+            reason = "the file ends before its last element does"
+        raise InvalidInputError(
+            f"{name}, line {line}, column {column + 1}: the XML is damaged: {reason}; repair the file there, or export "
+            "it again"
+        ) from None
+    except LookupError as error:  # expat asks Python for encodings that it does not know
+        raise InvalidInputError(f"{name}, line 1: {error}; convert the file to UTF-8 and say so in that line") from None
+
 
 _LINES_AT_ONCE = 2000
 _SEPARATORS = {"|||": re.compile(r"(?:(?<=[ \t])|^)\|\|\|(?=[ \t]|$)"), "\t": re.compile(r"\t")}
@@ -171,8 +474,6 @@ def read_pairs(
     name = display_name(source)
     memory: TranslationMemory | None = None
     if kind == "tmx":
-        from spectrem.data.raw.tmx import TranslationMemory
-
         memory = TranslationMemory(source, languages)
         pairs = iter(memory)
     elif kind == "table":
@@ -261,7 +562,7 @@ def _split_tokens(text: Text, separator: str | None, name: str, first_line: int)
     )
 
 
-def _select(text: Text, keep: NDArray[np.bool_], lengths: NDArray[np.int64]) -> Text:
+def _select(text: Text, keep: Bools, lengths: Ints) -> Text:
     """The kept tokens of a text, renumbered in the order of first appearance among them."""
     tokens = text.tokens[keep]
     first = np.full(len(text.words), tokens.size, dtype=np.int64)
@@ -291,9 +592,9 @@ def _kind(
     """The kind of a file by its name: "tmx", "table" or "text"."""
     kind = _kind_of_name(source, columns is not None)
     if target is not None:
-        for path, its in ((source, kind), (target, _kind_of_name(target, columns is not None))):
-            if its != "text":
-                what = "a translation memory" if its == "tmx" else "a table"
+        for path, path_kind in ((source, kind), (target, _kind_of_name(target, columns is not None))):
+            if path_kind != "text":
+                what = "a translation memory" if path_kind == "tmx" else "a table"
                 raise InvalidInputError(
                     f"{display_name(path)}: by its name this is {what}, which holds both sides; give it alone, without "
                     "a second file"

@@ -10,9 +10,8 @@ from operator import index
 from typing import Any
 
 from spectrem._validate import as_texts
-from spectrem.data.reading import Lines, read_lines
-from spectrem.data.tagging.tagged_lines import MISSING
-from spectrem.data.writers import open_output
+from spectrem.data.files import Lines, open_output, read_lines
+from spectrem.data.tagged import MISSING
 from spectrem.exceptions import InvalidInputError, quoted
 
 OUTSIDE = "O"
@@ -79,10 +78,10 @@ class RelationSentence:
                     f"mentions must be (start, stop) with 0 <= start < stop <= {n}, the number of words, got "
                     f"{(start, stop)}; count words from 0"
                 )
-        for key, given, size in (("types", known, len(spans)), ("tags", parts_of_speech, n)):
-            if given is not None and len(given) != size:
+        for key, values, size in (("types", known, len(spans)), ("tags", parts_of_speech, n)):
+            if values is not None and len(values) != size:
                 raise InvalidInputError(
-                    f"{key} must be one per {'mention' if key == 'types' else 'word'}, got {len(given)} for {size}; "
+                    f"{key} must be one per {'mention' if key == 'types' else 'word'}, got {len(values)} for {size}; "
                     "leave it out if nothing is known"
                 )
         if relations is not None and not isinstance(relations, Mapping):
@@ -161,20 +160,20 @@ def read_relations(path: str | os.PathLike[str]) -> list[RelationSentence]:
     (('Lee', 'Oswald', 'shot', 'Kennedy'), ((0, 2), (3, 4)), {(0, 1): 'Kill'})
     """
     lines = read_lines(path)
-    found: list[RelationSentence] = []
+    sentences: list[RelationSentence] = []
     rows: dict[int, int] = {}  # of the sentence read last, from its lines to its mentions
     for run in lines.sentences():
         fields = [(number, line.split("\t")) for number, line in run]
         if len(fields[0][1]) != _RELATION:
             sentence, rows = _read_sentence(lines, fields)
-            found.append(sentence)
-        elif not found or found[-1].relations:
+            sentences.append(sentence)
+        elif not sentences or sentences[-1].relations:
             lines.refuse(run[0][0], "has a relation that stands behind no sentence; put a blank line between them only")
         else:
-            last = found.pop()
+            last = sentences.pop()
             relations = _read_relations(lines, fields, rows)
-            found.append(RelationSentence(last.words, last.mentions, last.types, relations, last.tags, last.name))
-    return found
+            sentences.append(RelationSentence(last.words, last.mentions, last.types, relations, last.tags, last.name))
+    return sentences
 
 
 def write_relations(path: str | os.PathLike[str], sentences: Iterable[RelationSentence]) -> None:
@@ -200,21 +199,22 @@ def _read_sentence(lines: Lines, fields: list[tuple[int, list[str]]]) -> tuple[R
     mentions: list[tuple[int, int]] = []
     types: list[str | None] = []
     rows: dict[int, int] = {}
-    for row, (number, own) in enumerate(fields):
-        if len(own) != _TOKEN:
+    for row, (number, cells) in enumerate(fields):
+        if len(cells) != _TOKEN:
             lines.refuse(
                 number,
-                f"has {len(own)} columns; a word has {_TOKEN}, a relation, which stands behind a blank line, "
+                f"has {len(cells)} columns; a word has {_TOKEN}, a relation, which stands behind a blank line, "
                 f"{_RELATION}, with tabs between; repair the line",
             )
-        kind, tag, text = own[1], own[4], own[5]
+        kind, tag, text = cells[1], cells[4], cells[5]
         if not (kind and tag and text):
             lines.refuse(
                 number, f"has no {'word' if kind and tag else 'type or part of speech'}; write _ or O for none"
             )
-        if own[0] != fields[0][1][0]:
+        if cells[0] != fields[0][1][0]:
             lines.refuse(
-                number, f"is of sentence {quoted(own[0])} in sentence {quoted(fields[0][1][0])}; put a blank line there"
+                number,
+                f"is of sentence {quoted(cells[0])} in sentence {quoted(fields[0][1][0])}; put a blank line there",
             )
         start = len(words)
         several, its_tags = text.split("/"), tag.split("/")
@@ -234,20 +234,20 @@ def _read_relations(
 ) -> dict[tuple[int, int], str | None]:
     """The relations of some lines, by pairs of mentions."""
     relations: dict[tuple[int, int], str | None] = {}
-    for number, own in fields:
-        if len(own) != _RELATION:
-            lines.refuse(number, f"has {len(own)} columns among relations, which have {_RELATION}; repair the line")
-        ends = [rows.get(int(one)) if one.isascii() and one.isdigit() else None for one in own[:2]]
+    for number, cells in fields:
+        if len(cells) != _RELATION:
+            lines.refuse(number, f"has {len(cells)} columns among relations, which have {_RELATION}; repair the line")
+        ends = [rows.get(int(one)) if one.isascii() and one.isdigit() else None for one in cells[:2]]
         first, second = ends
         if first is None or second is None or first == second:
             lines.refuse(
                 number,
-                f"has a relation between {quoted(own[0])} and {quoted(own[1])}, which must be the lines, from 0, of "
-                "two mentions of the sentence before; repair the numbers",
+                f"has a relation between {quoted(cells[0])} and {quoted(cells[1])}, which must be the lines, from 0, "
+                "of two mentions of the sentence before; repair the numbers",
             )
-        if not own[2] or (first, second) in relations:
-            lines.refuse(number, "has no relation" if not own[2] else "repeats a pair; keep one relation of it")
-        relations[first, second] = None if own[2] == MISSING else own[2]
+        if not cells[2] or (first, second) in relations:
+            lines.refuse(number, "has no relation" if not cells[2] else "repeats a pair; keep one relation of it")
+        relations[first, second] = None if cells[2] == MISSING else cells[2]
     return relations
 
 

@@ -1,14 +1,79 @@
-"""Lines of bytes to numbered tokens: the one place where text is split."""
+"""Lines of bytes to numbered tokens, and the vocabularies of languages."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Ints
 from spectrem._compiled import njit
-from spectrem.data.decoding import decode
+from spectrem.data.files import decode
+from spectrem.exceptions import InvalidInputError
+
+UNKNOWN = -1
+"""The number of every word that a vocabulary does not hold."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Distinct words, numbered in the order given.
+
+    Parameters
+    ----------
+    words : tuple of str
+        Word ``k`` has number ``k``.
+
+    Attributes
+    ----------
+    index : dict of str -> int
+        The inverse of ``words``.
+
+    Raises
+    ------
+    InvalidInputError
+        If a word occurs twice.
+
+    Examples
+    --------
+    >>> vocabulary = Vocabulary.from_words(["the", "house", "the"])
+    >>> vocabulary.words
+    ('the', 'house')
+    >>> vocabulary.lookup(["house", "tree"])
+    array([ 1, -1], dtype=int32)
+    """
+
+    words: tuple[str, ...]
+    index: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        index = {word: number for number, word in enumerate(self.words)}
+        if len(index) < len(self.words):
+            number = next(n for n, word in enumerate(self.words) if index[word] != n)
+            raise InvalidInputError(
+                f"words must be distinct, but {self.words[number]!r} occurs at {number} and "
+                f"{index[self.words[number]]}; use Vocabulary.from_words to drop repetitions"
+            )
+        object.__setattr__(self, "index", index)
+
+    @classmethod
+    def from_words(cls, words: Iterable[str]) -> Vocabulary:
+        """Number words in the order of their first appearance."""
+        return cls(tuple(dict.fromkeys(words)))
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def lookup(self, words: Iterable[str]) -> NDArray[np.int32]:
+        """Numbers of words, ``UNKNOWN`` (-1) for those not held; shape (number of words,), int32."""
+        get = self.index.get
+        return np.fromiter((get(word, UNKNOWN) for word in words), dtype=np.int32)
+
+    def extend(self, words: Iterable[str]) -> Vocabulary:
+        """Keep every number and append the words not yet held."""
+        return Vocabulary.from_words([*self.words, *words])
 
 
 @dataclass(frozen=True)
@@ -26,7 +91,7 @@ class Text:
     """
 
     tokens: NDArray[np.int32]
-    offsets: NDArray[np.int64]
+    offsets: Ints
     words: tuple[str, ...]
 
     @property
@@ -36,14 +101,6 @@ class Text:
     def line_of(self, position: int) -> int:
         """The line, counted from 1, that holds the token at a position of ``tokens``."""
         return int(np.searchsorted(self.offsets, position, side="right"))
-
-    def first_line_where(self, bad_words: NDArray[np.bool_]) -> tuple[int, str] | None:
-        """Line (from 1) and spelling of the first token whose word is marked, or None."""
-        positions = np.flatnonzero(bad_words[self.tokens])
-        if positions.size == 0:
-            return None
-        position = int(positions[0])
-        return self.line_of(position), self.words[self.tokens[position]]
 
 
 def tokenise(data: bytes, name: str, *, split_tabs: bool = True, first_line: int = 1) -> Text:
@@ -81,7 +138,7 @@ def tokenise(data: bytes, name: str, *, split_tabs: bool = True, first_line: int
     n_lines, n_tokens = _count(buffer, split_tabs)
     tokens = np.empty(n_tokens, dtype=np.int32)
     offsets = np.empty(n_lines + 1, dtype=np.int64)
-    starts, stops = _number(buffer, split_tabs, tokens, offsets)
+    starts, stops = _number_tokens(buffer, split_tabs, tokens, offsets)
     try:
         words = tuple([data[a:b].decode() for a, b in zip(starts.tolist(), stops.tolist(), strict=True)])
     except UnicodeDecodeError:
@@ -110,7 +167,7 @@ def _count(data, split_tabs):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _number(data, split_tabs, tokens, offsets):  # type: ignore[no-untyped-def]
+def _number_tokens(data, split_tabs, tokens, offsets):  # type: ignore[no-untyped-def]
     """Fill tokens and offsets; return where each word first starts and stops.
 
     Words are found by an open-addressing table over FNV-1a hashes; each slot holds a word number or -1.

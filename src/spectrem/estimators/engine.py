@@ -20,7 +20,7 @@ import numpy as np
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_bool
 from spectrem.corpus import Corpus, Local
-from spectrem.estimators.conventions import row_weights, take_course
+from spectrem.estimators.conventions import PerSentence, row_weights, take_course
 from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.exceptions import InvalidInputError, NoEffectWarning, Unconverged, quoted, setting, warn
 from spectrem.inference.slack import compile_slack
@@ -40,6 +40,7 @@ from spectrem.learning import (
     posterior,
     run_em,
 )
+from spectrem.models.shards import in_corpus_order
 from spectrem.reports import (
     ConstraintReport,
     ConstraintSummary,
@@ -464,6 +465,44 @@ def best_structures(
     if projects(estimator):
         return posteriors(estimator, model, params, corpus, read, best=structures)
     return corpus.collect(_best, model, params, least)
+
+
+@dataclass(frozen=True, eq=False)
+class NewSentences:
+    """New sentences as a fitted estimator reads them; results are in their order, whatever the order of the shards.
+
+    Attributes
+    ----------
+    estimator : estimator
+        As for `posteriors`.
+    model, params
+    shards : list of shards
+    lengths : ndarray of shape (n_sentences,), int64
+        Words of all sentences.
+    """
+
+    estimator: Any
+    model: Any
+    params: Any
+    shards: list[Any]
+    lengths: Ints
+
+    def tables(self, sizes: Ints | None = None) -> PerSentence:
+        """The posteriors, an array for every sentence with so many rows, by default one for every word."""
+        sizes, corpus = self.lengths if sizes is None else sizes, make_corpus(self.estimator, self.shards)
+        pieces = posteriors(self.estimator, self.model, self.params, corpus)
+        return PerSentence.cut(in_corpus_order(self.shards, pieces, sizes), sizes)
+
+    def structures(self, read: Read[Ints], structures: str, sizes: Ints | None = None, *, least: int = 0) -> Ints:
+        """The best structures, the rows of sentence after sentence; see `best_structures`."""
+        corpus = make_corpus(self.estimator, self.shards)
+        pieces = best_structures(self.estimator, self.model, self.params, corpus, read, structures, least=least)
+        return in_corpus_order(self.shards, pieces, self.lengths if sizes is None else sizes)
+
+    def values(self, function: Callable[..., Floats], *arguments: Any) -> Floats:
+        """The number of every sentence that ``function(shard, *arguments)`` finds, shape (n_sentences,)."""
+        pieces = make_corpus(self.estimator, self.shards).collect(function, *arguments)
+        return in_corpus_order(self.shards, pieces, np.ones(len(self.lengths), np.int64))
 
 
 def log_likelihoods(shard: Any, model: Any, params: Any, finite: bool = False) -> Floats:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from spectrem.constraints.constraint import AnyConstraint
     from spectrem.corpus import Corpus
     from spectrem.inference import Infeasible
     from spectrem.learning import Expectations, Posteriors, Record, Schedule
@@ -133,7 +134,7 @@ def check_criterion_alone(estimator: Any) -> None:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LearningParameters:
-    """The parameters of every estimator that learns by EM, but ``constraints``, which each declares itself.
+    """The parameters of every estimator that learns by EM, but ``constraints``.
 
     Parameters
     ----------
@@ -211,7 +212,15 @@ class ComputingParameters:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class CorpusParameters(LearningParameters, ComputingParameters):
-    """The parameters of every estimator that learns by EM from a corpus, wherever that is kept."""
+    """The parameters of every estimator that learns by EM from a corpus, wherever that is kept.
+
+    Parameters
+    ----------
+    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+        In the language of `spectrem.E`.
+    """
+
+    constraints: Sequence[str | AnyConstraint] = given((), check_constraints)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -110,8 +110,6 @@ class Codec:
     ----------
     kind : str
         The class of the estimator.
-    layout : int
-        The version of the layout of its files.
     members : mapping of name -> Member
         The arrays that a file may hold.
     write : callable
@@ -119,6 +117,8 @@ class Codec:
     read : callable
         From a new estimator whose parameters are set, and what ``write`` gave: sets what was learned, or raises
         ValueError if it does not fit together.
+    layout : int
+        The version of the layout of its files.
     numbers : tuple of str
         Learned numbers, by the names of their attributes without the underscore at the end.
     apart : tuple of str
@@ -132,10 +132,10 @@ class Codec:
     """
 
     kind: str
-    layout: int
     members: Mapping[str, Member]
     write: Callable[..., tuple[dict[str, Any], dict[str, NDArray[Any]]]]
     read: Callable[[Any, dict[str, Any], dict[str, NDArray[Any]]], None]
+    layout: int = 1
     numbers: tuple[str, ...] = ("gamma",)
     apart: tuple[str, ...] = ()
     check: Callable[[Any], None] = check_parameters

@@ -358,7 +358,7 @@ def row_columns(sources: Sequence[Any], n_rows: int, estimator: str) -> dict[str
 
     Parameters
     ----------
-    given : sequence of mappings or frames or None
+    sources : sequence of mappings or frames or None
         Later ones stand in for earlier ones of the same name.
     n_rows : int
     estimator : str

@@ -559,7 +559,6 @@ def explain_conflict(
     scores: Parts,
     rows: Rows,
     *,
-    weights: Floats | None = None,
     whole: bool = False,
     seconds: float = 5.0,
 ) -> InfeasibleConstraintError | None:
@@ -572,7 +571,6 @@ def explain_conflict(
         Only where they are ``-inf`` matters.
     rows : Rows
         With the bounds that could not be met.
-    weights : ndarray of shape (n_instances,) or None
     whole : bool
         Whether whole structures had to meet the rows; with False, expectations.
     seconds : float
@@ -589,7 +587,7 @@ def explain_conflict(
     ... # doctest: +ELLIPSIS
     'half': no feasible q over the corpus (== 1.5); expectations could meet it, whole structures cannot; relax ...
     """
-    dual, deadline = BatchDual(structure, scores, rows, 0.0, weights), Deadline(seconds)
+    dual, deadline = BatchDual(structure, scores, rows, 0.0), Deadline(seconds)
     for problem in range(min(dual.n_problems, _MOST_PROBLEMS)):
         conflict = find_conflict(dual, problem, whole=whole, seconds=deadline.left)
         if conflict is not None:

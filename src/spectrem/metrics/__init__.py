@@ -8,28 +8,41 @@ from spectrem.metrics.attachment import (
     head_is_next,
     not_punctuation,
 )
-from spectrem.metrics.brackets import (
+from spectrem.metrics.chunks import (
     BracketingComparison,
     BracketScores,
+    Chunk,
+    ChunkCounts,
+    ChunkScores,
+    LabelScores,
+    RelationScores,
     binary_ceiling,
     bracket_scores,
     branching,
+    chunk_scores,
     compare_bracketings,
+    find_chunks,
+    relation_scores,
 )
-from spectrem.metrics.chunks import Chunk, ChunkCounts, ChunkScores, chunk_scores, find_chunks
-from spectrem.metrics.clustering import (
+from spectrem.metrics.reliability import Reliability, reliability
+from spectrem.metrics.tagging import (
+    SignTest,
     StateMapping,
+    TaggingComparison,
+    ambiguous_tokens,
+    average_l1_linf,
+    compare_taggings,
+    correct_tokens,
+    cross_entropy,
     many_to_one,
     mutual_information,
     one_to_one,
+    posterior_entropy,
+    sign_test,
     tag_entropy,
+    tagging_accuracy,
     v_measure,
 )
-from spectrem.metrics.relations import LabelScores, RelationScores, relation_scores
-from spectrem.metrics.reliability import Reliability, reliability
-from spectrem.metrics.significance import SignTest, TaggingComparison, compare_taggings, sign_test
-from spectrem.metrics.tag_posteriors import average_l1_linf, posterior_entropy
-from spectrem.metrics.tagging import ambiguous_tokens, correct_tokens, cross_entropy, tagging_accuracy
 
 __all__ = [
     "AlignmentScores",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from spectrem.data import Links
 from spectrem.exceptions import InvalidInputError
+from spectrem.metrics.reliability import check_probabilities
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,24 @@ def expected_f1_threshold(
     probabilities = np.asarray(posteriors, np.float64).ravel()
     counts = np.ones(probabilities.size) if weights is None else np.asarray(weights, np.float64).ravel()
     shares = probabilities if right is None else np.asarray(right, np.float64).ravel()
-    _check_probabilities(probabilities, counts, shares)
+    check_probabilities(probabilities)
+    if counts.size != probabilities.size or not (np.isfinite(counts) & (counts >= 0)).all():
+        raise InvalidInputError(
+            f"weights must be {probabilities.size} finite numbers of at least 0, one per posterior, got {counts.size} "
+            f"with minimum {counts.min(initial=np.inf):g}"
+        )
+    if shares.size != probabilities.size:
+        raise InvalidInputError(
+            f"right must be {probabilities.size} probabilities, one per posterior, got {shares.size}; "
+            "give those of the same links in the same order"
+        )
+    within = (shares >= 0) & (shares <= probabilities)
+    if not within.all():
+        at = int(np.argmin(within))
+        raise InvalidInputError(
+            f"right must be probabilities between 0 and the posteriors, got {shares[at]} for the posterior "
+            f"{probabilities[at]}; give the smaller of two probabilities, and their mean as the posterior"
+        )
     total = float(counts @ probabilities)
     if not float(counts @ shares) > 0:
         return 0.5
@@ -153,33 +171,6 @@ def expected_f1_threshold(
     f1[:-1][probabilities[1:-1] == probabilities[:-2]] = 0.0
     best = int(np.argmax(f1))
     return float(max(f1[best] / 2, probabilities[best + 1]))
-
-
-def _check_probabilities(
-    posteriors: NDArray[np.float64], weights: NDArray[np.float64], right: NDArray[np.float64]
-) -> None:
-    if not ((posteriors >= 0) & (posteriors <= 1)).all():
-        raise InvalidInputError(
-            f"posteriors must be probabilities in [0, 1], got values from {posteriors.min()} to "
-            f"{posteriors.max()}; give probabilities, not their logarithms"
-        )
-    if weights.size != posteriors.size or not (np.isfinite(weights) & (weights >= 0)).all():
-        raise InvalidInputError(
-            f"weights must be {posteriors.size} finite numbers of at least 0, one per posterior, got {weights.size} "
-            f"with minimum {weights.min(initial=np.inf):g}"
-        )
-    if right.size != posteriors.size:
-        raise InvalidInputError(
-            f"right must be {posteriors.size} probabilities, one per posterior, got {right.size}; "
-            "give those of the same links in the same order"
-        )
-    within = (right >= 0) & (right <= posteriors)
-    if not within.all():
-        at = int(np.argmin(within))
-        raise InvalidInputError(
-            f"right must be probabilities between 0 and the posteriors, got {right[at]} for the posterior "
-            f"{posteriors[at]}; give the smaller of two probabilities, and their mean as the posterior"
-        )
 
 
 def _f_measure(precision: float, recall: float, alpha: float) -> float:

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Bools, Ints
 from spectrem._heads import ROOT
 from spectrem._validate import as_array, as_lengths
 from spectrem.exceptions import InvalidInputError, quoted
-from spectrem.metrics.significance import TaggingComparison, compare_taggings
+from spectrem.metrics.tagging import TaggingComparison, compare_taggings
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,8 @@ def attachment_scores(
     right = truth == guess
     inside = truth != ROOT
     turned = np.zeros(truth.size, np.bool_)  # the gold head is predicted to hang on the word
-    own = np.arange(truth.size) - start
-    turned[inside] = guess[(start + truth)[inside]] == own[inside]
+    position = np.arange(truth.size) - start
+    turned[inside] = guess[(start + truth)[inside]] == position[inside]
     labelled = _equal_relations(gold_relations, predicted_relations, lengths)
     judged = np.bincount(sentence, counted, lengths.size) > 0
     whole = np.bincount(sentence, counted & ~right, lengths.size) == 0
@@ -139,7 +140,7 @@ def compare_attachments(
     return compare_taggings(one, other, truth, lengths, mask=_flat_mask(mask, lengths))
 
 
-def not_punctuation(tags: Iterable[Sequence[str]], punctuation: Iterable[str] = ("PUNCT",)) -> list[NDArray[np.bool_]]:
+def not_punctuation(tags: Iterable[Sequence[str]], punctuation: Iterable[str] = ("PUNCT",)) -> list[Bools]:
     """Which words of every sentence are not tagged as punctuation: a mask for `attachment_scores`.
 
     Parameters
@@ -158,7 +159,7 @@ def not_punctuation(tags: Iterable[Sequence[str]], punctuation: Iterable[str] = 
     return [np.array([tag not in marks for tag in sentence], np.bool_) for sentence in tags]
 
 
-def head_is_next(lengths: ArrayLike) -> list[NDArray[np.int64]]:
+def head_is_next(lengths: ArrayLike) -> list[Ints]:
     """The trees in which every word hangs on the next one and the last is the root, as a baseline.
 
     Parameters
@@ -180,18 +181,18 @@ def head_is_next(lengths: ArrayLike) -> list[NDArray[np.int64]]:
 
 def _paired_heads(
     gold: Sequence[ArrayLike], predicted: Sequence[ArrayLike], name: str = "predicted"
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Ints, Ints, Ints]:
     """Checked gold and predicted heads of all sentences one after another, and the lengths of the sentences."""
-    for side, given in (("gold", gold), (name, predicted)):
-        if isinstance(given, str) or not hasattr(given, "__iter__"):
-            raise InvalidInputError(f"{side} must hold the heads of every sentence, got {quoted(given)}; give a list")
+    for side, heads in (("gold", gold), (name, predicted)):
+        if isinstance(heads, str) or not hasattr(heads, "__iter__"):
+            raise InvalidInputError(f"{side} must hold the heads of every sentence, got {quoted(heads)}; give a list")
     truth, guess = list(gold), list(predicted)
     if len(truth) != len(guess):
         raise InvalidInputError(
             f"gold and {name} must be of the same sentences, got {len(truth)} and {len(guess)}; drop or keep the same "
             "sentences in both"
         )
-    flat: tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]] = [], []
+    flat: tuple[list[Ints], list[Ints]] = [], []
     for number, pair in enumerate(zip(truth, guess, strict=True)):
         right, guessed = (_heads_of(*one, number) for one in ((pair[0], "gold", ROOT), (pair[1], name, ROOT - 1)))
         if right.size != guessed.size:
@@ -206,7 +207,7 @@ def _paired_heads(
     return np.concatenate([nothing, *flat[0]]), np.concatenate([nothing, *flat[1]]), lengths
 
 
-def _heads_of(heads: ArrayLike, name: str, lowest: int, sentence: int) -> NDArray[np.int64]:
+def _heads_of(heads: ArrayLike, name: str, lowest: int, sentence: int) -> Ints:
     array = as_array(heads, name)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise InvalidInputError(
@@ -223,7 +224,7 @@ def _heads_of(heads: ArrayLike, name: str, lowest: int, sentence: int) -> NDArra
     return array.astype(np.int64)
 
 
-def _flat_mask(mask: Sequence[ArrayLike] | None, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _flat_mask(mask: Sequence[ArrayLike] | None, lengths: Ints) -> Bools:
     if mask is None:
         return np.ones(int(lengths.sum()), np.bool_)
     pieces = [np.asarray(one) for one in mask]
@@ -242,8 +243,8 @@ def _flat_mask(mask: Sequence[ArrayLike] | None, lengths: NDArray[np.int64]) -> 
 
 
 def _equal_relations(
-    gold: Sequence[Sequence[str]] | None, predicted: Sequence[Sequence[str]] | None, lengths: NDArray[np.int64]
-) -> NDArray[np.bool_] | None:
+    gold: Sequence[Sequence[str]] | None, predicted: Sequence[Sequence[str]] | None, lengths: Ints
+) -> Bools | None:
     """Where relations agree, or None without relations."""
     if gold is None and predicted is None:
         return None
@@ -263,5 +264,5 @@ def _equal_relations(
     return np.array(pairs, np.bool_)
 
 
-def _share(right: NDArray[np.bool_]) -> float:
+def _share(right: Bools) -> float:
     return float(right.mean()) if right.size else math.nan

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Floats, Ints
 from spectrem.exceptions import InvalidInputError
 
 
@@ -27,10 +28,10 @@ class Reliability:
         The share that was right, equal to ``expected`` if the probabilities are; NaN in an empty bin.
     """
 
-    edges: NDArray[np.float64]
-    counts: NDArray[np.int64]
-    expected: NDArray[np.float64]
-    observed: NDArray[np.float64]
+    edges: Floats
+    counts: Ints
+    expected: Floats
+    observed: Floats
 
     def __str__(self) -> str:
         rows = [f"{'from':>6} {'to':>6} {'count':>9} {'expected':>9} {'observed':>9}"]
@@ -78,11 +79,7 @@ def reliability(posteriors: ArrayLike, right: ArrayLike, bins: int | Sequence[fl
             f"right must have the shape of posteriors, {probabilities.shape}, got {outcomes.shape}; "
             "say of each one whether it is right"
         )
-    if not ((probabilities >= 0) & (probabilities <= 1)).all():
-        raise InvalidInputError(
-            f"posteriors must be probabilities in [0, 1], got values from {probabilities.min()} to "
-            f"{probabilities.max()}; give probabilities, not their logarithms"
-        )
+    check_probabilities(probabilities)
     if not np.isin(outcomes, (0, 1)).all():
         raise InvalidInputError(
             f"right must be true or false, got {outcomes[~np.isin(outcomes, (0, 1))][0]}; compare with what is right"
@@ -96,7 +93,7 @@ def reliability(posteriors: ArrayLike, right: ArrayLike, bins: int | Sequence[fl
     return Reliability(edges, counts, expected, observed)
 
 
-def _edges(bins: int | Sequence[float]) -> NDArray[np.float64]:
+def _edges(bins: int | Sequence[float]) -> Floats:
     if np.ndim(bins) == 0:
         if not isinstance(bins, int | np.integer) or bins < 1:
             raise InvalidInputError(
@@ -109,3 +106,12 @@ def _edges(bins: int | Sequence[float]) -> NDArray[np.float64]:
             f"bins must be limits that increase from 0 to 1, got {edges.tolist()}; try a number, or [0, 0.1, 0.5, 1]"
         )
     return edges
+
+
+def check_probabilities(posteriors: Floats) -> None:
+    """Refuse what lies outside [0, 1], or is NaN."""
+    if not ((posteriors >= 0) & (posteriors <= 1)).all():
+        raise InvalidInputError(
+            f"posteriors must be probabilities in [0, 1], got values from {posteriors.min()} to "
+            f"{posteriors.max()}; give probabilities, not their logarithms"
+        )

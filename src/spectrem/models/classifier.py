@@ -20,8 +20,7 @@ from spectrem.constraints.text import Constraints
 from spectrem.corpus import Local
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import Infeasible, project_batch
-from spectrem.structures import Categorical, Parts
-from spectrem.structures.table import TableStructure
+from spectrem.structures import Parts, Structure
 
 LEAST_PROBABILITY = 1e-10
 """Classifiers say 0 where they mean rare; such a label stays possible, at a price of 23 nats."""
@@ -47,6 +46,8 @@ class Sample:
     weights : ndarray of shape (n_rows,)
     columns : mapping of name -> ndarray of shape (n_rows,)
         Columns that constraints name.
+    structure : Structure
+        The labels that rows may have.
     """
 
     X: Any
@@ -54,16 +55,12 @@ class Sample:
     classes: NDArray
     weights: Floats
     columns: Mapping[str, NDArray]
+    structure: Structure
 
     @cached_property
     def labelled(self) -> Bools:
         """Rows with a label."""
         return self.codes >= 0
-
-    @cached_property
-    def structure(self) -> TableStructure:
-        """The labels that rows may have."""
-        return TableStructure(Categorical(np.full(len(self.codes), len(self.classes))))
 
     def keep_known(self, table: Floats) -> Parts:
         """Scores of rows and labels, where labels other than the known ones become impossible; in place."""
@@ -140,7 +137,7 @@ class ClassifierModel:
         X, weights = _safe_indexing(sample.X, labelled), sample.weights[labelled]
         return Fitted(self._fit(clone(self.estimator), X, y, weights))
 
-    def structure(self, sample: Sample) -> TableStructure:
+    def structure(self, sample: Sample) -> Structure:
         return sample.structure
 
     def scores(self, params: Fitted, sample: Sample) -> Parts:

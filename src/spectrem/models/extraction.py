@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.corpus import Local
 from spectrem.data import FeatureIndex, RelationSentence, mention_features, pair_features
-from spectrem.data.features.mentions import CONTEXTS
+from spectrem.data.features import CONTEXTS
 from spectrem.models.loglinear import Features, Labels, LogLinearModel, Member, build_shards
 from spectrem.models.loglinear.optimise import fit_known
 from spectrem.structures._ragged import offsets_of, positions_of

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Floats, Ints
 from spectrem.constraints.links import RowLinks
 from spectrem.exceptions import InvalidInputError
 from spectrem.plotting.curves import COLOURS, axes_of, plain_label
@@ -68,12 +69,12 @@ def plot_clusters(
     4
     """
     points, codes = _read(X, labels)
-    own = [link for link in links if isinstance(link, RowLinks) and link.pairs is not None]
-    for link in own:
+    row_links = [link for link in links if isinstance(link, RowLinks) and link.pairs is not None]
+    for link in row_links:
         link.check(len(points))
     figure, axes = axes_of(axes, 5.6, 4.6)
-    found = np.unique(codes)
-    for label in found.tolist():
+    distinct = np.unique(codes)
+    for label in distinct.tolist():
         chosen = points[codes == label]
         axes.scatter(
             chosen[:, 0],
@@ -83,10 +84,10 @@ def plot_clusters(
             marker=_MARKERS[max(label, 0) // len(COLOURS) % len(_MARKERS)],
             alpha=0.8,
             linewidths=0,
-            label=("unknown" if label < 0 else str(label)) if len(found) <= _LEGEND else None,
+            label=("unknown" if label < 0 else str(label)) if len(distinct) <= _LEGEND else None,
             zorder=2,
         )
-    for link in own:
+    for link in row_links:
         _draw_links(axes, points, link)
     if mixture is not None:
         _draw_ellipses(axes, mixture)
@@ -103,7 +104,7 @@ def plot_clusters(
     return figure
 
 
-def _read(X: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _read(X: ArrayLike, labels: ArrayLike) -> tuple[Floats, Ints]:
     points, codes = np.asarray(X, np.float64), np.asarray(labels)
     if points.ndim != 2 or points.shape[1] != 2:
         raise InvalidInputError(
@@ -137,7 +138,7 @@ def _draw_ellipses(axes: Axes, mixture: Any) -> None:
     axes.autoscale_view()
 
 
-def _draw_links(axes: Axes, points: NDArray[np.float64], links: RowLinks) -> None:
+def _draw_links(axes: Axes, points: Floats, links: RowLinks) -> None:
     from matplotlib.collections import LineCollection
 
     segments = points[links.pairs]

@@ -3,6 +3,8 @@
 from spectrem.reports.constraints import (
     SIGNS,
     ConstraintReport,
+    ConstraintSummary,
+    OnDemand,
     largest_rows,
     price_copies,
     prices_by_name,
@@ -12,10 +14,8 @@ from spectrem.reports.constraints import (
     row_line,
     row_name,
 )
-from spectrem.reports.fit import FitReport, Section, gamma_course, report_training
-from spectrem.reports.notebook import ShowsReport, add_report
+from spectrem.reports.fit import FitReport, Section, ShowsReport, add_report, gamma_course, report_training
 from spectrem.reports.posed import report_expectations, report_posed
-from spectrem.reports.summaries import ConstraintSummary, OnDemand
 
 __all__ = [
     "SIGNS",

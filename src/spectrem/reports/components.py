@@ -11,8 +11,7 @@ import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem.models.mixture import MixtureParameters
-from spectrem.reports.html import table
-from spectrem.reports.svg import COLOURS
+from spectrem.reports.html import COLOURS, table
 
 MOST_FEATURES, MOST_COMPONENTS = 8, 30
 """Features and components that are shown; the picture has all components."""

@@ -1,15 +1,18 @@
-"""Bounds, expected values and costs of constraints, row by row."""
+"""Bounds, expected values and costs of constraints, row by row, by group, and summarised."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows
+from spectrem._arrays import Bools, Floats, Ints
+from spectrem.constraints.compilation.rows import CorpusRows, Rows
 from spectrem.structures.structure import Structure
 
 SIGNS = {"<=": "≤", ">=": "≥", "==": "="}
@@ -48,21 +51,21 @@ class ConstraintReport:
     name: str
     sense: NDArray[np.str_]
     keys: Mapping[str, NDArray]
-    bound: NDArray[np.float64]
-    price: NDArray[np.float64]
-    before: NDArray[np.float64]
-    after: NDArray[np.float64]
-    violation_before: NDArray[np.float64]
-    violation_after: NDArray[np.float64]
-    tolerance: NDArray[np.float64]
+    bound: Floats
+    price: Floats
+    before: Floats
+    after: Floats
+    violation_before: Floats
+    violation_after: Floats
+    tolerance: Floats
 
     @property
-    def cost(self) -> NDArray[np.float64]:
+    def cost(self) -> Floats:
         """About what each row cost the objective, ``|price (after - before)|`` in nats, shape (n_rows,)."""
         return np.abs(self.price * (self.after - self.before))
 
     @property
-    def broken(self) -> NDArray[np.bool_]:
+    def broken(self) -> Bools:
         """Rows that are violated by more than their tolerance after, shape (n_rows,)."""
         return self.violation_after > self.tolerance
 
@@ -77,9 +80,7 @@ class ConstraintReport:
         return float(self.violation_after.max(initial=0.0))
 
 
-def report_constraints(
-    rows: Rows, multipliers: NDArray[np.float64], before: NDArray[np.float64], after: NDArray[np.float64]
-) -> tuple[ConstraintReport, ...]:
+def report_constraints(rows: Rows, multipliers: Floats, before: Floats, after: Floats) -> tuple[ConstraintReport, ...]:
     """Reports of all constraints from the probabilities of the cells before and after.
 
     Where cells count with weights, in rows over several instances, ``rows.matrix`` holds them already.
@@ -88,30 +89,41 @@ def report_constraints(
 
 
 def report_rows(
-    rows: Rows, multipliers: NDArray[np.float64], before: NDArray[np.float64], after: NDArray[np.float64]
+    rows: Rows | CorpusRows, multipliers: Floats, before: Floats, after: Floats
 ) -> tuple[ConstraintReport, ...]:
     """Reports of all constraints from the expected values of their rows before and after, shape (n_rows,)."""
-    matrix = rows.matrix
-    squares = sp.csr_array((matrix.data**2, matrix.indices, matrix.indptr), shape=matrix.shape)
-    copies = np.ones(matrix.shape[1]) if rows.alike is None else rows.alike.copies()
-    return _reports(rows, np.sqrt(squares @ copies), multipliers, before, after)
-
-
-def report_corpus_rows(
-    rows: CorpusRows, multipliers: NDArray[np.float64], before: NDArray[np.float64], after: NDArray[np.float64]
-) -> tuple[ConstraintReport, ...]:
-    """Reports of the constraints that span a corpus, from the expected values of their rows, shape (n_rows,)."""
-    norms = np.ones(len(rows.bounds)) if rows.norms is None else rows.norms
-    return _reports(rows, norms, multipliers, before, after)
+    if isinstance(rows, Rows):
+        copies = np.ones(rows.matrix.shape[1]) if rows.alike is None else rows.alike.copies()
+        norms = np.sqrt(rows.matrix.power(2) @ copies)
+    else:
+        norms = np.ones(len(rows.bounds)) if rows.norms is None else rows.norms
+    size = np.maximum(np.abs(rows.bounds), norms)
+    tolerance = _SOLVED * np.where(size > 0, size, 1.0)
+    reports = []
+    for block in rows.blocks:
+        span = slice(block.start, block.stop)
+        sign = np.where(block.senses == ">=", -1.0, 1.0)
+        excess = [values[span] - rows.bounds[span] for values in (before, after)]
+        violation = [np.abs(values) if block.equality else np.maximum(values, 0.0) for values in excess]
+        reports.append(
+            ConstraintReport(
+                name=block.name,
+                sense=block.senses,
+                keys=dict(block.keys.items()),
+                bound=sign * rows.bounds[span],
+                price=multipliers[span],
+                before=sign * before[span],
+                after=sign * after[span],
+                violation_before=violation[0],
+                violation_after=violation[1],
+                tolerance=tolerance[span],
+            )
+        )
+    return tuple(reports)
 
 
 def report_weighted(
-    rows: Rows,
-    structure: Structure,
-    weights: NDArray[np.float64],
-    multipliers: NDArray[np.float64],
-    before: NDArray[np.float64],
-    after: NDArray[np.float64],
+    rows: Rows, structure: Structure, weights: Floats, multipliers: Floats, before: Floats, after: Floats
 ) -> tuple[ConstraintReport, ...]:
     """Reports as of `report_constraints` where instances count with weights in rows of corpus scope.
 
@@ -132,7 +144,7 @@ def report_weighted(
     return report_constraints(weighted, price_copies(rows, weights, multipliers), before, after)
 
 
-def price_copies(rows: Rows, weights: NDArray[np.float64] | None, multipliers: NDArray[np.float64]) -> NDArray:
+def price_copies(rows: Rows, weights: Floats | None, multipliers: Floats) -> NDArray:
     """Prices of rows, those inside an instance for all its copies together, shape (n_rows,)."""
     return (
         multipliers
@@ -141,9 +153,9 @@ def price_copies(rows: Rows, weights: NDArray[np.float64] | None, multipliers: N
     )
 
 
-def prices_by_name(constraints: Iterable[tuple[str, NDArray[np.float64]]]) -> dict[str, NDArray[np.float64]]:
+def prices_by_name(constraints: Iterable[tuple[str, Floats]]) -> dict[str, Floats]:
     """Prices of constraints by their names; those of a second one of the same name are called ``"name (2)"``."""
-    out: dict[str, NDArray[np.float64]] = {}
+    out: dict[str, Floats] = {}
     for name, price in constraints:
         distinct, again = name, 1
         while distinct in out:
@@ -169,7 +181,7 @@ def row_line(report: ConstraintReport, row: int) -> str:
     )
 
 
-def largest_rows(report: ConstraintReport, limit: int | None = None) -> NDArray[np.int64]:
+def largest_rows(report: ConstraintReport, limit: int | None = None) -> Ints:
     """The rows that matter most, at most ``limit``: by violation, then by cost, then by price.
 
     The cost is about ``|price (after - before)|`` nats. By price alone, rows would come first that bind only in the
@@ -188,47 +200,305 @@ def largest_rows(report: ConstraintReport, limit: int | None = None) -> NDArray[
     return order[:limit].astype(np.int64)
 
 
-def binding_rows(price: NDArray[np.float64] | float, tolerance: NDArray[np.float64] | float) -> NDArray[np.bool_]:
+def binding_rows(price: Floats | float, tolerance: Floats | float) -> Bools:
     """Rows whose bound, relaxed by the size of the row, would gain a thousandth of a nat or more, shape (n_rows,)."""
     return np.asarray(np.abs(price) * tolerance / _SOLVED >= 1e-3)
 
 
-def _reports(
-    rows: Rows | CorpusRows,
-    norms: NDArray[np.float64],
-    multipliers: NDArray[np.float64],
-    before: NDArray[np.float64],
-    after: NDArray[np.float64],
-) -> tuple[ConstraintReport, ...]:
-    size = np.maximum(np.abs(rows.bounds), norms)
-    tolerance = _SOLVED * np.where(size > 0, size, 1.0)
-    return tuple(_report(block, rows.bounds, multipliers, before, after, tolerance) for block in rows.blocks)
+@dataclass(frozen=True)
+class Demand:
+    """One expectation and the bounds on it.
+
+    Attributes
+    ----------
+    group : str
+        The group by the columns of ``.per``; "" if there is only one.
+    low, high : float
+        -inf and inf for no bound; equal for ``==``.
+    before, after : float
+        The expectation, without the constraints and under them.
+    price : float
+        The price of the bound that binds, nats per unit; 0 if none does.
+    tolerance : float
+        What solving may leave of a violation.
+    """
+
+    group: str
+    low: float
+    high: float
+    before: float
+    after: float
+    price: float
+    tolerance: float
+
+    @property
+    def miss(self) -> float:
+        """By how much the expectation misses the bounds, at least 0; what solving may leave counts as 0."""
+        miss = max(self.low - self.after, self.after - self.high, 0.0)
+        return miss if miss > self.tolerance else 0.0
+
+    @property
+    def binds(self) -> bool:
+        """Whether relaxing a bound by the size of the row would gain a thousandth of a nat or more."""
+        return bool(binding_rows(self.price, self.tolerance))
+
+    @property
+    def from_above(self) -> bool:
+        """Whether the bound that binds, if one does, is the upper one; an equality binds as one or the other."""
+        if self.low == self.high:
+            return self.price > 0
+        return abs(self.after - self.high) <= abs(self.after - self.low)
+
+    def rounded(self, value: float) -> str:
+        """A number in the unit of the expectation, rounded to ten times the tolerance and to four digits.
+
+        Examples
+        --------
+        >>> demand = Demand("", 90.0, 110.0, 112.7, 90.000025, 0.05, 0.0011)
+        >>> demand.rounded(demand.after), demand.rounded(2.5e-9), demand.rounded(112.6954)
+        ('90', '0', '112.7')
+        """
+        if not math.isfinite(value):
+            return f"{value:g}"
+        rounded = round(value, -math.floor(math.log10(10 * self.tolerance))) + 0.0
+        return f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{rounded:.4g}"
+
+    @property
+    def text(self) -> str:
+        """The expectation and what is demanded of it.
+
+        Examples
+        --------
+        >>> Demand("", 90.0, 110.0, 112.7, 110.0, 0.05, 0.0011).text
+        '110 within 90–110'
+        >>> Demand("", 2.0, float("inf"), 1.0, 1.5, 0.0, 1e-5).text
+        '1.5, 0.5 below 2'
+        """
+        low, high = self.rounded(self.low), self.rounded(self.high)
+        if self.low == self.high:
+            relation, bounds = "=", low
+        elif self.high == math.inf:
+            relation, bounds = "≥", low
+        elif self.low == -math.inf:
+            relation, bounds = "≤", high
+        else:
+            relation, bounds = "within", f"{low}\u2013{high}"
+        if self.miss > 0:
+            relation = f"{self.rounded(self.miss)} {'above' if self.after > self.high else 'below'}"
+            return f"{self.rounded(self.after)}, {relation} {bounds}"
+        return f"{self.rounded(self.after)} {relation} {bounds}"
 
 
-def _report(
-    block: Block,
-    bounds: NDArray[np.float64],
-    multipliers: NDArray[np.float64],
-    before: NDArray[np.float64],
-    after: NDArray[np.float64],
-    tolerance: NDArray[np.float64],
-) -> ConstraintReport:
-    span = slice(block.start, block.stop)
-    sign = np.where(block.senses == ">=", -1.0, 1.0)
+def count_demands(report: ConstraintReport) -> int:
+    """Rows of a constraint, both ends of an interval being one."""
+    upper, lower = (int((report.sense == sense).sum()) for sense in ("<=", ">="))
+    return len(report.bound) - min(upper, lower)
 
-    def violation(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        excess = values[span] - bounds[span]
-        return np.abs(excess) if block.equality else np.maximum(excess, 0.0)
 
-    return ConstraintReport(
-        name=block.name,
-        sense=block.senses,
-        keys=dict(block.keys.items()),
-        bound=sign * bounds[span],
-        price=multipliers[span],
-        before=sign * before[span],
-        after=sign * after[span],
-        violation_before=violation(before),
-        violation_after=violation(after),
-        tolerance=tolerance[span],
+def demands_of(report: ConstraintReport, limit: int) -> list[Demand]:
+    """The demands of a constraint, at most ``limit``: those first that are missed, then those that cost most.
+
+    Examples
+    --------
+    >>> from spectrem import E, part, project
+    >>> table = project([[0.9, 0.1], [0.7, 0.3]], E[part("label") == 1].between(1, 1.5).named("one of them"))
+    >>> [demand.text for demand in demands_of(table.constraints[0], 20)]
+    ['1 within 1–1.5']
+    """
+    demands: list[Demand] = []
+    done: set[int] = set()
+    grouped = bool(report.keys) or count_demands(report) > 1
+    for row in largest_rows(report, 2 * limit).tolist():
+        if row in done or len(demands) == limit:
+            continue
+        rows = [row, *_other_end(report, row)]
+        done.update(rows)
+        ends = {str(report.sense[one]): float(report.bound[one]) for one in rows}
+        demands.append(
+            Demand(
+                row_name(report, min(rows)) if grouped else "",
+                ends.get(">=", ends.get("==", -math.inf)),
+                ends.get("<=", ends.get("==", math.inf)),
+                float(report.before[row]),
+                float(report.after[row]),
+                max((float(report.price[one]) for one in rows), key=abs),
+                float(report.tolerance[rows].max()),
+            )
+        )
+    return demands
+
+
+def _other_end(report: ConstraintReport, row: int) -> list[int]:
+    """The row that bounds the same expectation from the other side, if there is one."""
+    same = report.sense == {"<=": ">=", ">=": "<="}.get(str(report.sense[row]), "")
+    for values in (report.before, report.after, *report.keys.values()):
+        same &= values == values[row]
+    others = np.flatnonzero(same).tolist()
+    return others if len(others) == 1 else []
+
+
+# Violations are counted from a thousandth of the size of a row on: fixed steps on the multipliers leave smaller ones.
+_COUNTED = 100.0  # times the tolerance
+
+
+@dataclass(frozen=True)
+class ConstraintSummary:
+    """The rows of one constraint taken together, before and under the constraints; a value with ``+``.
+
+    Violations are in the unit of the rows' expectations.
+
+    Attributes
+    ----------
+    name : str
+    n_rows : int
+    n_binding : int
+        Rows whose bound, relaxed by the size of the row, would gain the objective a thousandth of a nat or more.
+    n_violated : int
+        Rows that the posteriors under the constraints violate by more than a thousandth of the size of the row.
+    worst_before, worst_after : float
+        The largest violation by the posteriors of the model alone, and by those under the constraints.
+    total_before, total_after : float
+        The sums of the violations of all rows.
+    lowest_price, highest_price : float
+        The range of the prices (`ConstraintReport.price`), nats per unit; NaN where they are not known.
+    has_slack : bool
+        Whether violations are allowed, at a price or within a bound.
+    n_left_out : int
+        Rows, not among those above, of instances that cannot meet the constraint.
+
+    Examples
+    --------
+    >>> first = ConstraintSummary("one verb", 2, 1, 0, 0.5, 0.0, 0.75, 0.0, 0.0, 1.25)
+    >>> second = ConstraintSummary("one verb", 2, 2, 0, 1.0, 0.0, 1.25, 0.0, 0.5, 2.0)
+    >>> print((first + second).text)
+    one verb: 4 rows, of which 3 bind and 0 are violated; largest violation 1 -> 0, mean 0.5 -> 0; prices 0 to 2
+    """
+
+    name: str
+    n_rows: int
+    n_binding: int
+    n_violated: int
+    worst_before: float
+    worst_after: float
+    total_before: float
+    total_after: float
+    lowest_price: float
+    highest_price: float
+    has_slack: bool = False
+    n_left_out: int = 0
+
+    def __add__(self, other: ConstraintSummary) -> ConstraintSummary:
+        return ConstraintSummary(
+            self.name,
+            self.n_rows + other.n_rows,
+            self.n_binding + other.n_binding,
+            self.n_violated + other.n_violated,
+            max(self.worst_before, other.worst_before),
+            max(self.worst_after, other.worst_after),
+            self.total_before + other.total_before,
+            self.total_after + other.total_after,
+            float(np.minimum(self.lowest_price, other.lowest_price)),  # NaN stays
+            float(np.maximum(self.highest_price, other.highest_price)),
+            self.has_slack,
+            self.n_left_out + other.n_left_out,
+        )
+
+    @property
+    def mean_before(self) -> float:
+        """Mean violation of a row by the posteriors of the model alone."""
+        return self.total_before / max(self.n_rows, 1)
+
+    @property
+    def mean_after(self) -> float:
+        """Mean violation of a row by the posteriors under the constraints."""
+        return self.total_after / max(self.n_rows, 1)
+
+    @property
+    def prices(self) -> str:
+        """The range of the prices, as text."""
+        if np.isnan(self.lowest_price) or not self.n_rows:
+            return "unknown"
+        return f"{self.lowest_price:.3g} to {self.highest_price:.3g}"
+
+    @property
+    def text(self) -> str:
+        """All of it in a line."""
+        left_out = f", and {self.n_left_out:,} left out that cannot hold" if self.n_left_out else ""
+        violated, violation = ("use slack", "slack") if self.has_slack else ("are violated", "violation")
+        return (
+            f"{self.name}: {self.n_rows:,} rows, of which {self.n_binding:,} bind and {self.n_violated:,} "
+            f"{violated}{left_out}; largest {violation} {rounded(self.worst_before)} -> {rounded(self.worst_after)}, "
+            f"mean {rounded(self.mean_before)} -> {rounded(self.mean_after)}; prices {self.prices}"
+        )
+
+
+def rounded(violation: float) -> str:
+    """A violation to three digits; what solving leaves counts as 0.
+
+    Examples
+    --------
+    >>> rounded(0.12345), rounded(3e-9)
+    ('0.123', '0')
+    """
+    return f"{violation:.3g}" if violation > 1e-6 else "0"
+
+
+def summarise(report: ConstraintReport, has_slack: bool = False, left_out: Bools | None = None) -> ConstraintSummary:
+    """The rows of a report taken together.
+
+    Parameters
+    ----------
+    report : ConstraintReport
+    has_slack : bool
+    left_out : ndarray of shape (n_rows,), optional
+        Rows that cannot hold and were not asked for.
+
+    Examples
+    --------
+    >>> from spectrem import E, part, project
+    >>> few = (E[part("label") == 1] <= 0.2).per("row").named("few")
+    >>> table = project([[0.9, 0.1], [0.7, 0.3], [0.5, 0.5]], few)
+    >>> summary = summarise(table.constraints[0])
+    >>> summary.n_rows, summary.n_binding, round(summary.worst_before, 3), round(summary.mean_before, 3)
+    (3, 2, 0.3, 0.133)
+    """
+    kept = np.ones(len(report.bound), np.bool_) if left_out is None else ~left_out
+    price, tolerance = report.price[kept], report.tolerance[kept]
+    before, after = report.violation_before[kept], report.violation_after[kept]
+    return ConstraintSummary(
+        report.name,
+        len(price),
+        int(binding_rows(price, tolerance).sum()),
+        int((after > _COUNTED * tolerance).sum()),
+        float(before.max(initial=0.0)),
+        float(after.max(initial=0.0)),
+        float(before.sum()),
+        float(after.sum()),
+        float(price.min(initial=np.inf)),
+        float(price.max(initial=-np.inf)),
+        has_slack,
+        int((~kept).sum()),
     )
+
+
+class OnDemand(Sequence[ConstraintSummary]):
+    """Summaries that are computed when they are first looked at.
+
+    Parameters
+    ----------
+    find : callable
+        Without arguments, to the summaries. It pickles if the sequence shall.
+    """
+
+    def __init__(self, find: Callable[[], Sequence[ConstraintSummary]]) -> None:
+        self._find = find
+
+    @cached_property
+    def _found(self) -> tuple[ConstraintSummary, ...]:
+        return tuple(self._find())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._found[index]
+
+    def __len__(self) -> int:
+        return len(self._found)

@@ -1,4 +1,4 @@
-"""The report of a fit: the course of training, and the constraints at its end."""
+"""The report of a fit, the course of training and the constraints at its end, shown with the estimator in notebooks."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.data import open_output
 from spectrem.learning.schedule import FitStatus, Record
-from spectrem.reports.constraints import ConstraintReport, prices_by_name
-from spectrem.reports.demands import count_demands, demands_of
-from spectrem.reports.html import constraint_tables, curves, document, facts, page, paragraphs, summary_table
-from spectrem.reports.summaries import ConstraintSummary
-from spectrem.reports.svg import find_stages, gamma_text
+from spectrem.reports.constraints import ConstraintReport, ConstraintSummary, count_demands, demands_of, prices_by_name
+from spectrem.reports.html import (
+    constraint_tables,
+    curves,
+    document,
+    facts,
+    find_stages,
+    gamma_text,
+    page,
+    paragraphs,
+    summary_table,
+)
 
 _ENDINGS = {
     FitStatus.CONVERGED: "converged",
@@ -84,9 +91,9 @@ class FitReport:
     summaries: Sequence[ConstraintSummary] = ()
 
     @property
-    def prices(self) -> dict[str, NDArray[np.float64]]:
+    def prices(self) -> dict[str, Floats]:
         """``price`` of every constraint by its name; a second one of the same name is called ``"name (2)"``."""
-        return prices_by_name((own.name, own.price) for own in self.constraints)
+        return prices_by_name((report.name, report.price) for report in self.constraints)
 
     def summary(self) -> str:
         """A few lines of text: how it ended, the objective, a line per constraint."""
@@ -109,7 +116,7 @@ class FitReport:
                 f"{report.name}: {n} row{'' if n == 1 else 's'}, violation {before} -> {after}, largest price "
                 f"{largest:.3g}"
             )
-        lines += [own.text for own in self.summaries]
+        lines += [summary.text for summary in self.summaries]
         return "\n".join([*lines, *self.notes])
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -154,7 +161,7 @@ class FitReport:
             summary["time"] = self._seconds()
             summary["objective"] = f"{self.history[-1].objective:.6g} nats"
         settings = {name: _text(value) for name, value in self.settings.items()}
-        tolerance = max((float(own.tolerance.max(initial=0.0)) for own in self.constraints), default=0.0)
+        tolerance = max((float(report.tolerance.max(initial=0.0)) for report in self.constraints), default=0.0)
         return page(
             f"{self.title}: {self.status}",
             facts(summary),
@@ -212,3 +219,39 @@ def gamma_course(history: Sequence[Record], gamma: float) -> str | float:
 
 def _text(value: object) -> str:
     return gamma_text(value) if isinstance(value, float) else str(value)
+
+
+class ShowsReport:
+    """A base class of estimators, to stand before scikit-learn's, that adds ``report_`` to what a notebook shows."""
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        return add_report(super()._repr_mimebundle_(**kwargs), vars(self).get("report_"))  # type: ignore[misc]
+
+    @property
+    def _repr_html_(self) -> Any:
+        diagram = super()._repr_html_  # type: ignore[misc]  # no attribute where scikit-learn is set to show text
+        return lambda: add_report(diagram(), vars(self).get("report_"))
+
+
+def add_report(diagram: Any, report: FitReport | None) -> Any:
+    """The picture that scikit-learn shows of an estimator, and below it the report where there is one.
+
+    Parameters
+    ----------
+    diagram : str, or mapping of MIME type -> str
+        HTML, or what ``_repr_mimebundle_`` gives; without HTML in it nothing is added.
+    report : FitReport or None
+
+    Examples
+    --------
+    >>> add_report({"text/plain": "SelfTrainer()"}, None)
+    {'text/plain': 'SelfTrainer()'}
+    """
+    if report is None:
+        return diagram
+    if isinstance(diagram, str):
+        return diagram + report._repr_html_()
+    shown = dict(diagram)
+    if "text/html" in shown:
+        shown["text/html"] += report._repr_html_()
+    return shown

@@ -1,15 +1,138 @@
-"""Pieces of a page: self-contained HTML without scripts, whose colours are those of the notebook around it."""
+"""Pieces of a page: self-contained HTML and SVG without scripts, whose colours are those of the notebook around it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from spectrem.learning.schedule import Record
-from spectrem.reports.constraints import ConstraintReport
-from spectrem.reports.demands import Demand, count_demands, demands_of
-from spectrem.reports.summaries import ConstraintSummary, rounded
-from spectrem.reports.svg import BLUE, ORANGE, draw_curve, find_stages, gammas_of
+from spectrem.reports.constraints import ConstraintReport, ConstraintSummary, Demand, count_demands, demands_of, rounded
+
+BLUE, ORANGE = "#3b8ed0", "#d9701f"
+COLOURS = (BLUE, ORANGE, "#4a9e5c", "#b45fc0", "#c9a227", "#3aa6a6", "#d0506e", "#8a8f98")
+"""On light and on dark ground."""
+
+WIDTH, HEIGHT = 430, 180
+_LEFT, _RIGHT, _TOP, _BOTTOM = 74, 12, 34, 34
+_LETTER = 6.2  # width of a letter of the captions
+
+
+def draw_curve(
+    title: str, gammas: Sequence[float], values: Sequence[float], colour: str, *, from_zero: bool = False
+) -> str:
+    """Values per iteration; dashed lines and captions mark where gamma changes, and the curve breaks there.
+
+    Parameters
+    ----------
+    title : str
+    gammas, values : sequence of float
+        One per iteration; values that are not finite are left out.
+    colour : str
+        The colour of the curve, as in CSS; all else has the colour of the text around.
+    from_zero : bool
+        Whether the axis starts at 0.
+
+    Returns
+    -------
+    str
+        An ``<svg>`` element.
+
+    Examples
+    --------
+    >>> svg = draw_curve("objective", [1.0, 1.0], [-3.0, -2.0], "#3b8ed0")
+    >>> svg[:4], svg.count("<circle")
+    ('<svg', 2)
+    """
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
+        return ""
+    low, high = 0.0 if from_zero else min(finite), max(finite)
+    span = max(abs(high), 1.0)
+    if high == low:
+        low, high = low - span / 2, high + span / 2
+
+    def x(index: int) -> float:
+        inner = WIDTH - _LEFT - _RIGHT
+        return _LEFT + (inner * index / (len(values) - 1) if len(values) > 1 else inner / 2)
+
+    def y(value: float) -> float:
+        return _TOP + (HEIGHT - _TOP - _BOTTOM) * (high - value) / (high - low)
+
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
+        f'role="img" aria-label="{escape(title)} at each of {len(values)} iterations" fill="currentColor" '
+        'font-family="sans-serif" font-size="11">',
+        f'<text x="{_LEFT}" y="13" font-weight="bold">{escape(title)}</text>',
+    ]
+    bottom = HEIGHT - _BOTTOM
+    out += [
+        f'<path d="M{_LEFT} {_TOP - 4}V{bottom + 4}H{WIDTH - _RIGHT}" fill="none" stroke="currentColor" '
+        'stroke-opacity="0.5"/>'
+    ]
+    for value, text in zip((high, low), number_texts([high, low]), strict=True):
+        out.append(f'<text x="{_LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{text}</text>')
+    if len(values) > 1:
+        out.append(f'<text x="{x(0):.1f}" y="{bottom + 17}" text-anchor="middle">1</text>')
+    out.append(f'<text x="{x(len(values) - 1):.1f}" y="{bottom + 17}" text-anchor="middle">{len(values)}</text>')
+    out.append(f'<text x="{(WIDTH + _LEFT) / 2:.0f}" y="{HEIGHT - 5}" text-anchor="middle">iteration</text>')
+    stages = find_stages(gammas)
+    if len(stages) > 1:
+        out += _captions([(x(start) if start == 0 else (x(start - 1) + x(start)) / 2, gammas[start])
+                          for start, _ in stages], bottom)  # fmt: skip
+    for start, stop in stages:
+        points = [(x(i), y(values[i])) for i in range(start, stop) if math.isfinite(values[i])]
+        if len(points) > 1:
+            path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+            out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
+        if len(points) == 1 or len(values) <= 40:
+            out += [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="2.4" fill="{colour}"/>' for a, b in points]
+    return "".join([*out, "</svg>"])
+
+
+def find_stages(gammas: Sequence[float]) -> list[tuple[int, int]]:
+    """First iteration and the one after the last of every run of the same gamma.
+
+    Examples
+    --------
+    >>> find_stages([2.0, 2.0, 1.0])
+    [(0, 2), (2, 3)]
+    """
+    starts = [i for i in range(len(gammas)) if i == 0 or gammas[i] != gammas[i - 1]]
+    return list(zip(starts, [*starts[1:], len(gammas)], strict=False))
+
+
+def gamma_text(gamma: float) -> str:
+    """A gamma in three digits."""
+    return f"{gamma:.3g}"
+
+
+def number_texts(values: Sequence[float]) -> list[str]:
+    """Numbers in as few digits, four or more, as distinguish them."""
+    texts: list[str] = []
+    for digits in range(4, 13):
+        texts = [f"{value:.{digits}g}" for value in values]
+        if len(set(texts)) == len(set(values)):
+            break
+    return texts
+
+
+def _captions(changes: Sequence[tuple[float, float]], bottom: float) -> list[str]:
+    """A dashed line at every change, and its gamma where there is room."""
+    out, free = [], 0.0
+    for place, gamma in changes:
+        if place > _LEFT:
+            out.append(
+                f'<line x1="{place:.1f}" x2="{place:.1f}" y1="{_TOP - 8}" y2="{bottom}" stroke="currentColor" '
+                'stroke-opacity="0.35" stroke-dasharray="3 3"/>'
+            )
+        text = gamma_text(gamma)
+        stop = place + (len(text) + 2) * _LETTER
+        if place >= free and stop <= WIDTH:
+            out.append(f'<text x="{place + 2:.1f}" y="{_TOP - 9}" font-size="10">&#947; {text}</text>')
+            free = stop + 4
+    return out
+
 
 MOST_ROWS, MOST_FREE = 20, 5
 """Rows of a constraint that are shown at most, and where those stop that do not bind."""
@@ -78,7 +201,7 @@ def curves(history: Sequence[Record], tolerance: float = 0.0) -> str:
     """Objective and, where it exceeds the tolerance of the constraints, violation per iteration."""
     if not history:
         return ""
-    gammas = gammas_of(history)
+    gammas = [record.gamma for record in history]
     objective = "objective, nats" if len(find_stages(gammas)) == 1 else "objective, nats, at each gamma"
     drawn = [draw_curve(objective, gammas, [record.objective for record in history], BLUE)]
     violations = [record.violation for record in history]
@@ -100,31 +223,33 @@ def summary_table(summaries: Sequence[ConstraintSummary]) -> str:
         return ""
     head = ("", "rows", "binding", "violated", "largest violation", "mean violation", "prices")
     left_out = [
-        f"{own.name}: {own.n_left_out:,} rows that cannot hold are left out" for own in summaries if own.n_left_out
+        f"{summary.name}: {summary.n_left_out:,} rows that cannot hold are left out"
+        for summary in summaries
+        if summary.n_left_out
     ]
     return _SUMMARY_LEGEND + table(head, map(_summary_cells, summaries)) + paragraphs(left_out)
 
 
-def _summary_cells(own: ConstraintSummary) -> tuple[str, ...]:
-    violated = f"{own.n_violated:,}"
-    if own.has_slack:
+def _summary_cells(summary: ConstraintSummary) -> tuple[str, ...]:
+    violated = f"{summary.n_violated:,}"
+    if summary.has_slack:
         violated += " use slack"
-    elif own.n_violated:
+    elif summary.n_violated:
         violated = f'<span class="broken">{violated}</span>'
     return (
-        f"<strong>{escape(own.name)}</strong>",
-        f"{own.n_rows:,}",
-        f"{own.n_binding:,}",
+        f"<strong>{escape(summary.name)}</strong>",
+        f"{summary.n_rows:,}",
+        f"{summary.n_binding:,}",
         violated,
-        f"{rounded(own.worst_before)} → {rounded(own.worst_after)}",
-        f"{rounded(own.mean_before)} → {rounded(own.mean_after)}",
-        own.prices,
+        f"{rounded(summary.worst_before)} → {rounded(summary.worst_after)}",
+        f"{rounded(summary.mean_before)} → {rounded(summary.mean_after)}",
+        summary.prices,
     )
 
 
 def _constraint(report: ConstraintReport) -> str:
-    found, n = demands_of(report, MOST_ROWS), count_demands(report)
-    chosen = [demand for k, demand in enumerate(found) if k < MOST_FREE or demand.binds or demand.miss > 0]
+    demands, n = demands_of(report, MOST_ROWS), count_demands(report)
+    chosen = [demand for k, demand in enumerate(demands) if k < MOST_FREE or demand.binds or demand.miss > 0]
     heading = f"<summary><strong>{escape(report.name)}</strong> {escape(_outcome(report, chosen, n))}</summary>"
     most = max((abs(demand.price) for demand in chosen), default=0.0)
     rows = [_cells(demand, most) for demand in chosen]
@@ -153,20 +278,16 @@ def _outcome(report: ConstraintReport, chosen: Sequence[Demand], n: int) -> str:
 
 
 def _cells(demand: Demand, most: float) -> tuple[str, str, str, str]:
-    text = escape(demand.text)
+    text, price = escape(demand.text), "0"
+    if demand.binds:  # the price beside a bar of its size, in the colour of the bound that binds
+        colour, width = BLUE if demand.from_above else ORANGE, max(_BAR * abs(demand.price) / most, 2.0)
+        price = f'<span class="swatch" style="background:{colour};width:{width:.0f}px"></span>{demand.price:.3g}'
     return (
         escape(demand.group),
         demand.rounded(demand.before),
         f'<span class="broken">{text}</span>' if demand.miss > 0 else text,
-        _price(demand, most) if demand.binds else "0",
+        price,
     )
-
-
-def _price(demand: Demand, most: float) -> str:
-    """The price beside a bar of its size, in the colour of the bound that binds."""
-    colour = BLUE if demand.from_above else ORANGE
-    width = max(_BAR * abs(demand.price) / most, 2.0)
-    return f'<span class="swatch" style="background:{colour};width:{width:.0f}px"></span>{demand.price:.3g}'
 
 
 def _text(value: object) -> str:

@@ -17,8 +17,13 @@ from spectrem.learning import EStep, Expectations, Posed, PosedCorpus, Step, pos
 from spectrem.learning.estep import expectation, scores_of
 from spectrem.learning.posed_corpus import Numbered, posed_of
 from spectrem.models.estep import RowSum
-from spectrem.reports.constraints import ConstraintReport, report_corpus_rows, report_weighted
-from spectrem.reports.summaries import ConstraintSummary, summarise
+from spectrem.reports.constraints import (
+    ConstraintReport,
+    ConstraintSummary,
+    report_rows,
+    report_weighted,
+    summarise,
+)
 from spectrem.structures import Parts
 
 if TYPE_CHECKING:
@@ -98,11 +103,11 @@ def _reports(
     across: tuple[ConstraintReport, ...] = ()
     if posed.rows is not None and total.before is not None and total.after is not None:
         prices = np.full(len(posed.rows.bounds), np.nan) if prices is None else prices
-        across = report_corpus_rows(posed.rows, prices, total.before.dense, total.after.dense)
+        across = report_rows(posed.rows, prices, total.before.dense, total.after.dense)
     blocks = () if posed.rows is None else posed.rows.blocks
     long = [summarise(a, b.slack is not None) for a, b in zip(across, blocks, strict=True) if len(a.bound) > LONGEST]
-    inside = [own for own in total.inside if own.n_rows + own.n_left_out]
-    return tuple(own for own in across if len(own.bound) <= LONGEST), (*long, *inside)
+    inside = [report for report in total.inside if report.n_rows + report.n_left_out]
+    return tuple(report for report in across if len(report.bound) <= LONGEST), (*long, *inside)
 
 
 @dataclass(frozen=True)
@@ -129,9 +134,9 @@ def _measure(shard: Posed | Numbered, step: Step, facts: CorpusFacts | None) -> 
     """The constraints of a shard, under the model alone and as they are met."""
     posed = posed_of(shard, step, facts)
     scores = scores_of(posed, step)
-    found = posterior(replace(posed, scores=scores), step)
+    projection = posterior(replace(posed, scores=scores), step)
     free = posed.structure.smoothed_max(scores, max(step.gamma, 0.0))[1]
-    return _measured(posed, free, found.marginals, found.multipliers, found.left_out)
+    return _measured(posed, free, projection.marginals, projection.multipliers, projection.left_out)
 
 
 def _measure_expectations(shard: Posed | Numbered, task: Task) -> _Measured:
@@ -154,8 +159,8 @@ def _measured(posed: Posed, before: Parts, after: Parts, prices: Floats | None, 
         left_out = np.zeros(len(rows.bounds), np.bool_)
         left_out[[] if out is None else out] = True
         inside = tuple(
-            summarise(own, block.slack is not None, left_out[block.start : block.stop])
-            for own, block in zip(reports, rows.blocks, strict=True)
+            summarise(report, block.slack is not None, left_out[block.start : block.stop])
+            for report, block in zip(reports, rows.blocks, strict=True)
         )
     if posed.across is None:
         return _Measured(inside)

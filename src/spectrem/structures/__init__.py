@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from spectrem.structures.chains.chain import Chain
     from spectrem.structures.chains.chain2 import Chain2
     from spectrem.structures.chains.edge_chain import EdgeChain
-    from spectrem.structures.chains.tied_chain import TiedChain, TiedCounts
-    from spectrem.structures.chains.tied_chain2 import TiedChain2, TiedCounts2
+    from spectrem.structures.chains.tied import TiedChain, TiedChain2, TiedCounts, TiedCounts2
     from spectrem.structures.draws import n_best, sample
     from spectrem.structures.known import Known
     from spectrem.structures.parts import Parts
@@ -43,10 +42,10 @@ _HOMES = {
     "ProjectiveTrees": "trees.projective",
     "Segmentations": "segmentations",
     "Structure": "structure",
-    "TiedChain": "chains.tied_chain",
-    "TiedChain2": "chains.tied_chain2",
-    "TiedCounts": "chains.tied_chain",
-    "TiedCounts2": "chains.tied_chain2",
+    "TiedChain": "chains.tied",
+    "TiedChain2": "chains.tied",
+    "TiedCounts": "chains.tied",
+    "TiedCounts2": "chains.tied",
     "ValenceTrees": "trees.valence",
     "full_agreement": "agreement",
     "n_best": "draws",

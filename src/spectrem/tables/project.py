@@ -1,28 +1,307 @@
-"""`spectrem.project`: constraints on a table of predictions."""
+"""`spectrem.project`: constraints on a table of predictions, and decisions under them."""
 
 from __future__ import annotations
 
 from collections import ChainMap
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_sample_weight, check_same_index
-from spectrem.constraints.compilation.draft import used_columns
-from spectrem.constraints.compilation.rows import Rows
+from spectrem.constraints.compilation.compile import Constraints, compile_constraints, flatten
+from spectrem.constraints.compilation.draft import each_columns, used_columns
+from spectrem.constraints.compilation.groups import Coded, Key, number_groups
+from spectrem.constraints.compilation.rows import Alike, Rows
+from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.links import resolve_links
-from spectrem.constraints.text import Constraints, flatten
 from spectrem.constraints.values import check_columns, check_values
-from spectrem.inference import Infeasible, project_batch
-from spectrem.inference.result import Projection
+from spectrem.data.frames import filled_frame
+from spectrem.exceptions import InvalidInputError
+from spectrem.inference import Infeasible
+from spectrem.inference.assignment import assign
+from spectrem.inference.batch import project_batch
+from spectrem.inference.oracle import posteriors_alike, weigh_rows
+from spectrem.inference.program import Deadline
+from spectrem.inference.result import Projection, Status
 from spectrem.inference.solvers.first_order import Solver
 from spectrem.reports import price_copies, report_rows
-from spectrem.tables.alike import compile_table, expected_before, expected_of
-from spectrem.tables.lattice import Lattice
-from spectrem.tables.reading import Cells, read_cells, user_columns
-from spectrem.tables.result import ProjectedTable
+from spectrem.reports.constraints import ConstraintReport, prices_by_name, row_line
+from spectrem.reports.html import constraint_tables, facts, page
+from spectrem.structures.categorical import Categorical
+from spectrem.structures.structure import has_one_label
+from spectrem.tables.reading import Cells, Lattice, TableStructure, label_columns, read_cells, user_columns
+
+
+def compile_table(listed: Sequence[Any], cells: Cells, given: Mapping[str, Key]) -> Rows:
+    """The rows of constraints on a table, in which rows with the same values share their coefficients.
+
+    Shares of labels look at no column, so all rows of the table are alike; what a document may hold looks at the
+    documents. Memory and time are then those of the distinct rows.
+
+    Raises
+    ------
+    InvalidInputError
+        As `spectrem.constraints.compile_constraints`.
+
+    Examples
+    --------
+    >>> from spectrem.constraints import E, part
+    >>> from spectrem.tables.reading import read_cells
+    >>> cells = read_cells([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]], None, "probabilities")
+    >>> rows = compile_table([E[part("label") == 1] <= 1], cells, {})
+    >>> rows.matrix.toarray(), rows.whole.matrix.toarray()
+    (array([[0., 1.]]), array([[0., 1., 0., 1., 0., 1.]]))
+    """
+    distinct_rows = _kinds(listed, cells, given)
+    if distinct_rows is not None:
+        alike, columns, copies = distinct_rows
+        one_of_each = TableStructure(Categorical(np.full(len(copies), alike.width)))
+        try:
+            rows = compile_constraints(listed, one_of_each, columns, copies)
+        except InvalidInputError:
+            pass  # compiled below for all rows, whose parts errors then number as the user does
+        else:
+            if all(block.weighted for block in rows.blocks):
+                return replace(rows, alike=alike)
+    columns = ChainMap(label_columns(cells), cast(Any, given))  # nobody writes to it
+    return compile_constraints(listed, cells.table, columns, cells.weights)
+
+
+def expected_of(cells: Cells, rows: Rows, values: Floats) -> Floats:
+    """Expected values of the constraints' rows under these probabilities of cells, shape (n_constraint_rows,)."""
+    if rows.alike is None:
+        expected: Floats = weigh_rows(cells.table.inner, rows, cells.weights).matrix @ values
+        return expected
+    return rows.matrix @ rows.alike.add_up(values, _weights(cells))
+
+
+def expected_before(cells: Cells, rows: Rows) -> Floats:
+    """Expected values under the probabilities that the table had before the projection."""
+    if rows.alike is None:
+        return expected_of(cells, rows, cells.table.smoothed_max(cells.scores, 1.0)[1].unary)
+    free = np.zeros(rows.matrix.shape[1])
+    return rows.matrix @ posteriors_alike(rows.alike, cells.scores.unary, free, 1.0, _weights(cells))[1]
+
+
+def _weights(cells: Cells) -> Floats:
+    return np.broadcast_to(1.0, cells.table.n_instances) if cells.weights is None else cells.weights
+
+
+def _kinds(
+    listed: Sequence[Any], cells: Cells, given: Mapping[str, Key]
+) -> tuple[Alike, Mapping[str, Key], Floats] | None:
+    """Which rows of the table constraints cannot tell apart, the columns of one of each, and how often each counts.
+
+    None where that cannot be said, or where most rows are of their own.
+    """
+    table, n = cells.table, cells.table.n_instances
+    if (
+        table.ragged
+        or table.is_lattice
+        or not all(isinstance(one, Constraint) and not each_columns(one) for one in listed)
+    ):
+        return None
+    width = table.n_unary // n
+    names = sorted(set().union(*map(used_columns, listed)) - {"label"})
+    if width < 2 or any(name not in given or given[name].shape != (n,) for name in names):
+        return None
+    keys = [key.codes + 1 if isinstance(key := given[name], Coded) else key for name in names]
+    kind, first = number_groups(keys, n)
+    if 2 * len(first) > n:
+        return None
+    columns: dict[str, Key] = {name: given[name][first] for name in names}
+    if cells.names is not None:
+        columns["label"] = cells.labels(np.arange(width * len(first)))
+    return Alike(kind, width), columns, np.bincount(kind, cells.weights).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """The best labels that meet the constraints, and how much better fractions could be.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_rows,), or (n_tokens,) of a lattice
+        The label of every row (or token): its name where the table has names, else its position.
+    positions : ndarray of int64, alike
+        Which of its row's labels it is.
+    score : float
+        Sum of the scores of the labels chosen less penalties, nats.
+    relaxation : float
+        The same of the best fractions that meet the constraints (gamma = 0), never less. Bounds of rows with whole
+        coefficients are rounded to whole numbers first.
+    n_changed : int
+        How many labels are not the best ones by the scores alone.
+    gap : float
+        ``relaxation - score`` in nats; 0 proves that no other labels are better.
+    violation : float
+        Worst violation of any row after the slack it is allowed; 0 up to rounding.
+    status : Status
+        ``CERTIFIED``, or ``MAX_ITERATIONS`` where the time limit came first.
+    """
+
+    labels: NDArray
+    positions: Ints
+    score: float
+    relaxation: float
+    n_changed: int
+    gap: float
+    violation: float
+    status: Status
+
+
+def decide(cells: Cells, rows: Rows, time_limit: float | None, weights: Floats | None = None) -> Decision:
+    """See `ProjectedTable.decide`; ``weights`` of rows multiply their scores and their share in rows across rows."""
+    inner = cells.table.inner
+    score: dict[str, Any]
+    if has_one_label(inner):
+        assignment = assign(inner, cells.scores.unary, rows.whole, weights=weights, time_limit=time_limit)
+        positions, cell = assignment.labels, inner.offsets[:-1] + assignment.labels
+        score = {name: getattr(assignment, name) for name in ("score", "relaxation", "gap", "violation", "status")}
+    else:  # by the integer program and the linear relaxation of the structure
+        deadline = Deadline(time_limit)
+        best = project_batch(inner, cells.scores, rows, -np.inf, weights=weights, time_limit=deadline.left)
+        relaxed = project_batch(inner, cells.scores, rows, 0.0, weights=weights, time_limit=deadline.left)
+        cell = np.flatnonzero(np.rint(best.marginals.unary) == 1)
+        positions, gap = cells.table.positions(cell), relaxed.dual_value - best.primal_value
+        gap = gap if gap > 1e-9 * max(1.0, abs(best.primal_value)) else 0.0
+        score = {"score": best.primal_value, "relaxation": best.primal_value + gap, "gap": gap}
+        score |= {"violation": best.violation, "status": best.status}
+    return Decision(
+        labels=positions if cells.names is None else np.asarray(cells.labels(cell)),
+        positions=positions,
+        n_changed=int((inner.decode(cells.scores) != positions).sum()),
+        **score,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectedTable:
+    """The table nearest to a model's that meets the constraints.
+
+    Attributes
+    ----------
+    proba : ndarray of shape (n_rows, n_labels), or list of ndarrays
+        Projected probabilities; a list where rows have their own length, of arrays (n_tokens, n_labels) for a lattice.
+    constraints : tuple of ConstraintReport
+        In the order in which they were given.
+    status : Status
+        ``status.message`` says it in words.
+    kl : float or None
+        What the constraints cost the objective in nats: KL(projected || given) at gamma = 1 without slack; None for
+        an integer program.
+    objective : float
+        ``<scores, q> + gamma H(q) - slack`` in nats. In it and in `kl`, rows count as often as their weights say.
+    violation_before, violation_after : float
+        The worst of any row of any constraint, in the row's own unit and whatever slack it has.
+    violation : float
+        The worst of any row or slack group after the projection, beyond the slack that it was granted: 0 up to rounding
+        where the constraints are met as they were meant. A penalty grants any slack; rows that were left out
+        (``infeasible="skip"``) do not count.
+    multipliers : ndarray of shape (n_constraint_rows,)
+        Prices in the order of the compiled rows.
+    n_evaluations : int
+        Passes over the table.
+    """
+
+    proba: Floats | list[Floats]
+    constraints: tuple[ConstraintReport, ...]
+    status: Status
+    kl: float | None
+    objective: float
+    violation_before: float
+    violation_after: float
+    violation: float
+    multipliers: Floats
+    n_evaluations: int
+    _cells: Cells = field(repr=False)
+    _rows: Rows = field(repr=False)
+
+    def to_frame(self) -> Any:
+        """`proba` as the kind of data frame that was given, with its index and columns: of pandas, polars or Arrow.
+
+        Raises
+        ------
+        InvalidInputError
+            If no data frame was given.
+
+        Examples
+        --------
+        >>> import polars
+        >>> from spectrem import E, part, project
+        >>> given = polars.DataFrame({"ham": [0.9, 0.4], "spam": [0.1, 0.6]})
+        >>> project(given, E[part("label") == "spam"] == 1).to_frame().columns
+        ['ham', 'spam']
+        """
+        if self._cells.frame is None:
+            raise InvalidInputError("to_frame needs proba to have been a data frame; take the array, table.proba")
+        return filled_frame(self._cells.frame, np.asarray(self.proba))
+
+    @property
+    def prices(self) -> dict[str, Floats]:
+        """``price`` of every constraint by its name; a second one of the same name is called ``"name (2)"``."""
+        return prices_by_name((report.name, report.price) for report in self.constraints)
+
+    def decide(self, *, time_limit: float | None = None) -> Decision:
+        """The best single label for every row such that the constraints hold exactly.
+
+        Maximises the sum of the scores of the labels chosen (the log of the probabilities that the table had before the
+        projection), less the penalties of slack: the argmax of [Chang2007]. Constraints that only count the labels of
+        rows which they tie together are met along shortest paths; all others by a linear program where that is integral
+        and an integer program (HiGHS) where not. A row of weight w (`sample_weight`) counts w times, in its score as in
+        constraints over rows, but has one label: it is not split as w rows might be.
+
+        Parameters
+        ----------
+        time_limit : float or None
+            Seconds for all programs together; None is 300, inf no limit. Then the best decision found so far is
+            returned, with its gap. If there is none because the constraints conflict, which of them do is looked for
+            in some seconds more.
+
+        Returns
+        -------
+        Decision
+
+        Raises
+        ------
+        InfeasibleConstraintError
+            If no choice of labels meets the constraints, although probabilities may.
+        InvalidInputError
+            If a slack has an l2 norm, or nothing was found within the time limit.
+
+        Examples
+        --------
+        >>> from spectrem import E, part, project
+        >>> table = project([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]], E[part("label") == 1] == 1)
+        >>> table.decide().labels
+        array([0, 0, 1])
+        """
+        return decide(self._cells, self._rows, time_limit, self._cells.weights)
+
+    def summary(self) -> str:
+        """One line per row of every constraint: expected value before and after, bound, price.
+
+        Examples
+        --------
+        >>> from spectrem import E, part, project
+        >>> table = project([[0.9, 0.1], [0.7, 0.3]], (E[part("label") == 1] >= 1).named("one of them"))
+        >>> print(table.summary())
+        one of them: 0.4 -> 1 >= 1, price 1.52
+        """
+        return "\n".join(row_line(report, row) for report in self.constraints for row in range(len(report.bound)))
+
+    def _repr_html_(self) -> str:
+        summary: dict[str, object] = {"status": self.status.message, "objective": f"{self.objective:.6g} nats"}
+        if self.kl is not None:
+            summary["cost of the constraints"] = f"{self.kl:.6g} nats"
+        summary["largest violation"] = f"{self.violation_before:.3g} → {self.violation_after:.3g}"
+        if any(block.slack is not None for block in self._rows.blocks):
+            summary["beyond the slack granted"] = f"{self.violation:.3g}"
+        return page(f"Projected table of {len(self.proba)} rows", facts(summary), constraint_tables(self.constraints))
 
 
 def project(
@@ -136,7 +415,8 @@ def project(
     check_same_index(proba=proba, columns=columns, sample_weight=sample_weight)
     cells = read_cells(proba, labels, scores, pairs=isinstance(proba, Lattice) and names_pairs(constraints))
     del proba  # a large table of which the caller keeps nothing is not held twice
-    cells = _weighted(cells, sample_weight)
+    unit = "sequence of the lattice" if cells.table.is_lattice else "row of proba"
+    cells = replace(cells, weights=as_sample_weight(sample_weight, cells.table.n_instances, unit))
     rows = _compile(constraints, columns, cells)
     before = expected_before(cells, rows)
     solution = project_batch(
@@ -144,11 +424,6 @@ def project(
         solver=solver, weights=cells.weights, tol=tol, max_iter=max_iter, infeasible=infeasible, time_limit=time_limit,
     )  # fmt: skip
     return _result(cells, rows, before, solution)
-
-
-def _weighted(cells: Cells, sample_weight: ArrayLike | None) -> Cells:
-    unit = "sequence of the lattice" if cells.table.is_lattice else "row of proba"
-    return replace(cells, weights=as_sample_weight(sample_weight, cells.table.n_instances, unit))
 
 
 def _compile(constraints: Constraints, columns: Any, cells: Cells) -> Rows:
@@ -160,14 +435,14 @@ def _compile(constraints: Constraints, columns: Any, cells: Cells) -> Rows:
         if name in cells.table.columns:
             check_values(listed, name, cells.known_labels)
     named = set().union(*map(used_columns, listed)).difference(chosen)
-    own = {name: cells.table.columns[name] for name in cells.table.columns if name in named}
-    known = ChainMap(own, cast(Any, given))
+    table_columns = {name: cells.table.columns[name] for name in cells.table.columns if name in named}
+    known = ChainMap(table_columns, cast(Any, given))
     check_columns(listed, {name: known[name] for name in named if name in known})
     listed = list(resolve_links(listed, known, cells.table.n_instances))
     return compile_table(listed, cells, given)
 
 
-def _result(cells: Cells, rows: Rows, before: NDArray[np.float64], solution: Projection) -> ProjectedTable:
+def _result(cells: Cells, rows: Rows, before: Floats, solution: Projection) -> ProjectedTable:
     after = solution.marginals.unary
     multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows.bounds))
     prices = price_copies(rows, cells.weights, multipliers)
@@ -184,19 +459,10 @@ def _result(cells: Cells, rows: Rows, before: NDArray[np.float64], solution: Pro
         multipliers=multipliers,
         n_evaluations=solution.n_evaluations,
         _cells=cells,
-        _rows=_without(rows, solution.skipped),
+        _rows=rows.pick(~np.isin(np.arange(len(rows.bounds)), solution.skipped)) if len(solution.skipped) else rows,
     )
 
 
 def names_pairs(constraints: Constraints) -> bool:
     """Whether some constraint names the label before."""
     return any("previous" in used_columns(one) for one in flatten(constraints))
-
-
-def _without(rows: Rows, skipped: NDArray[np.int64]) -> Rows:
-    """The rows that a decision has to meet."""
-    if not len(skipped):
-        return rows
-    kept = np.ones(len(rows.bounds), np.bool_)
-    kept[skipped] = False
-    return rows.pick(kept)

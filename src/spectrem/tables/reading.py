@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.columns import read_columns
 from spectrem.constraints.compilation.groups import Coded, Key, as_key, distinct
 from spectrem.data.frames import as_frame
@@ -18,12 +21,283 @@ from spectrem.structures.categorical import Categorical
 from spectrem.structures.chains.chain import Chain
 from spectrem.structures.chains.edge_chain import EdgeChain
 from spectrem.structures.parts import Parts
-from spectrem.structures.table import TableStructure
-from spectrem.tables.lattice import Lattice
-from spectrem.tables.scores import check_log_scores, check_probabilities
+from spectrem.structures.structure import Polytope, has_one_label
 
 if TYPE_CHECKING:
     import narwhals
+
+
+_COLUMN_NAMES = {"instance": "row", "sentence": "row", "tag": "label"}
+
+
+@dataclass(frozen=True, eq=False)
+class TableStructure:
+    """A `Categorical` or chain whose columns are called ``row`` and ``label`` (and ``token``, ``occurrence``).
+
+    Parameters
+    ----------
+    inner : Categorical, Chain or EdgeChain
+        One instance per row of the table.
+    ragged : bool
+        Whether rows have their own length, and the user is handed back a list of them.
+
+    Examples
+    --------
+    >>> from spectrem.structures import Categorical
+    >>> dict(TableStructure(Categorical([2, 2])).columns)
+    {'row': array([0, 0, 1, 1]), 'label': array([0, 1, 0, 1])}
+    """
+
+    inner: Categorical | Chain | EdgeChain
+    ragged: bool = False
+
+    @property
+    def n_instances(self) -> int:
+        """Rows of the table."""
+        return self.inner.n_instances
+
+    @property
+    def n_unary(self) -> int:
+        """Cells of the table."""
+        return self.inner.n_unary
+
+    @property
+    def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of the transitions of a lattice; empty elsewhere."""
+        return self.inner.factor_shapes
+
+    @property
+    def instance_name(self) -> str:
+        """Rows are numbered by the column ``row``."""
+        return "row"
+
+    @property
+    def instance(self) -> Ints:
+        """Row of every cell, shape (n_unary,)."""
+        return self.inner.instance
+
+    @property
+    def choice(self) -> Ints:
+        """Row of every cell, or token of a lattice, shape (n_unary,)."""
+        return self.inner.choice
+
+    @property
+    def is_lattice(self) -> bool:
+        """Whether a row is a sequence of tokens with a label each."""
+        return not has_one_label(self.inner)
+
+    @property
+    def offsets(self) -> Ints:
+        """Boundaries of the parts to choose among: of the rows, or of the tokens of a lattice."""
+        return self.inner.offsets
+
+    @property
+    def state_part(self) -> Ints | None:
+        """Token and label of every part of a lattice whose parts are pairs of labels; None elsewhere."""
+        return self.inner.state_part if isinstance(self.inner, EdgeChain) else None
+
+    @cached_property
+    def columns(self) -> Mapping[str, NDArray]:
+        """``row``, of a lattice ``token``, ``occurrence`` and perhaps ``previous``, and ``label``; shape (n_unary,)."""
+        if isinstance(self.inner, Categorical):
+            return _RowAndLabel(self.inner)
+        return {_COLUMN_NAMES.get(name, name): values for name, values in self.inner.columns.items()}
+
+    def smoothed_max(
+        self, scores: Parts, gamma: float, *, active: Bools | None = None, weights: Floats | None = None
+    ) -> tuple[Floats, Parts]:
+        """The same method of ``inner``."""
+        return self.inner.smoothed_max(scores, gamma, active=active, weights=weights)
+
+    def decode(self, scores: Parts) -> Ints:
+        """Positions of the best labels."""
+        return self.inner.decode(scores)
+
+    def polytope(self, scores: Parts, instance: int) -> Polytope:
+        """The same method of ``inner``."""
+        return self.inner.polytope(scores, instance)
+
+    def positions(self, cells: Ints) -> Ints:
+        """Which of the labels to choose among one cell of each is."""
+        if isinstance(self.inner, EdgeChain):
+            return self.inner.state_part[cells] % self.inner.n_states
+        return cells - self.offsets[:-1]
+
+    def cut(self, values: NDArray) -> NDArray | list[NDArray]:
+        """Values of the cells as the user gave them.
+
+        An array of shape (n_rows, n_labels); of a ragged table a list of rows, of a lattice one of arrays of shape
+        (n_tokens, n_labels).
+        """
+        if not isinstance(self.inner, Categorical):
+            if isinstance(self.inner, EdgeChain):
+                values = np.bincount(self.inner.state_part, values, self.inner.n_tokens * self.inner.n_states)
+            tokens = values.reshape(-1, self.inner.n_states)
+            return np.split(tokens, self.inner.token_offsets[1:-1])
+        if self.ragged:
+            return [values[start:stop] for start, stop in pairwise(self.offsets)]
+        return values.reshape(self.n_instances, -1)
+
+
+@dataclass(frozen=True)
+class _RowAndLabel(Mapping[str, NDArray]):
+    """The columns of a table without tokens; those that nobody asks for take no memory."""
+
+    inner: Categorical
+
+    def __getitem__(self, name: str) -> NDArray:
+        if name not in self:
+            raise KeyError(name)
+        return self.inner.instance if name == "row" else self._label
+
+    @cached_property
+    def _label(self) -> NDArray:
+        return self.inner.columns["label"]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from ("row", "label")
+
+    def __len__(self) -> int:
+        return 2
+
+    def __contains__(self, name: object) -> bool:
+        return name in ("row", "label")
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """Scores of the labels of tokens and of neighbouring labels, in nats: what a CRF, an HMM or a tagger's logits give.
+
+    Pass it to `spectrem.project` in place of a table; its rows are the sequences, and constraints may name the columns
+    ``"row"``, ``"token"`` (position in the row), ``"occurrence"`` (token of the lattice), ``"label"`` and
+    ``"previous"``, the label of the token before (missing at the first), which makes the pairs of neighbouring labels
+    its parts and takes that many times longer. Weights of rows (`sample_weight`) are weights of whole sequences.
+
+    Parameters
+    ----------
+    scores : sequence of array-like of shape (n_tokens, n_labels)
+        One per row; -inf for impossible. Scores of first and last labels belong in the first and last token.
+    transitions : array-like of shape (n_labels, n_labels), optional
+        Score of a label (column) after another (row); None for independent tokens.
+
+    Raises
+    ------
+    InvalidInputError
+        NaN or +inf; shapes that do not fit together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem import E, Lattice, part, project
+    >>> words = Lattice([np.log([[0.7, 0.3], [0.6, 0.4]])], np.log([[0.9, 0.1], [0.5, 0.5]]))
+    >>> table = project(words, (E[part("label") == "VERB"] >= 1).per("row"), labels=["NOUN", "VERB"])
+    >>> table.proba[0].round(2).tolist()
+    [[0.43, 0.57], [0.57, 0.43]]
+    >>> table.decide().labels.tolist()
+    ['VERB', 'NOUN']
+    """
+
+    scores: tuple[Floats, ...]
+    transitions: Floats
+
+    def __init__(self, scores: Sequence[ArrayLike], transitions: ArrayLike | None = None) -> None:
+        rows = tuple(np.array(row, np.float64) for row in scores)
+        shapes = {row.shape[1:] for row in rows}
+        if len(shapes) != 1 or rows[0].ndim != 2 or 0 in rows[0].shape[1:]:
+            raise InvalidInputError(
+                "Lattice: scores must be arrays of shape (n_tokens, n_labels) with the same labels in every row, got "
+                f"shapes {[row.shape for row in rows[:5]]}; give -inf to labels that a row cannot have"
+            )
+        n = rows[0].shape[1]
+        links = np.zeros((n, n)) if transitions is None else np.array(transitions, np.float64)
+        if links.shape != (n, n):
+            raise InvalidInputError(
+                f"Lattice: transitions must have shape ({n}, {n}), from label and to label, got {links.shape}"
+            )
+        for name, array in [*((f"scores[{k}]", row) for k, row in enumerate(rows)), ("transitions", links)]:
+            if not (array < np.inf).all():
+                raise InvalidInputError(
+                    f"Lattice: {name} must be finite or -inf, got NaN or +inf; look for 0/0 where scores are made"
+                )
+        object.__setattr__(self, "scores", rows)
+        object.__setattr__(self, "transitions", links)
+
+
+SUM_TOLERANCE = 1e-4
+"""How far the sum of a row of probabilities may be from 1; single precision and many labels need about this much."""
+
+
+class ScoreError(InvalidInputError):
+    """A cell of a table that is no score, or a row whose scores are none together.
+
+    Attributes
+    ----------
+    rule : {"nan", "infinite log", "impossible", "no probability", "zero", "sum"}
+        What it breaks.
+    row : int
+    position : int or None
+        Of the cell in its row; None for whole rows.
+    value : float
+        Of the cell, or the sum of the row.
+    n_rows : int
+        How many rows are like it.
+    """
+
+    def __init__(
+        self, message: str, rule: str, row: int, position: int | None = None, value: float = np.nan, n_rows: int = 1
+    ) -> None:
+        super().__init__(message)
+        self.rule, self.row, self.position, self.value, self.n_rows = rule, row, position, value, n_rows
+
+
+def check_log_scores(values: Floats, offsets: Ints) -> None:
+    """Refuse what are no scores in nats."""
+    _check_cells(np.isnan(values), "nan", values, offsets)
+    _check_cells(values == np.inf, "infinite log", values, offsets)
+    impossible = np.isneginf(np.maximum.reduceat(values, offsets[:-1]))
+    if impossible.any():
+        row = int(impossible.argmax())
+        raise ScoreError(
+            f"log-scores must leave a label possible in every row; row {row} is -inf throughout; drop the row",
+            "impossible",
+            row,
+        )
+
+
+def check_probabilities(values: Floats, offsets: Ints) -> Floats:
+    """Refuse what are no probabilities; the sum of each row, shape (n_rows,)."""
+    _check_cells(np.isnan(values), "nan", values, offsets)
+    _check_cells((values < 0) | (values == np.inf), "no probability", values, offsets)
+    totals = np.add.reduceat(values, offsets[:-1])
+    off = ~(np.abs(totals - 1.0) <= SUM_TOLERANCE)
+    if off.any():
+        row = int(off.argmax())
+        if totals[row] == 0:
+            rule, n_rows, what, hint = "zero", int((totals == 0).sum()), "is zero throughout", "drop the row"
+        else:
+            rule, n_rows, what = "sum", int(off.sum()), f"sums to {totals[row]:g}"
+            hint = 'divide every row by its sum, or pass scores="log" for logits'
+        more = f" ({n_rows} such rows)" if n_rows > 1 else ""
+        message = f"every row of proba must sum to 1; row {row} {what}{more}; {hint}"
+        raise ScoreError(message, rule, row, None, float(totals[row]), n_rows)
+    return totals
+
+
+def _check_cells(bad: Bools, rule: str, values: Floats, offsets: Ints) -> None:
+    """Refuse the first bad cell."""
+    if not bad.any():
+        return
+    cell = int(bad.argmax())
+    row = int(np.searchsorted(offsets, cell, side="right")) - 1
+    position, value = cell - int(offsets[row]), float(values[cell])
+    where = f"in row {row}, column {position}"
+    message = {
+        "nan": f"proba must not be NaN; got NaN {where}; look for 0/0 in the model, or drop the row",
+        "infinite log": f"log-scores must be finite or -inf; got inf {where}; clip them",
+        "no probability": f"proba must not be {'negative' if value < 0 else 'infinite'}; got {value:g} {where}; "
+        'pass scores="log" if these are log-probabilities or logits',
+    }[rule]
+    raise ScoreError(message, rule, row, position, value)
 
 
 @dataclass(frozen=True)
@@ -47,10 +321,10 @@ class Cells:
     table: TableStructure
     scores: Parts
     names: Key | None
-    weights: NDArray[np.float64] | None = None
+    weights: Floats | None = None
     frame: narwhals.DataFrame[Any] | None = None
 
-    def labels(self, cells: NDArray[np.int64] | None = None) -> Key:
+    def labels(self, cells: Ints | None = None) -> Key:
         """The labels of some cells, or of all, where the user named them."""
         assert self.names is not None
         cells = np.arange(self.table.n_unary) if cells is None else cells
@@ -157,7 +431,7 @@ def _read_lattice(lattice: Lattice, labels: Any, pairs: bool) -> Cells:
     return Cells(table, scores, names)
 
 
-def _values(proba: Any, labels: Any) -> tuple[NDArray[np.float64], NDArray[np.int64], bool]:
+def _values(proba: Any, labels: Any) -> tuple[Floats, Ints, bool]:
     """Flat cells, sizes of the rows, and whether the table is ragged."""
     is_list = isinstance(proba, (list, tuple)) or (isinstance(proba, np.ndarray) and proba.dtype == object)
     if is_list and len(proba) and all(np.ndim(row) == 1 for row in proba):
@@ -173,7 +447,7 @@ def _values(proba: Any, labels: Any) -> tuple[NDArray[np.float64], NDArray[np.in
     return array.ravel(), np.full(len(array), array.shape[1]), False
 
 
-def _numbers(values: ArrayLike) -> NDArray[np.float64]:
+def _numbers(values: ArrayLike) -> Floats:
     try:
         return np.require(values, np.float64, ["C"])
     except (TypeError, ValueError) as error:
@@ -230,9 +504,9 @@ def _label_names(labels: Any, width: int) -> Key:
 
 def _names(labels: Sequence[object]) -> NDArray:
     listed = np.asarray(labels).tolist() if isinstance(labels, np.ndarray) else list(labels)
-    kinds = {"text" if isinstance(label, str) else "number" for label in listed}
+    types = {"text" if isinstance(label, str) else "number" for label in listed}
     array = np.array(listed)
-    if len(kinds) > 1 or array.dtype.kind not in "biufU":
+    if len(types) > 1 or array.dtype.kind not in "biufU":
         raise InvalidInputError(
             f"labels must be all text or all numbers, got {listed[:5]!r}; turn them into text by str(...)"
         )

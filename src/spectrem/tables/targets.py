@@ -3,35 +3,425 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_count
-from spectrem.constraints.compilation.draft import PartTable, each_columns, weight_columns
-from spectrem.constraints.compilation.rows import Rows, no_rows
+from spectrem.constraints.columns import plain
+from spectrem.constraints.compilation.draft import PartTable, draft_rows, each_columns, weight_columns
+from spectrem.constraints.compilation.facts import Head, RowFacts
+from spectrem.constraints.compilation.groups import Key, KeyColumns, as_key, join_keys, number_groups, numbers_of
+from spectrem.constraints.compilation.rows import Block, Rows, no_rows
 from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.links import RowLinks, resolve_links
 from spectrem.constraints.text import Constraints, flatten
 from spectrem.constraints.values import check_values
+from spectrem.corpus.corpus import ONE_BLAS_THREAD
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.inference.batch import project_batch
+from spectrem.inference.oracle import Evaluation
 from spectrem.inference.result import Projection
-from spectrem.inference.solvers.newton import curvature_of_batch
+from spectrem.inference.segments import row_maxima, sum_by
+from spectrem.inference.slack import SlackTerms, compile_slack
+from spectrem.inference.solvers.newton import Curved, curvature_of_batch, smooth_solver
 from spectrem.learning.schedule import check_gamma
 from spectrem.reports.constraints import prices_by_name
 from spectrem.structures.parts import Parts
-from spectrem.tables.alike import compile_table
-from spectrem.tables.lattice import Lattice
-from spectrem.tables.project import names_pairs, project
-from spectrem.tables.quadratic import MOST_ROWS
-from spectrem.tables.reading import Cells, label_columns, read_cells, user_columns
-from spectrem.tables.stochastic import BatchRows, KeptRows, Look, batch_rows, covariances
+from spectrem.tables.project import compile_table, names_pairs, project
+from spectrem.tables.reading import Cells, Lattice, TableStructure, label_columns, read_cells, user_columns
+
+# Up to this many rows their curvature is factorised as a dense matrix; that of more is only multiplied with.
+MOST_ROWS = 500
+# Tolerances of Newton's method, which is exact once it has found the rows at bounds, and of the other solvers.
+_TOL, _ROUGH = 1e-9, 1e-4
+
+
+class Quadratic:
+    """The function ``slope . d + d . (curvature + diagonal) d / 2`` of multipliers ``origin + d``.
+
+    It is a dual as solvers see them. Sets of rows that are not tied to each other are problems of their own.
+
+    Parameters
+    ----------
+    terms : SlackTerms
+        Feasible set of the multipliers, and what they cost beyond the quadratic function.
+    origin, slope : ndarray of shape (n_rows,)
+    curvature : csr_array of shape (n_rows, n_rows)
+        Positive semidefinite.
+    diagonal : ndarray of shape (n_rows,)
+        What is added to the diagonal of the curvature, which is above 0 then.
+    unit : float
+        Tolerances are shares of that move of a multiplier which adds half of this to the function where its slope is 0.
+    """
+
+    def __init__(
+        self,
+        terms: SlackTerms,
+        origin: Floats,
+        slope: Floats,
+        curvature: sp.csr_array,
+        diagonal: Floats,
+        unit: float,
+    ) -> None:
+        self.terms, self.origin, self.slope, self.curvature, self.diagonal = terms, origin, slope, curvature, diagonal
+        self.gamma, n = 1.0, len(origin)
+        self.few = terms.is_box and n <= MOST_ROWS
+        if terms.is_box and not self.few:
+            n_problems, problem = connected_components(curvature, directed=False)
+            self.terms = replace(terms, row_problem=problem.astype(np.int64), n_problems=n_problems)
+        self.row_problem, self.n_problems = self.terms.row_problem, self.terms.n_problems
+        whole = curvature.diagonal() + diagonal
+        self.row_weight, self.scale, self.lever = np.ones(n), 1.0 / whole, np.sqrt(whole / unit)
+        self.size = whole / self.lever
+
+    def evaluate(self, multipliers: Floats, active: Bools) -> Evaluation:
+        move = multipliers - self.origin
+        bent = self.curvature @ move + self.diagonal * move
+        return Evaluation(
+            sum_by(self.row_problem, move * (self.slope + 0.5 * bent), self.n_problems), self.slope + bent
+        )
+
+    def infeasible(self, multipliers: Floats, active: Bools) -> Bools:
+        return np.zeros(self.n_problems, np.bool_)
+
+    def gap_unit(self, bound: Floats) -> Floats:
+        return np.maximum(1.0, np.abs(bound))
+
+    def minimum(self) -> Floats:
+        """The multipliers at the minimum, shape (n_rows,); it does not depend on the number of threads."""
+        with ONE_BLAS_THREAD:
+            if not self.few:
+                return smooth_solver(self, _ROUGH, 100).solve(self, self.origin).multipliers
+            dense = self.curvature.toarray()
+            np.fill_diagonal(dense, dense.diagonal() + self.diagonal)
+            return Curved(lambda _: dense, _TOL, far=np.inf).solve(self, self.origin).multipliers
+
+
+# Least curvature, relative to the square of the row's coefficients, so that quotients are finite.
+_TINY = 1e-100
+# How often a batch is looked at, as long as prices are far from what it asks for.
+_LOOKS = 30
+# What batches tell of rows, 0 before the first one: attributes of `KeptRows`.
+_KEPT = ("prices", "moments", "largest", "seen", "over")
+
+
+@dataclass(frozen=True, eq=False)
+class KeptRows:
+    """The rows of one constraint over the whole set that some batch has shown.
+
+    Attributes
+    ----------
+    side : ndarray of shape (n_rows,)
+        0 for upper rows and equalities, 1 for lower rows.
+    keys : mapping of name -> Key
+        The columns of ``.per``, one value per row.
+    constant : ndarray of shape (n_rows,)
+        The part of the bound that does not depend on the data.
+    prices : ndarray of shape (n_rows,)
+        Multipliers, nats per unit of the row.
+    moments : ndarray of shape (n_rows,)
+        Second moments of the row over the whole set, on the average of batches, over gamma.
+    largest : ndarray of shape (n_rows,)
+        The largest size of a coefficient of the row at a possible label.
+    seen : ndarray of shape (n_rows,)
+        How many instances prices rest on.
+    over : ndarray of shape (n_rows, n_shares)
+        In all batches together, the counts by which those terms of the constraint are divided that are shares.
+    total : int
+        How many instances all batches had.
+    """
+
+    side: Ints
+    keys: Mapping[str, Key]
+    constant: Floats
+    prices: Floats
+    moments: Floats
+    largest: Floats
+    seen: Floats
+    over: Floats
+    total: int = 0
+
+    @classmethod
+    def none(cls, constraint: Constraint) -> KeptRows:
+        """Before any batch."""
+        keys = dict.fromkeys(constraint.key_columns, np.zeros(0))
+        shares = {term.over for side in constraint.sides for term in side.terms} - {None}
+        nothing: dict[str, Any] = dict.fromkeys(("constant", *_KEPT), np.zeros(0))
+        return cls(**{**nothing, "side": np.zeros(0, np.int64), "over": np.zeros((0, len(shares)))}, keys=keys)
+
+    def __len__(self) -> int:
+        return len(self.side)
+
+    def join(self, rows: RowFacts) -> tuple[KeptRows, Ints, Ints]:
+        """These rows and those of a batch, in the order of sides and keys, and where each of both stands then."""
+        n = len(self)
+        keys = {
+            name: join_keys([key, rows.keys[name]], name) if n else rows.keys[name] for name, key in self.keys.items()
+        }
+        side = np.concatenate([self.side, rows.side])
+        row, first = number_groups([side, *map(numbers_of, keys.values())], len(side))
+        joined: dict[str, Any] = {}
+        for name in _KEPT:
+            values = getattr(self, name)
+            joined[name] = np.zeros((len(first), *values.shape[1:]))
+            joined[name][row[:n]] = values
+        joined |= {"side": side[first], "constant": np.concatenate([self.constant, rows.constant])[first]}
+        kept = KeptRows(**joined, keys={name: key[first] for name, key in keys.items()}, total=self.total)
+        return kept, row[:n], row[n:]
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """All of it as lists of numbers and text."""
+        keys = {name: [plain(value) for value in np.asarray(key)] for name, key in self.keys.items()}
+        numbers = {name: getattr(self, name).tolist() for name in ("side", "constant", *_KEPT)}
+        return {"keys": keys, "total": self.total, **numbers}
+
+    @classmethod
+    def of_state(cls, state: Mapping[str, Any]) -> KeptRows:
+        """The rows that `state` described."""
+        keys = {name: as_key(np.array(values)) for name, values in state["keys"].items()}
+        numbers: dict[str, Any] = {name: np.array(state[name], np.float64) for name in ("constant", *_KEPT)}
+        n = len(state["side"])
+        numbers |= {"side": np.array(state["side"], np.int64), "over": numbers["over"].reshape(n, -1 if n else 0)}
+        return cls(**numbers, keys=keys, total=int(state["total"]))
+
+
+class Look(NamedTuple):
+    """Marginals and curvature of a batch at some prices.
+
+    Attributes
+    ----------
+    marginals : ndarray of shape (n_unary,)
+    curvature : csr_array of shape (n_rows, n_rows)
+        How much the expectations of the rows over the batch fall when prices rise.
+    moments : ndarray of shape (n_rows,)
+        The second moments of the rows over the batch, over gamma, which are at least as large.
+    """
+
+    marginals: Floats
+    curvature: sp.csr_array
+    moments: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class BatchRows:
+    """Rows over the whole set, as one batch shows them.
+
+    Attributes
+    ----------
+    kept : tuple of KeptRows
+        With those that the batch is the first to show.
+    heads : tuple of Head
+        One per constraint.
+    matrix : csr_array of shape (n_rows, n_unary)
+        Of all rows kept, constraint after constraint.
+    curvature : csr_array of shape (n_rows, n_rows)
+        How much the expectations of all rows over the whole set fall when their prices rise, on the average of batches.
+    bounds : ndarray of shape (n_rows,)
+        Those of the whole set, as the batch lets them be estimated.
+    observed : ndarray of shape (n_rows,), bool
+        Rows of which all counts that they are divided by are above 0 so far; the gradient of others is not known.
+    open : ndarray of int
+        Rows that do not hold whatever the batch's distributions are: those that `compile_constraints` makes of them.
+    """
+
+    kept: tuple[KeptRows, ...]
+    heads: tuple[Head, ...]
+    matrix: sp.csr_array
+    curvature: sp.csr_array
+    bounds: Floats
+    observed: Bools
+    open: Ints
+
+    @property
+    def prices(self) -> Floats:
+        """Prices of all rows, shape (n_rows,)."""
+        return self._gathered("prices")
+
+    def descend(self, n: int, look: Callable[[BatchRows], Look], weight: float, gamma: float) -> BatchRows:
+        """The same with prices that have made a step down the dual.
+
+        New prices x minimise the dual of the batch and a quadratic approximation of those of the batches before it,
+
+            D(x) + (x - x0) . P (x - x0) / 2,    P = t / 2 * H,
+
+        with the old prices x0, the number t of batches before, and the curvature H of all rows together on the average
+        of these: the covariance of the rows under the targets, over gamma. That is Newton's method by stochastic
+        approximation with implicit steps ([Amari1998]; [Toulis2017]): rows that overlap, or say the same twice,
+        are solved for together, and far from the solution no batch moves prices farther than those before it allow. The
+        average curvature is (1 - s) H + s C, with that of the batch C and s = 2 / (t + 2), which makes prices an
+        average of what batches ask for in which late ones count more.
+
+        Every look at the batch takes one Newton step of this problem, within the signs and under the slack of the rows,
+        whose curvature is raised by that of as many independent instances as rows meet in it, over the number of
+        instances seen (Levenberg's damping: few instances do not show how many rows curve together). Scores move by no
+        more than gamma; where they would, the batch is looked at again.
+
+        Parameters
+        ----------
+        n : int
+            Instances of the batch.
+        look : callable
+            From these rows to what the batch shows at their prices.
+        weight : float
+            How many instances of the whole set one of the batch stands for.
+        gamma : float
+        """
+        rows, seen, moments_before = self, self._gathered("seen"), self._gathered("moments")
+        before = float(seen.max(initial=0.0))
+        total = before + n
+        share, latest = 2.0 * n / (seen + 2.0 * n), 2.0 * n / (before + 2.0 * n)
+        # The average has zeros from before a row was seen. This part of it, exact for batches of one size, has not.
+        missed = before - seen
+        known = 1.0 - missed * (missed + n) / (total * (total + n))
+        # The curvature of the problem is that of the average over its share, of each row.
+        stretch = 1.0 / np.sqrt(known * share)
+        former = (1.0 - latest) * self.curvature
+        pull, terms, here = _scaled(former, stretch), self._terms, row_maxima(self.matrix)
+        largest = np.maximum(here, self._gathered("largest"))
+        for _ in range(_LOOKS):
+            marginals, curvature, batch_moments = look(rows)
+            average = sp.csr_array(former + (latest * weight) * curvature)
+            moments = moments_before + share * (weight * batch_moments - moments_before)
+            known_slope = rows.observed & (largest > 0)
+            slope = np.where(known_slope, rows.bounds - weight * (rows.matrix @ marginals), 0.0)
+            slope += pull @ (rows.prices - self.prices)
+            joint = _scaled(average, stretch)
+            damping = np.diff(average.indptr) / (seen + n) * moments / share
+            # With this on its diagonal no row alone moves scores by more than gamma, however little it curves.
+            least = np.abs(slope) * largest / gamma - joint.diagonal()
+            raised = np.where(largest > 0, np.maximum(np.maximum(damping, least), _TINY * largest**2), 1.0)
+            move = Quadratic(terms, rows.prices, slope, joint, raised, weight * n * gamma).minimum() - rows.prices
+            reach = max(
+                float(np.abs(rows.matrix.T @ move).max(initial=0.0)),
+                float(np.abs(largest * move)[here == 0].max(initial=0.0)),
+            )
+            prices = rows.prices + move * min(1.0, gamma / max(reach, 1e-300))
+            rows = replace(rows._with(prices=prices, moments=moments, largest=largest), curvature=average)
+            held = (least >= raised) & (np.abs(move) * here > 0.5 * gamma)
+            if reach <= gamma and not held.any():
+                break
+        return rows._with(seen=np.where(rows.observed, seen + n, seen))
+
+    def solved(self, n: int, look: Callable[[BatchRows], Look], prices: Floats, gamma: float) -> BatchRows:
+        """The same with the prices of the ``open`` rows that solve the dual of the whole set, which is the batch."""
+        multipliers = np.zeros(len(self.bounds))
+        multipliers[self.open] = prices
+        rows = self._with(prices=multipliers, seen=np.full(len(multipliers), float(n)))
+        if not gamma > 0:
+            return rows
+        _, curvature, moments = look(rows)
+        return replace(rows._with(moments=moments, largest=row_maxima(self.matrix)), curvature=curvature)
+
+    @property
+    def _terms(self) -> SlackTerms:
+        blocks, start = [], 0
+        for head, kept in zip(self.heads, self.kept, strict=True):
+            stop, tied, keys = start + len(kept), np.zeros(len(kept), np.int64), KeyColumns(dict(kept.keys))
+            blocks.append(Block(head.name, start, stop, head.equality, "corpus", head.slack, tied, keys))
+            start = stop
+        return compile_slack(tuple(blocks), np.zeros(start, np.int64), 1)
+
+    def _gathered(self, name: str) -> Floats:
+        return np.concatenate([getattr(kept, name) for kept in self.kept])
+
+    def _with(self, **values: Floats) -> BatchRows:
+        cuts = np.cumsum([len(rows) for rows in self.kept])[:-1]
+        pieces = {name: np.split(value, cuts) for name, value in values.items()}
+        columns: list[dict[str, Any]] = [{name: pieces[name][k] for name in pieces} for k in range(len(self.kept))]
+        kept = [replace(before, **after) for before, after in zip(self.kept, columns, strict=True)]
+        return replace(self, kept=tuple(kept))
+
+
+def batch_rows(
+    constraints: Sequence[Constraint],
+    kept: Sequence[KeptRows],
+    curvature: sp.csr_array,
+    table: PartTable,
+    *,
+    learns: bool,
+) -> BatchRows:
+    """The rows over the whole set of some constraints, as a batch shows them.
+
+    Parameters
+    ----------
+    constraints : sequence of Constraint
+    kept : sequence of KeptRows
+        One per constraint.
+    curvature : csr_array of shape (n_kept_rows, n_kept_rows)
+        That of all these rows, as in `BatchRows`.
+    table : PartTable
+        The columns of the batch, whose ``weights`` say how many instances of the whole set each stands for.
+    learns : bool
+        Whether the counts of the batch, by which shares are divided, are added to those kept.
+    """
+    assert table.weights is not None
+    n, weight = table.structure.n_instances, float(table.weights[0])
+    heads, joined, entries, bounds, observed, held, former, start = [], [], [], [], [], [], [], 0
+    for constraint, before in zip(constraints, kept, strict=True):
+        draft = draft_rows(constraint, table)
+        rows, own, place = before.join(draft.rows)
+        if draft.shares and (learns or not rows.total):
+            counts = rows.over.copy()
+            for k, (_, over) in enumerate(draft.rows.shares):
+                counts[place, k] += over.total() / weight
+            rows = replace(rows, over=counts, total=rows.total + n)
+        whole = rows.over * (weight * n / max(rows.total, 1))
+        factors = np.divide(1.0, whole, out=np.zeros(whole.shape), where=whole > 0).T
+        bound = rows.constant.copy()
+        bound[place] += draft.rows.tally.total()
+        for factor, (tally, _) in zip(factors, draft.rows.shares, strict=True):
+            bound[place] += tally.total() * factor[place]
+        for terms, factor in zip((draft.entries, *draft.shares), (np.ones(len(rows)), *factors), strict=True):
+            row, cell = terms.tocoo().coords
+            entries.append((start + place[row], cell, terms.tocoo().data * factor[place[row]]))
+        former.append(start + own)
+        heads.append(draft.head)
+        joined.append(rows)
+        bounds.append(bound)
+        observed.append((whole > 0).all(axis=1))
+        held.append(start + place[draft.rows.bounds(draft.head)[1]])
+        start += len(rows)
+    row, part, values = (np.concatenate(own) for own in zip(*entries, strict=True))
+    nothing = np.zeros(0, np.int64)
+    former_row = np.concatenate(former)
+    pair = tuple(former_row[index] for index in curvature.tocoo().coords)
+    return BatchRows(
+        tuple(joined),
+        tuple(heads),
+        sp.csr_array((values, (row, part)), shape=(start, table.structure.n_unary)),
+        sp.csr_array((curvature.tocoo().data, pair), shape=(start, start)),
+        np.concatenate(bounds),
+        np.concatenate(observed),
+        np.concatenate([nothing, *held]),
+    )
+
+
+def covariances(matrix: sp.csr_array, structure: TableStructure, marginals: Floats) -> tuple[sp.csr_array, Floats]:
+    """Covariances of the rows, added up over the choices of a batch, and second moments of each.
+
+    Tokens of a lattice count as independent, which changes how fast prices converge, not to what.
+    """
+    weighted = matrix * marginals[None, :]
+    second = sp.csr_array(weighted @ matrix.T)
+    choice = structure.choice
+    spread = sp.csr_array((np.ones(len(choice)), (np.arange(len(choice)), choice)))
+    means = sp.csr_array(weighted @ spread)
+    return sp.csr_array(second - means @ means.T), second.diagonal()
+
+
+def _scaled(matrix: sp.csr_array, factor: Floats) -> sp.csr_array:
+    """The matrix with every row and column times its factor."""
+    data = matrix.data * np.repeat(factor, np.diff(matrix.indptr)) * factor[matrix.indices]
+    return sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+
 
 # Columns that all tables have; rows per the first two lie inside a row of the table.
 _INSIDE, _OWN = ("row", "occurrence"), ("label", "previous", "token")
@@ -156,11 +546,11 @@ class ConstrainedTargets:
         InfeasibleConstraintError
             If constraints within the batch cannot hold.
         """
-        cells, given = self._read(log_probabilities, columns)
-        rows, within = None, self._rows_within(cells, given)
+        cells, values = self._read(log_probabilities, columns)
+        rows, within = None, self._rows_within(cells, values)
         if self._across:
             weight = self._weight(cells.table.n_instances)
-            rows = self._rows(cells, given, weight, learns=True)
+            rows = self._rows(cells, values, weight, learns=True)
             n = cells.table.n_instances
             rows = rows.descend(n, partial(self._look, cells, within), weight, self.gamma)
             self._kept, self._curvature = rows.kept, rows.curvature
@@ -171,11 +561,11 @@ class ConstrainedTargets:
 
         Use for a batch that is looked at only, or again.
         """
-        cells, given = self._read(log_probabilities, columns)
+        cells, values = self._read(log_probabilities, columns)
         rows = None
         if self._across:
-            rows = self._rows(cells, given, self._weight(cells.table.n_instances), learns=False)
-        return cells.table.cut(self._posterior(cells, self._rows_within(cells, given), rows).marginals.unary)
+            rows = self._rows(cells, values, self._weight(cells.table.n_instances), learns=False)
+        return cells.table.cut(self._posterior(cells, self._rows_within(cells, values), rows).marginals.unary)
 
     def solve(self, log_probabilities: Any, columns: Any = None) -> Any:
         """Targets for the whole set, which are those of `spectrem.project`; its prices are kept.
@@ -213,10 +603,10 @@ class ConstrainedTargets:
         if self._across:
             blocks = [table._rows.blocks[k] for k in self._where]
             prices = [table.multipliers[block.start : block.stop] for block in blocks]
-            cells, given = self._read(log_probabilities, columns)
+            cells, values = self._read(log_probabilities, columns)
             self._forget()
-            rows = self._rows(cells, given, 1.0, learns=True)
-            look = partial(self._look, cells, self._rows_within(cells, given))
+            rows = self._rows(cells, values, 1.0, learns=True)
+            look = partial(self._look, cells, self._rows_within(cells, values))
             rows = rows.solved(n, look, np.concatenate(prices), self.gamma)
             self._kept, self._curvature = rows.kept, rows.curvature
         return table.proba
@@ -245,7 +635,7 @@ class ConstrainedTargets:
         curvature = self._curvature.tocoo()
         return {
             "constraints": self._texts,
-            "rows": [own.state for own in self._kept],
+            "rows": [kept.state for kept in self._kept],
             "curvature": [values.tolist() for values in (*curvature.coords, curvature.data)],
         }
 
@@ -267,7 +657,7 @@ class ConstrainedTargets:
                 f"state must be that of the same constraints, {self._texts}, got {state['constraints']}; make the "
                 "object as it was made when the state was saved"
             )
-        self._kept = tuple(KeptRows.of_state(own) for own in state["rows"])
+        self._kept = tuple(KeptRows.of_state(kept) for kept in state["rows"])
         row, column, values = state["curvature"]
         n = sum(map(len, self._kept))
         self._curvature = sp.csr_array((np.array(values, np.float64), (row, column)), shape=(n, n))
@@ -335,20 +725,20 @@ class ConstrainedTargets:
                 check_values(self._across, name, cells.known_labels)
         return cells, user_columns(columns, cells)
 
-    def _rows(self, cells: Cells, given: Mapping[str, Any], weight: float, *, learns: bool) -> BatchRows:
-        columns = ChainMap(label_columns(cells), cast(Any, given))
+    def _rows(self, cells: Cells, values: Mapping[str, Any], weight: float, *, learns: bool) -> BatchRows:
+        columns = ChainMap(label_columns(cells), cast(Any, values))
         weights = np.full(cells.table.n_instances, weight)
         table = PartTable(cells.table, columns, weights=weights)
         rows = batch_rows(self._across, self._kept, self._curvature, table, learns=learns)
         # No price changes what is impossible.
         return replace(rows, matrix=sp.csr_array(rows.matrix * np.isfinite(cells.scores.unary)))
 
-    def _rows_within(self, cells: Cells, given: Mapping[str, Any]) -> Rows:
+    def _rows_within(self, cells: Cells, values: Mapping[str, Any]) -> Rows:
         """The rows of the constraints within the batch."""
         if not self._within:
             return no_rows(cells.table.n_unary)
-        known = ChainMap(cast(Any, cells.table.columns), cast(Any, given))
-        return compile_table(list(resolve_links(self._within, known, cells.table.n_instances)), cells, given)
+        known = ChainMap(cast(Any, cells.table.columns), cast(Any, values))
+        return compile_table(list(resolve_links(self._within, known, cells.table.n_instances)), cells, values)
 
     def _posterior(self, cells: Cells, within: Rows, rows: BatchRows | None) -> Projection:
         """The projection onto the constraints within the batch, at the prices of the others."""
@@ -356,17 +746,17 @@ class ConstrainedTargets:
 
     def _look(self, cells: Cells, within: Rows, rows: BatchRows) -> Look:
         """Marginals and curvature of the rows over the whole set, less what the rows within the batch take up."""
-        found = self._posterior(cells, within, rows)
-        curvature, moments = covariances(rows.matrix, cells.table, found.marginals.unary)
+        projection = self._posterior(cells, within, rows)
+        curvature, moments = covariances(rows.matrix, cells.table, projection.marginals.unary)
         curvature, moments = sp.csr_array(curvature / self.gamma), moments / self.gamma
         if len(within.bounds) and len(moments) <= MOST_ROWS:
             exact = curvature_of_batch(
-                cells.table.inner, _shifted(cells, rows), within, found.multipliers, self.gamma,
+                cells.table.inner, _shifted(cells, rows), within, projection.multipliers, self.gamma,
                 np.ones(cells.table.n_instances), sp.csr_array(rows.matrix.T),
             )  # fmt: skip
             if np.isfinite(exact).all():
                 curvature = sp.csr_array(exact)
-        return Look(found.marginals.unary, curvature, moments)
+        return Look(projection.marginals.unary, curvature, moments)
 
 
 def _shifted(cells: Cells, rows: BatchRows | None) -> Parts:

@@ -1,16 +1,141 @@
-"""Check that a family of structures does what the protocol `spectrem.structures.Structure` promises."""
+"""Check that a family of structures does what the protocol `spectrem.structures.Structure` promises, by enumeration."""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.optimize
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
+from spectrem._validate import as_gamma, as_weights
+from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Parts, Structure
 from spectrem.structures._ragged import no_parts
-from spectrem.testing.enumerate import Enumerator, brute_force_smoothed_max, enumerate_structures, random_scores
+
+Enumerator = Callable[[Structure, int], Iterable[Parts]]
+"""Yields every structure of one instance as an indicator over the parts of the whole batch."""
+
+
+class BruteForce(NamedTuple):
+    """The smoothed maximum and its gradient as sums over all structures.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_instances,)
+        Smoothed max in nats, ``-inf`` where no structure is possible.
+    marginals : Parts
+    entropy : ndarray of shape (n_instances,)
+        Nats; 0 at ``gamma == 0`` and for impossible instances.
+    argmax : tuple of (Parts or None), one per instance
+        The first best structure; None where none is possible.
+    """
+
+    values: Floats
+    marginals: Parts
+    entropy: Floats
+    argmax: tuple[Parts | None, ...]
+
+
+def random_scores(structure: Structure, rng: np.random.Generator) -> Parts:
+    """Independent scores of all parts from a standard normal distribution, nats."""
+    return no_parts(structure).map(lambda zeros: rng.normal(size=zeros.shape))
+
+
+def enumerate_structures(structure: Structure, instance: int) -> Iterator[Parts]:
+    """Every structure of one instance, as the structure's own ``enumerate`` gives them.
+
+    Their number is exponential in the length: for instances of a few positions only.
+
+    Parameters
+    ----------
+    structure : Structure
+    instance : int
+
+    Yields
+    ------
+    Parts
+        Indicators of the size of the whole batch, zero outside the instance; factors hold counts.
+
+    Raises
+    ------
+    InvalidInputError
+        If the structure has no method ``enumerate``.
+
+    Examples
+    --------
+    >>> from spectrem.structures import Chain
+    >>> from spectrem.testing import enumerate_structures
+    >>> [one.unary.astype(int).tolist() for one in enumerate_structures(Chain([2], n_states=2), 0)]
+    [[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]]
+    """
+    enumerate_own = getattr(structure, "enumerate", None)
+    if enumerate_own is None:
+        raise InvalidInputError(
+            f"structure must have a method enumerate(instance); got {type(structure).__name__}; write one, or pass "
+            "your own enumerator"
+        )
+    yield from enumerate_own(instance)
+
+
+def brute_force_smoothed_max(
+    structure: Structure,
+    scores: Parts,
+    gamma: float,
+    *,
+    weights: Floats | None = None,
+    enumerator: Enumerator = enumerate_structures,
+) -> BruteForce:
+    """The smoothed max and its gradient by enumeration.
+
+    Parameters
+    ----------
+    structure, scores, gamma, weights
+        As for ``structure.smoothed_max``.
+    enumerator : callable
+        From (structure, instance) to every structure, as indicators over the batch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.structures import Categorical, Parts
+    >>> from spectrem.testing import brute_force_smoothed_max
+    >>> result = brute_force_smoothed_max(Categorical([4]), Parts(np.zeros(4)), gamma=1.0)
+    >>> np.exp(result.values).round(12).tolist(), np.exp(result.entropy).round(12).tolist()
+    ([4.0], [4.0])
+    """
+    gamma = as_gamma(gamma)
+    weight = as_weights(weights, structure.n_instances)
+    values, entropies = np.full(structure.n_instances, -np.inf), np.zeros(structure.n_instances)
+    marginals = no_parts(structure)
+    argmax: list[Parts | None] = []
+    for n in range(structure.n_instances):
+        structures = list(enumerator(structure, n))
+        score = np.array([scores.dot(h) for h in structures])
+        if not np.isfinite(score).any():
+            argmax.append(None)
+            continue
+        best = int(np.argmax(score))
+        argmax.append(structures[best])
+        if gamma == 0.0:
+            posterior = np.zeros(len(structures))
+            posterior[best] = 1.0
+            values[n] = score[best]
+        else:
+            excess = (score - score[best]) / gamma
+            log_total = np.log(np.exp(excess).sum())
+            posterior = np.exp(excess - log_total)
+            values[n] = score[best] + gamma * log_total
+            likely = posterior > 0
+            entropies[n] = -(posterior[likely] * (excess[likely] - log_total)).sum()
+        for probability, h in zip(posterior, structures, strict=True):
+            marginals.unary[:] += probability * h.unary
+            for total, count in zip(marginals.factors, h.factors, strict=True):
+                total += weight[n] * probability * count
+    return BruteForce(values, marginals, entropies, tuple(argmax))
+
 
 _GAMMAS = (0.0, 0.3, 1.0, 2.5)
 
@@ -67,6 +192,43 @@ def check_structure(structure: Structure, rng: np.random.Generator, *, enumerato
     _check_polytope(structure, _with_impossible(scores, rng))
 
 
+def require(subject: object, promise: str, condition: object) -> None:
+    """Raise an error, which names the kind of the subject, unless a condition holds."""
+    if not condition:
+        raise AssertionError(f"{subject if isinstance(subject, str) else type(subject).__name__}: {promise}")
+
+
+def require_same(
+    subject: object, promise: str, found: Any, expected: Any, rtol: float = 0.0, atol: float | None = None
+) -> None:
+    """Raise an error unless all numbers inside two values are equal up to tolerances; ``atol`` is ``rtol`` if None."""
+    require(subject, promise, are_same(found, expected, rtol, atol))
+
+
+def are_same(found: Any, expected: Any, rtol: float = 0.0, atol: float | None = None) -> bool:
+    """Whether all numbers inside two values are equal, up to tolerances."""
+    a, b = flat(found), flat(expected)
+    return a.shape == b.shape and bool(np.allclose(a, b, rtol=rtol, atol=rtol if atol is None else atol))
+
+
+def flat(value: Any) -> Floats:
+    """All numbers inside parts, parameters, statistics or shards, in a fixed order."""
+    if value is None or isinstance(value, str):
+        return np.zeros(0)
+    if isinstance(value, np.ndarray | np.generic | float | int):
+        array = np.asarray(value).ravel()
+        return array.astype(np.float64) if array.dtype.kind in "biuf" else np.zeros(0)
+    if dataclasses.is_dataclass(value):
+        inside = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    elif isinstance(value, Mapping):
+        inside = list(value.values())
+    elif isinstance(value, Sequence):
+        inside = list(value)
+    else:
+        inside = list(vars(value).values()) if hasattr(value, "__dict__") else []
+    return np.concatenate([np.zeros(0), *map(flat, inside)])
+
+
 def _with_impossible(scores: Parts, rng: np.random.Generator) -> Parts:
     return Parts(
         np.where(rng.random(scores.unary.shape) < 0.2, -np.inf, scores.unary),
@@ -74,33 +236,20 @@ def _with_impossible(scores: Parts, rng: np.random.Generator) -> Parts:
     )
 
 
-def _flat(parts: Parts) -> NDArray[np.float64]:
-    return np.concatenate([parts.unary, *(f.ravel() for f in parts.factors)])
-
-
-def _require(condition: bool, structure: Structure, promise: str) -> None:
-    if not condition:
-        raise AssertionError(f"{type(structure).__name__}: {promise}")
-
-
-def _same(a: NDArray[Any], b: NDArray[Any], tolerance: float) -> bool:
-    return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance))
-
-
 def _check_shapes(structure: Structure, scores: Parts) -> None:
     values, marginals = structure.smoothed_max(scores, 1.0)
-    _require(values.shape == (structure.n_instances,), structure, "values must have shape (n_instances,)")
-    _require(marginals.unary.shape == (structure.n_unary,), structure, "marginals.unary must have shape (n_unary,)")
+    require(structure, "values must have shape (n_instances,)", values.shape == (structure.n_instances,))
+    require(structure, "marginals.unary must have shape (n_unary,)", marginals.unary.shape == (structure.n_unary,))
     shapes = tuple(f.shape for f in marginals.factors)
-    _require(shapes == structure.factor_shapes, structure, "marginals.factors must have the shapes of factor_shapes")
-    _require(structure.instance_name in structure.columns, structure, "instance_name must be the name of a column")
-    _require(structure.instance.shape == (structure.n_unary,), structure, "instance must have shape (n_unary,)")
+    require(structure, "marginals.factors must have the shapes of factor_shapes", shapes == structure.factor_shapes)
+    require(structure, "instance_name must be the name of a column", structure.instance_name in structure.columns)
+    require(structure, "instance must have shape (n_unary,)", structure.instance.shape == (structure.n_unary,))
     choice = structure.choice
-    _require(choice.shape == (structure.n_unary,), structure, "choice must have shape (n_unary,)")
+    require(structure, "choice must have shape (n_unary,)", choice.shape == (structure.n_unary,))
     pairs = np.unique(np.stack([choice, structure.instance]), axis=1)
-    _require(len(np.unique(choice)) == pairs.shape[1], structure, "a choice must stay inside one instance")
+    require(structure, "a choice must stay inside one instance", len(np.unique(choice)) == pairs.shape[1])
     for name, column in structure.columns.items():
-        _require(column.shape == (structure.n_unary,), structure, f"column {name!r} must have shape (n_unary,)")
+        require(structure, f"column {name!r} must have shape (n_unary,)", column.shape == (structure.n_unary,))
 
 
 def _check_enumeration(structure: Structure, scores: Parts, gamma: float, enumerator: Enumerator) -> None:
@@ -108,31 +257,31 @@ def _check_enumeration(structure: Structure, scores: Parts, gamma: float, enumer
     values, marginals = structure.smoothed_max(scores, gamma, weights=weights)
     expected = brute_force_smoothed_max(structure, scores, gamma, weights=weights, enumerator=enumerator)
     at = f"at gamma={gamma}"
-    _require(_same(values, expected.values, 1e-9), structure, f"values differ from enumeration {at}")
-    same = _same(_flat(marginals), _flat(expected.marginals), 1e-8)
+    require_same(structure, f"values differ from enumeration {at}", values, expected.values, 1e-9)
+    same = are_same(marginals, expected.marginals, 1e-8)
     if gamma > 0.0:
-        _require(same, structure, f"marginals differ from enumeration {at}")
+        require(structure, f"marginals differ from enumeration {at}", same)
     elif not same:
         # Another structure is fine if it is as good.
         _, alone = structure.smoothed_max(scores, gamma)
         best = float(values[np.isfinite(values)].sum())
-        _require(_same(np.array(scores.dot(alone)), np.array(best), 1e-9), structure, "the structure is not a best one")
+        require_same(structure, "the structure is not a best one", scores.dot(alone), best, 1e-9)
 
 
 def _check_marginals(structure: Structure, scores: Parts, gamma: float) -> None:
     values, marginals = structure.smoothed_max(scores, gamma)
     at = f"at gamma={gamma}"
-    _require(not np.isnan(values).any(), structure, f"values are NaN {at}")
-    _require(not np.isnan(_flat(marginals)).any(), structure, f"marginals are NaN {at}")
+    require(structure, f"values are NaN {at}", not np.isnan(values).any())
+    require(structure, f"marginals are NaN {at}", not np.isnan(flat(marginals)).any())
     within = (marginals.unary >= 0.0) & (marginals.unary <= 1.0 + 1e-9)
-    _require(bool(within.all()), structure, f"marginals leave [0, 1] {at}")
+    require(structure, f"marginals leave [0, 1] {at}", within.all())
     _, choice = np.unique(structure.choice, return_inverse=True)
     chosen = np.bincount(choice, marginals.unary)
-    _require(bool((chosen <= 1.0 + 1e-9).all()), structure, f"two parts of one choice are taken together {at}")
-    forbidden = np.isneginf(_flat(scores))
-    _require(not _flat(marginals)[forbidden].any(), structure, f"a part with score -inf has a positive marginal {at}")
+    require(structure, f"two parts of one choice are taken together {at}", (chosen <= 1.0 + 1e-9).all())
+    forbidden = np.isneginf(flat(scores))
+    require(structure, f"a part with score -inf has a positive marginal {at}", not flat(marginals)[forbidden].any())
     dead = np.isneginf(values)[structure.instance]
-    _require(not marginals.unary[dead].any(), structure, f"an impossible instance has positive marginals {at}")
+    require(structure, f"an impossible instance has positive marginals {at}", not marginals.unary[dead].any())
 
 
 def _check_apart(structure: Structure, scores: Parts, gamma: float, rng: np.random.Generator) -> None:
@@ -140,21 +289,21 @@ def _check_apart(structure: Structure, scores: Parts, gamma: float, rng: np.rand
     weights = rng.uniform(0.0, 2.0, structure.n_instances)
     values, marginals = structure.smoothed_max(scores, gamma)
     _, weighted = structure.smoothed_max(scores, gamma, weights=weights)
-    _require(_same(weighted.unary, marginals.unary, 1e-12), structure, "weights change unary marginals")
+    require_same(structure, "weights change unary marginals", weighted.unary, marginals.unary, 1e-12)
     total = no_parts(structure)
     for n in range(structure.n_instances):
         active = np.arange(structure.n_instances) == n
         value, alone = structure.smoothed_max(scores, gamma, active=active)
-        _require(bool((value[~active] == 0.0).all()), structure, "an inactive instance has a value")
+        require(structure, "an inactive instance has a value", (value[~active] == 0.0).all())
         outside = structure.instance != n
-        _require(not alone.unary[outside].any(), structure, "an inactive instance has marginals")
-        _require(_same(value[active], values[active], 1e-10), structure, "the value depends on the other instances")
+        require(structure, "an inactive instance has marginals", not alone.unary[outside].any())
+        require_same(structure, "the value depends on the other instances", value[active], values[active], 1e-10)
         total.unary[:] += alone.unary
-        for own, count in zip(total.factors, alone.factors, strict=True):
-            own += weights[n] * count
-    _require(_same(total.unary, marginals.unary, 1e-10), structure, "marginals depend on the other instances")
-    same = all(_same(a, b, 1e-9) for a, b in zip(total.factors, weighted.factors, strict=True))
-    _require(same, structure, "expected counts of the factors are not the weighted sum over instances")
+        for counts, count in zip(total.factors, alone.factors, strict=True):
+            counts += weights[n] * count
+    require_same(structure, "marginals depend on the other instances", total.unary, marginals.unary, 1e-10)
+    promise = "expected counts of the factors are not the weighted sum over instances"
+    require_same(structure, promise, total.factors, weighted.factors, 1e-9)
 
 
 def _check_homogeneous(structure: Structure, scores: Parts, gamma: float) -> None:
@@ -162,10 +311,8 @@ def _check_homogeneous(structure: Structure, scores: Parts, gamma: float) -> Non
     values, marginals = structure.smoothed_max(scores, gamma)
     for by in (0.1, 1e3):
         scaled, same = structure.smoothed_max(scores.map(lambda part, by=by: part * by), by * gamma)
-        _require(_same(scaled / by, values, 1e-9), structure, f"scores and gamma times {by} must scale the value")
-        _require(
-            _same(_flat(same), _flat(marginals), 1e-8), structure, f"scores and gamma times {by} change the marginals"
-        )
+        require_same(structure, f"scores and gamma times {by} must scale the value", scaled / by, values, 1e-9)
+        require_same(structure, f"scores and gamma times {by} change the marginals", same, marginals, 1e-8)
 
 
 def _check_shift(structure: Structure, scores: Parts, gamma: float, rng: np.random.Generator) -> None:
@@ -174,12 +321,12 @@ def _check_shift(structure: Structure, scores: Parts, gamma: float, rng: np.rand
     sizes = np.bincount(structure.instance, marginals.unary, structure.n_instances)
     for _ in range(3):
         _, other = structure.smoothed_max(random_scores(structure, rng), gamma)
-        if not _same(np.bincount(structure.instance, other.unary, structure.n_instances), sizes, 1e-8):
+        if not are_same(np.bincount(structure.instance, other.unary, structure.n_instances), sizes, 1e-8):
             return
     for by in (-3.7, 500.0):
         moved, same = structure.smoothed_max(Parts(scores.unary + by, scores.factors), gamma)
-        _require(_same(moved, values + by * sizes, 1e-9), structure, f"adding {by} to all scores must add to the value")
-        _require(_same(same.unary, marginals.unary, 1e-8), structure, f"adding {by} to all scores moves the marginals")
+        require_same(structure, f"adding {by} to all scores must add to the value", moved, values + by * sizes, 1e-9)
+        require_same(structure, f"adding {by} to all scores moves the marginals", same.unary, marginals.unary, 1e-8)
 
 
 def _check_gradient(structure: Structure, scores: Parts, gamma: float, rng: np.random.Generator) -> None:
@@ -190,10 +337,10 @@ def _check_gradient(structure: Structure, scores: Parts, gamma: float, rng: np.r
         up, _ = structure.smoothed_max(scores.map(lambda s, d: s + step * d, direction), gamma)
         down, _ = structure.smoothed_max(scores.map(lambda s, d: s - step * d, direction), gamma)
         difference, slope = float((up[possible] - down[possible]).sum()) / (2 * step), direction.dot(marginals)
-        _require(
-            abs(difference - slope) <= 1e-5 * (1.0 + abs(slope)) * (1.0 + 1.0 / gamma),
+        require(
             structure,
             f"marginals are not the gradient of the value at gamma={gamma}: slope {slope}, differences {difference}",
+            abs(difference - slope) <= 1e-5 * (1.0 + abs(slope)) * (1.0 + 1.0 / gamma),
         )
 
 
@@ -201,12 +348,13 @@ def _check_covariances(structure: Any, scores: Parts, rng: np.random.Generator) 
     """Covariances are the derivatives of marginals along scores of unary parts."""
     values, weights, step = rng.normal(size=structure.n_unary), rng.uniform(0.5, 1.5, structure.n_instances), 1e-5
     up, down = (
-        _flat(structure.smoothed_max(Parts(scores.unary + by * values, scores.factors), 1.0, weights=weights)[1])
+        flat(structure.smoothed_max(Parts(scores.unary + by * values, scores.factors), 1.0, weights=weights)[1])
         for by in (step, -step)
     )
-    found = _flat(structure.covariances(scores, values, weights))
-    same = _same(found, (up - down) / (2 * step), 1e-6)
-    _require(same, structure, "covariances are not the derivatives of marginals")
+    covariances = structure.covariances(scores, values, weights)
+    require_same(
+        structure, "covariances are not the derivatives of marginals", covariances, (up - down) / (2 * step), 1e-6
+    )
 
 
 def _check_limit(structure: Structure, scores: Parts) -> None:
@@ -216,14 +364,14 @@ def _check_limit(structure: Structure, scores: Parts) -> None:
     sizes = np.bincount(structure.instance, minlength=structure.n_instances)
     for gamma in (1.0, 1e-2, 1e-4):
         values, _ = structure.smoothed_max(scores, gamma)
-        _require(bool((np.isfinite(values) == possible).all()), structure, "gamma changes which instances are possible")
+        require(structure, "gamma changes which instances are possible", (np.isfinite(values) == possible).all())
         excess = values[possible] - best[possible]
         room = 1e-9 * (1.0 + np.abs(best[possible]))
-        _require(bool((excess >= -room).all()), structure, f"the smoothed max at gamma={gamma} is below the maximum")
-        _require(
-            bool((excess <= gamma * np.log(2.0) * sizes[possible] + room).all()),
+        require(structure, f"the smoothed max at gamma={gamma} is below the maximum", (excess >= -room).all())
+        require(
             structure,
             f"the smoothed max at gamma={gamma} does not approach the maximum",
+            (excess <= gamma * np.log(2.0) * sizes[possible] + room).all(),
         )
 
 
@@ -235,14 +383,14 @@ def _check_polytope(structure: Structure, scores: Parts) -> None:
         except NotImplementedError:
             return
         n_variables = len(polytope.objective)
-        _require(
-            bool((np.sort(polytope.unary_index) == np.nonzero(structure.instance == n)[0]).all()),
+        require(
             structure,
             f"polytope: unary_index must list the parts of instance {n}",
+            (np.sort(polytope.unary_index) == np.nonzero(structure.instance == n)[0]).all(),
         )
         if n_variables == 0:
             feasible = not polytope.right_hand_side.any()
-            _require(feasible == (best[n] == 0.0), structure, "polytope: empty for an instance that has structures")
+            require(structure, "polytope: empty for an instance that has structures", feasible == (best[n] == 0.0))
             continue
         allowed = polytope.objective > -np.inf
         objective = np.where(allowed, polytope.objective, 0.0)
@@ -255,19 +403,23 @@ def _check_polytope(structure: Structure, scores: Parts) -> None:
             ),
         )
         if solution.x is None:
-            _require(bool(np.isneginf(best[n])), structure, f"polytope: infeasible for instance {n}, which is possible")
+            require(structure, f"polytope: infeasible for instance {n}, which is possible", np.isneginf(best[n]))
             continue
-        _require(
-            _same(np.array(objective @ solution.x), best[n : n + 1], 1e-6),
+        require_same(
             structure,
             f"polytope: the integer program of instance {n} does not reach the maximum",
+            objective @ solution.x,
+            best[n : n + 1],
+            1e-6,
         )
         indicator = no_parts(structure)
         indicator.unary[polytope.unary_index] = (polytope.unary @ solution.x).round()
         for counts, matrix in zip(indicator.factors, polytope.factors, strict=True):
             counts += (matrix @ solution.x).round().reshape(counts.shape)
-        _require(
-            _same(np.array(scores.dot(indicator)), best[n : n + 1], 1e-6),
+        require_same(
             structure,
             f"polytope: unary and factors of instance {n} do not recover the parts of its solution",
+            scores.dot(indicator),
+            best[n : n + 1],
+            1e-6,
         )

@@ -88,7 +88,10 @@ def check_constraint(
     assert (block.start, block.stop) == (0, n_rows), "the block does not cover the rows"
     assert np.isfinite(rows.bounds).all(), "a bound is not finite"
     assert np.isfinite(rows.matrix.data).all(), "a coefficient is not finite"
-    _check_adjoint(rows, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    multipliers, marginals = rng.normal(size=n_rows), rng.normal(size=structure.n_unary)
+    left, right = float((rows.matrix @ marginals) @ multipliers), float(marginals @ (rows.matrix.T @ multipliers))
+    assert math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-9), f"<U mu, l> = {left}, <mu, U' l> = {right}"
     groups = np.unique(block.slack_group)
     assert np.array_equal(groups, np.arange(len(groups))), "slack groups are not numbered 0, 1, ..."
     for row in range(n_rows):
@@ -105,24 +108,18 @@ def check_constraint(
     return rows
 
 
-def _check_adjoint(rows: Rows, rng: np.random.Generator) -> None:
-    multipliers, marginals = rng.normal(size=len(rows.bounds)), rng.normal(size=rows.matrix.shape[1])
-    left, right = float((rows.matrix @ marginals) @ multipliers), float(marginals @ (rows.matrix.T @ multipliers))
-    assert math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-9), f"<U mu, l> = {left}, <mu, U' l> = {right}"
-
-
 def _check_literally(constraint: Constraint, table: PartTable, rows: Rows) -> None:
     expected = _literal_rows(constraint, table)
-    found: dict[Key, list[LiteralRow]] = defaultdict(list)
+    compiled: dict[Key, list[LiteralRow]] = defaultdict(list)
     (block,) = rows.blocks
     for row in range(len(rows.bounds)):
         span = slice(rows.matrix.indptr[row], rows.matrix.indptr[row + 1])
         entries = dict(zip(rows.matrix.indices[span].tolist(), rows.matrix.data[span].tolist(), strict=True))
-        found[tuple(values[row].item() for values in block.keys.values())].append((entries, rows.bounds[row]))
-    assert found.keys() == expected.keys(), f"rows for {sorted(found)}, and by parts for {sorted(expected)}"
+        compiled[tuple(values[row].item() for values in block.keys.values())].append((entries, rows.bounds[row]))
+    assert compiled.keys() == expected.keys(), f"rows for {sorted(compiled)}, and by parts for {sorted(expected)}"
     for key, row_list in expected.items():
-        same = len(row_list) == len(found[key]) and all(map(_same, row_list, found[key]))
-        assert same, f"{constraint.name!r} at {key}: compiled to {found[key]}, and by parts to {row_list}"
+        same = len(row_list) == len(compiled[key]) and all(map(_same, row_list, compiled[key]))
+        assert same, f"{constraint.name!r} at {key}: compiled to {compiled[key]}, and by parts to {row_list}"
 
 
 def _same(one: LiteralRow, other: LiteralRow) -> bool:

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_info
 
+from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
 
@@ -70,8 +70,8 @@ def _check_order(corpus: Corpus, shards: list[Any]) -> None:
 
 
 def _check_sums(corpus: Corpus, shards: list[Any]) -> None:
-    found, expected = corpus.sum(_term).text, _tree([_term(shard) for shard in shards]).text
-    _require(found == expected, f"sum must add neighbours first, {expected}, not {found}")
+    text, expected = corpus.sum(_term).text, _tree([_term(shard) for shard in shards]).text
+    _require(text == expected, f"sum must add neighbours first, {expected}, not {text}")
     for _ in range(2):
         total = corpus.sum(_scaled, 1.1)
         same = np.array_equal(total, _tree([_scaled(shard, 1.1) for shard in shards]))
@@ -79,15 +79,15 @@ def _check_sums(corpus: Corpus, shards: list[Any]) -> None:
 
 
 def _check_derived(corpus: Corpus, shards: list[Any]) -> None:
-    own = [f"own {k}" for k in range(len(shards))]
-    derived = corpus.derive(_joined, 5, each=own)
+    names = [f"own {k}" for k in range(len(shards))]
+    derived = corpus.derive(_joined, 5, each=names)
     _require(len(derived) == len(shards), "derive must keep the number of shards")
-    expected = [_joined(shard, mine, 5) for shard, mine in zip(shards, own, strict=True)]
+    expected = [_joined(shard, name, 5) for shard, name in zip(shards, names, strict=True)]
     _require(list(derived.collect(_same)) == expected, "each must give every shard its own value, before the others")
-    _refuse(partial(corpus.derive, _joined, 5, each=[*own, ""]), "each of the wrong length")
-    collected = list(corpus.collect(_joined, 5, each=own))
+    _refuse(partial(corpus.derive, _joined, 5, each=[*names, ""]), "each of the wrong length")
+    collected = list(corpus.collect(_joined, 5, each=names))
     _require(collected == expected, "each must give every shard its own value in collect, before the others")
-    _refuse(lambda: list(corpus.collect(_joined, 5, each=[*own, ""])), "each of the wrong length in collect")
+    _refuse(lambda: list(corpus.collect(_joined, 5, each=[*names, ""])), "each of the wrong length in collect")
 
 
 def _check_steps(corpus: Corpus, shards: list[Any], n_steps: int) -> None:
@@ -104,13 +104,13 @@ def _check_steps(corpus: Corpus, shards: list[Any], n_steps: int) -> None:
 def _check_parts(corpus: Corpus, shards: list[Any]) -> None:
     n_shards = len(shards)
     for numbers in ([n_shards - 1], list(range(n_shards))[::-2], list(range(n_shards))):
-        part, own = corpus.part(numbers), [shards[k] for k in numbers]
-        _require(len(part) == len(own), "a part must have as many shards as numbers were given")
-        _require(list(part.collect(_named)) == list(map(_named, own)), "a part must hold its shards in their order")
-        found, expected = part.sum(_term).text, _tree(list(map(_term, own))).text
-        _require(found == expected, f"the sum of a part must be that of its shards, {expected}, not {found}")
-        _check_derived(part, own)
-        _check_steps(part, own, 2)
+        part, chosen = corpus.part(numbers), [shards[k] for k in numbers]
+        _require(len(part) == len(chosen), "a part must have as many shards as numbers were given")
+        _require(list(part.collect(_named)) == list(map(_named, chosen)), "a part must hold its shards in their order")
+        text, expected = part.sum(_term).text, _tree(list(map(_term, chosen))).text
+        _require(text == expected, f"the sum of a part must be that of its shards, {expected}, not {text}")
+        _check_derived(part, chosen)
+        _check_steps(part, chosen, 2)
     _require(len(corpus.part([])) == 0, "a part of no shards must have length 0")
     _refuse(partial(corpus.part, [n_shards]), "a number without a shard")
     _refuse(partial(corpus.part, [0, 0]), "a number given twice")
@@ -118,8 +118,10 @@ def _check_parts(corpus: Corpus, shards: list[Any]) -> None:
 
 def _check_arguments(corpus: Corpus) -> None:
     for argument in (None, "key", ("a", 1), (_named, "key"), [[1], {"b": (2, 3)}], operator.neg, _Scaled(2.0)):
-        for found in corpus.collect(_second, argument):
-            _require(found == argument, f"broadcast arguments must arrive as they are, not {argument!r} as {found!r}")
+        for arrived in corpus.collect(_second, argument):
+            _require(
+                arrived == argument, f"broadcast arguments must arrive as they are, not {argument!r} as {arrived!r}"
+            )
     values = list(corpus.collect(_Scaled(2.0), np.arange(4)))
     _require(
         all(value.tolist() == [2.0 * k * j for j in range(4)] for k, value in enumerate(values)),
@@ -128,8 +130,10 @@ def _check_arguments(corpus: Corpus) -> None:
 
 
 def _check_threads(corpus: Corpus) -> None:
-    found = [*corpus.collect(_n_threads), *corpus.derive(_n_threads).collect(_same)]
-    _require(max(found) == 1, f"linear algebra must run on one thread while shards are worked on, not on {max(found)}")
+    counts = [*corpus.collect(_n_threads), *corpus.derive(_n_threads).collect(_same)]
+    _require(
+        max(counts) == 1, f"linear algebra must run on one thread while shards are worked on, not on {max(counts)}"
+    )
 
 
 def _check_errors(corpus: Corpus) -> None:
@@ -143,9 +147,9 @@ def _check_errors(corpus: Corpus) -> None:
         try:
             call()
         except InvalidInputError as error:
-            found = (str(error), dict(error.keys))
+            raised = (str(error), dict(error.keys))
             expected = ("shard 3 fails", {"shard": 3})
-            _require(found == expected, f"an exception must arrive as it was, the first shard's, not {found}")
+            _require(raised == expected, f"an exception must arrive as it was, the first shard's, not {raised}")
         else:
             _require(False, "what f raises must be raised")
     _require(corpus.sum(_same) == sum(range(7)), "a corpus must be of use after an exception")
@@ -194,7 +198,7 @@ class _Scaled:
 
     scale: float
 
-    def __call__(self, shard: Any, argument: NDArray[np.int64]) -> Any:
+    def __call__(self, shard: Any, argument: Ints) -> Any:
         return self.scale * shard["number"] * argument
 
 
@@ -236,15 +240,15 @@ def _n_threads(shard: Any) -> int:
     return max((library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"), default=1)
 
 
-def _scaled(shard: Any, scale: float) -> NDArray[np.float64]:
+def _scaled(shard: Any, scale: float) -> Floats:
     return shard["values"] * scale
 
 
-def _joined(shard: Any, own: str, number: int) -> tuple[str, int]:
-    return f"{_named(shard)}, {own}", number
+def _joined(shard: Any, name: str, number: int) -> tuple[str, int]:
+    return f"{_named(shard)}, {name}", number
 
 
-def _stepped(shard: Any, step: float) -> tuple[NDArray[np.float64], Any]:
+def _stepped(shard: Any, step: float) -> tuple[Floats, Any]:
     return shard["values"] * step, {**shard, "values": np.sqrt(np.abs(shard["values"]) + step)}
 
 

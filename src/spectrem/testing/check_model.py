@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import math
 import multiprocessing
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.constraints.compilation.draft import PartTable
 from spectrem.corpus import Local
 from spectrem.learning import EStep, Model, Step, Stopping, pose, posterior, run_em
@@ -22,6 +21,7 @@ from spectrem.learning.model import columns_of, counts_of, given_of, is_known, l
 from spectrem.learning.posed_corpus import needs_of
 from spectrem.learning.schedule import Constant
 from spectrem.structures import Parts
+from spectrem.testing.check import are_same, flat, require, require_same
 
 Params = TypeVar("Params")
 Stats = TypeVar("Stats")
@@ -37,7 +37,7 @@ def check_model(
     rng: np.random.Generator,
     *,
     perturb: Callable[[Params, np.random.Generator], Params],
-    reweigh: Callable[[Shard, NDArray[np.float64]], Shard] | None = None,
+    reweigh: Callable[[Shard, Floats], Shard] | None = None,
     join: Callable[[Sequence[Shard]], Shard] | None = None,
     iterations: int = 5,
     tol: float = 1e-8,
@@ -101,22 +101,22 @@ def check_model(
         now, before = params, -np.inf
         for _ in range(iterations):
             objective, stats, marginals = _expect(model, now, shards, gamma)
-            _require(
-                objective >= before - tol * max(1.0, abs(before)),
+            require(
                 model,
                 f"EM lowered the objective at gamma={gamma}, from {before!r} to {objective!r}",
+                objective >= before - tol * max(1.0, abs(before)),
             )
-            given = copy.deepcopy(now)
+            kept = copy.deepcopy(now)
             following = model.m_step(now, stats, Local(shards))
-            _require(np.array_equal(_flat(now), _flat(given)), model, "m_step must not change the parameters")
+            require_same(model, "m_step must not change the parameters", now, kept)
             best = _expected_score(model, following, shards, marginals)
             for _ in range(5):
                 other = _expected_score(model, perturb(following, rng), shards, marginals)
-                _require(
-                    other <= best + 0.1 * tol * max(1.0, abs(best)),
+                require(
                     model,
                     f"perturbed parameters beat those of the M-step at gamma={gamma}: expected log-probability "
                     f"{other!r} against {best!r}",
+                    other <= best + 0.1 * tol * max(1.0, abs(best)),
                 )
             now, before = following, objective
     if join is not None:
@@ -126,15 +126,18 @@ def check_model(
 
 def _check_needs(model: Any, params: Any, shard: Any) -> None:
     """The E-step of a shard has the same bits with the parameters that it needs, sent as they are on a cluster."""
-    given = copy.deepcopy((params, shard))
+    kept = copy.deepcopy((params, shard))
     for gamma in _GAMMAS:
         posed, step = pose(model, Local([shard]), EStep()), Step(model, params, gamma, EStep())
         whole = posed.expect(step)[0]
         needs = pickle.loads(pickle.dumps([needs_of(shard, model.needs)]))
-        found = replace(posed, needs=needs).expect(step)[0]
-        same = np.array_equal(_flat(whole), _flat(found))
-        _require(same, model, f"restrict and place must give the bits of the whole model at gamma={gamma}")
-    _require(np.array_equal(_flat((params, shard)), _flat(given)), model, "restrict must not change parameters")
+        restricted = replace(posed, needs=needs).expect(step)[0]
+        require(
+            model,
+            f"restrict and place must give the bits of the whole model at gamma={gamma}",
+            are_same(whole, restricted),
+        )
+    require_same(model, "restrict must not change parameters", (params, shard), kept)
 
 
 def _check_cuts(model: Any, params: Any, shards: Sequence[Any], joined: Any) -> None:
@@ -145,11 +148,11 @@ def _check_cuts(model: Any, params: Any, shards: Sequence[Any], joined: Any) -> 
             for corpus in (shards, [joined])
         )
         for left, right in zip(several, one, strict=True):
-            _require(
-                abs(left.objective - right.objective) <= 1e-7 * max(1.0, abs(right.objective)),
+            require(
                 model,
                 f"one shard must give the objective of several at gamma={gamma}, got {right.objective!r} and "
                 f"{left.objective!r}",
+                abs(left.objective - right.objective) <= 1e-7 * max(1.0, abs(right.objective)),
             )
 
 
@@ -165,40 +168,40 @@ def _check_processes(model: Any, params: Any, shards: Sequence[Any]) -> None:
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         there = pool.submit(_all_gammas, model, params, shards).result()
     here = _all_gammas(model, params, shards)
-    _require(np.array_equal(here, there), model, "the E-step must have the same bits in another process")
+    require(model, "the E-step must have the same bits in another process", np.array_equal(here, there))
 
 
-def _all_gammas(model: Any, params: Any, shards: Sequence[Any]) -> NDArray[np.float64]:
+def _all_gammas(model: Any, params: Any, shards: Sequence[Any]) -> Floats:
     """Objectives and statistics of the E-step at every gamma, as one array of numbers."""
-    return _flat([_expect(model, params, shards, gamma)[:2] for gamma in _GAMMAS])
+    return flat([_expect(model, params, shards, gamma)[:2] for gamma in _GAMMAS])
 
 
 def _check_scores(model: Any, params: Any, shard: Any) -> None:
-    given = copy.deepcopy((params, shard))
+    kept = copy.deepcopy((params, shard))
     structure, scores = model.structure(shard), model.scores(params, shard)
-    _require(scores.unary.shape == (structure.n_unary,), model, "scores.unary must have shape (structure.n_unary,)")
+    require(model, "scores.unary must have shape (structure.n_unary,)", scores.unary.shape == (structure.n_unary,))
     shapes = tuple(factor.shape for factor in scores.factors)
-    _require(shapes == structure.factor_shapes, model, "scores.factors must have the shapes of structure.factor_shapes")
+    require(model, "scores.factors must have the shapes of structure.factor_shapes", shapes == structure.factor_shapes)
     for array in (scores.unary, *scores.factors):
-        _require(bool((array < np.inf).all()), model, "scores must be finite or -inf, not NaN or +inf")
+        require(model, "scores must be finite or -inf, not NaN or +inf", (array < np.inf).all())
     weights = weights_of(model, shard, structure)
-    _require(weights.shape == (structure.n_instances,), model, "weights must have shape (structure.n_instances,)")
-    _require(is_known(model, shard) in (True, False), model, "is_known must return a bool")
+    require(model, "weights must have shape (structure.n_instances,)", weights.shape == (structure.n_instances,))
+    require(model, "is_known must return a bool", is_known(model, shard) in (True, False))
     mask = given_of(model, shard)
     if mask is not None:
         fits = mask.shape == (structure.n_instances,) and mask.dtype == np.bool_
-        _require(fits, model, "given must be None or a bool per instance, shape (n_instances,)")
+        require(model, "given must be None or a bool per instance, shape (n_instances,)", fits)
     counts = counts_of(model, shard)
     if counts is not None:
         fits = counts.shape == (structure.n_instances,) and bool(((counts >= 0) & (counts < np.inf)).all())
-        _require(fits, model, "counts must be None or a number of at least 0 per instance, shape (n_instances,)")
-    _require(math.isfinite(log_normaliser(model, params, shard)), model, "log_normaliser must be finite")
+        require(model, "counts must be None or a number of at least 0 per instance, shape (n_instances,)", fits)
+    require(model, "log_normaliser must be finite", math.isfinite(log_normaliser(model, params, shard)))
     columns = PartTable(structure, columns_of(model, shard))
     for name in columns.extra_columns:
         columns.column(name)  # raises where it fits neither parts nor instances nor occurrences
     again = model.scores(params, shard)
-    same = np.array_equal(_flat(again), _flat(scores)) and np.array_equal(_flat((params, shard)), _flat(given))
-    _require(same, model, "scores must not change its arguments and give the same for the same")
+    same = are_same((again, params, shard), (scores, *kept))
+    require(model, "scores must not change its arguments and give the same for the same", same)
 
 
 def _check_linear_in_marginals(model: Any, params: Any, shard: Any, rng: np.random.Generator) -> None:
@@ -206,21 +209,21 @@ def _check_linear_in_marginals(model: Any, params: Any, shard: Any, rng: np.rand
     weights = weights_of(model, shard, structure)
     near = [scores.map(lambda part: part + rng.normal(size=part.shape)) for _ in range(2)]
     first, second = (structure.smoothed_max(drawn, 1.0, weights=weights)[1] for drawn in near)
-    given = copy.deepcopy(first)
+    before = copy.deepcopy(first)
     share = 0.3
     mixed = first.map(lambda a, b: share * a + (1 - share) * b, second)
     one, other, both = (model.gather(params, shard, marginals) for marginals in (first, second, mixed))
     kept = copy.deepcopy((one, other))
     together = share * one + (1 - share) * other
-    _require(_close(_flat(both), _flat(together)), model, "gather must be linear in the marginals")
+    require_same(model, "gather must be linear in the marginals", both, together, 1e-9, 1e-11)
     in_order, in_turn = (one + other) + together, one + (other + together)
-    _require(_close(_flat(in_order), _flat(in_turn)), model, "a + b of statistics must be associative")
-    _require(np.array_equal(_flat((one, other)), _flat(kept)), model, "a + b of statistics must change neither")
+    require_same(model, "a + b of statistics must be associative", in_order, in_turn, 1e-9, 1e-11)
+    require_same(model, "a + b of statistics must change neither", (one, other), kept)
     total = one
     total += other
-    _require(_close(_flat(total), _flat(kept[0] + kept[1])), model, "a += b of statistics must give a + b")
-    _require(np.array_equal(_flat(other), _flat(kept[1])), model, "a += b of statistics must not change b")
-    _require(np.array_equal(_flat(first), _flat(given)), model, "gather must neither change nor return the marginals")
+    require_same(model, "a += b of statistics must give a + b", total, kept[0] + kept[1], 1e-9, 1e-11)
+    require_same(model, "a += b of statistics must not change b", other, kept[1])
+    require_same(model, "gather must neither change nor return the marginals", first, before)
 
 
 def _check_linear_in_weights(model: Any, params: Any, shard: Any, rng: np.random.Generator, reweigh: Any) -> None:
@@ -228,20 +231,20 @@ def _check_linear_in_weights(model: Any, params: Any, shard: Any, rng: np.random
     n = structure.n_instances
     drawn = rng.uniform(0.2, 2.0, (2, n))
 
-    def counted(weights: NDArray[np.float64]) -> Any:
+    def counted(weights: Floats) -> Any:
         weighed = reweigh(shard, weights)
-        _require(
-            np.array_equal(weights_of(model, weighed, structure), weights),
+        require(
             model,
             "weights must be those that reweigh set",
+            np.array_equal(weights_of(model, weighed, structure), weights),
         )
         _, marginals = structure.smoothed_max(scores, 1.0, weights=weights)
         return model.gather(params, weighed, marginals)
 
     together, apart = counted(drawn[0] + 2.0 * drawn[1]), counted(drawn[0]) + 2.0 * counted(drawn[1])
-    _require(_close(_flat(together), _flat(apart)), model, "gather must be linear in the weights")
+    require_same(model, "gather must be linear in the weights", together, apart, 1e-9, 1e-11)
     nothing = 0.0 * together
-    _require(_close(_flat(counted(np.zeros(n))), _flat(nothing)), model, "instances of weight 0 must not be counted")
+    require_same(model, "instances of weight 0 must not be counted", counted(np.zeros(n)), nothing, 1e-9, 1e-11)
 
 
 def _expect(model: Any, params: Any, shards: Sequence[Any], gamma: float) -> tuple[float, Any, list[Parts]]:
@@ -250,7 +253,7 @@ def _expect(model: Any, params: Any, shards: Sequence[Any], gamma: float) -> tup
     step = Step(model, params, gamma, estep)
     posed = pose(model, Local(shards), estep)
     total, _ = posed.expect(step)
-    marginals = [found.marginals for found in posed.shards.collect(posterior, step)]
+    marginals = [projection.marginals for projection in posed.shards.collect(posterior, step)]
     return total.objective + log_prior(model, params), total.stats, marginals
 
 
@@ -262,30 +265,3 @@ def _expected_score(model: Any, params: Any, shards: Sequence[Any], marginals: S
         weighted = weights_of(model, shard, structure)[structure.instance] * expectation.unary
         total += scores.dot(Parts(weighted, expectation.factors)) - log_normaliser(model, params, shard)
     return total
-
-
-def _flat(value: Any) -> NDArray[np.float64]:
-    """All numbers inside parameters, statistics or shards, in a fixed order."""
-    if value is None or isinstance(value, str):
-        return np.zeros(0)
-    if isinstance(value, np.ndarray | np.generic | float | int):
-        array = np.asarray(value).ravel()
-        return array.astype(np.float64) if array.dtype.kind in "biuf" else np.zeros(0)
-    if dataclasses.is_dataclass(value):
-        inside = [getattr(value, field.name) for field in dataclasses.fields(value)]
-    elif isinstance(value, Mapping):
-        inside = list(value.values())
-    elif isinstance(value, Sequence):
-        inside = list(value)
-    else:
-        inside = list(vars(value).values()) if hasattr(value, "__dict__") else []
-    return np.concatenate([np.zeros(0), *(_flat(part) for part in inside)])
-
-
-def _close(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
-    return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-9, atol=1e-11))
-
-
-def _require(condition: bool, model: Any, promise: str) -> None:
-    if not condition:
-        raise AssertionError(f"{type(model).__name__}: {promise}")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem.data import EncodedPairs, Links, links_of_words, pharaoh_lines
-from spectrem.data.raw.segmented import take_lines
+from spectrem.data.segmented import take_lines
 from spectrem.estimators import LinkPosteriors, WordAligner
 from spectrem.estimators.alignment.decoding import AlignedPairs, align_pairs
 from spectrem.estimators.alignment.text import LongPairs, read_anchors

@@ -31,15 +31,14 @@ from spectrem.kernels.alignments.pair_scores import explained_shares
 from spectrem.learning import EStep, Step
 from spectrem.learning.posed_corpus import posterior_alone
 from spectrem.metrics import Reliability, alignment_scores, expected_f1_threshold, reliability
+from spectrem.models import alignment
 from spectrem.models.alignment import (
     AlignmentModel,
     AlignmentParameters,
     Anchors,
     BitextShard,
     CoupledKernel,
-    NewText,
     TextShard,
-    diagonal_posteriors,
 )
 
 if TYPE_CHECKING:
@@ -172,7 +171,7 @@ def map_shards(
     """
     recoded = recode(bitext, (aligner.source_vocabulary_, aligner.target_vocabulary_))
     shards = cut_shards(recoded, most_cells(aligner, aligner.gamma_), anchors)
-    new_text, lock = list[NewText](), Lock()
+    new_text, lock = list[alignment.NewText](), Lock()
 
     def complete(shard: TextShard | LongPair) -> BitextShard:
         if isinstance(shard, LongPair):
@@ -182,7 +181,7 @@ def map_shards(
             return indexed
         with lock:  # made once, for the first of several threads that needs it
             if not new_text:
-                new_text.append(NewText.of(unseen_pairs(aligner), bitext))
+                new_text.append(alignment.NewText.of(unseen_pairs(aligner), bitext))
         return new_text[0].complete(indexed)
 
     return stream(lambda shard: work(complete(shard)), shards, n_threads=aligner.n_threads)
@@ -415,7 +414,7 @@ def _log_likelihoods(aligner: WordAligner, shard: BitextShard) -> Floats:
     if not isinstance(shard, LongShard):
         return coupled(aligner, aligner.model_, project=False).log_likelihoods(params, shard)
     linked, other_linked = np.zeros(len(shard.target_tokens)), []
-    for forward, backward in diagonal_posteriors(params, shard, 1.0, 0, 1.0):
+    for forward, backward in alignment.diagonal_posteriors(params, shard, 1.0, 0, 1.0):
         linked += forward.sum(axis=0)
         other_linked.append(backward.sum(axis=1))
     total = 0.0
@@ -441,7 +440,7 @@ def _long_blocks(aligner: WordAligner, shard: LongShard, gamma: float) -> Iterat
     """Forward and backward posteriors of a long pair, some source words at a time."""
     agree = aligner.project_at_predict and any(getattr(one, "name", "") == "agreement" for one in rules_of(aligner))
     steps = (aligner.dual_steps or 5) if agree else 0
-    return diagonal_posteriors(aligner.params_, shard, max(gamma, LEAST_GAMMA), steps, aligner.step_size)
+    return alignment.diagonal_posteriors(aligner.params_, shard, max(gamma, LEAST_GAMMA), steps, aligner.step_size)
 
 
 def _long_posteriors(aligner: WordAligner, shard: LongShard, gamma: float) -> tuple[Floats, Floats]:
@@ -459,7 +458,7 @@ def _long_posteriors(aligner: WordAligner, shard: LongShard, gamma: float) -> tu
 def long_links(aligner: WordAligner, shard: LongShard) -> Links:
     """Links of a long pair as the aligner decodes."""
     if aligner.decode != "posterior":
-        return _best_links(shard, diagonal_posteriors(aligner.params_, shard, 1.0, 0, 1.0), aligner.decode)
+        return _best_links(shard, alignment.diagonal_posteriors(aligner.params_, shard, 1.0, 0, 1.0), aligner.decode)
     sources, targets, first = [], [], 0
     source_shares, target_shares = trusted_shares(aligner, shard)
     for forward, backward in _long_blocks(aligner, shard, aligner.gamma_):

@@ -17,19 +17,8 @@ from spectrem.estimators.alignment.parameters import AlignerParameters, fused_ru
 from spectrem.estimators.conventions import row_weights
 from spectrem.exceptions import InvalidInputError, quoted, warn
 from spectrem.learning import Constant
-from spectrem.models.alignment import (
-    Anchors,
-    BitextShard,
-    GivenCounts,
-    Language,
-    ListedPairs,
-    PairTable,
-    TextShard,
-    UnseenPairs,
-    count_words,
-    cut_text,
-    iter_shards,
-)
+from spectrem.models import alignment
+from spectrem.models.alignment import Anchors, BitextShard, GivenCounts, ListedPairs, PairTable, TextShard, UnseenPairs
 
 if TYPE_CHECKING:
     from spectrem.estimators.alignment.word_aligner import WordAligner
@@ -68,7 +57,7 @@ class TrainingText(NamedTuple):
         return TrainingText(self.bitext.take(chosen), self.weights[chosen], anchors)
 
     def shards(self, table: PairTable) -> Iterator[BitextShard]:
-        return iter_shards(self.bitext, table, self.weights, self.anchors)
+        return alignment.iter_shards(self.bitext, table, self.weights, self.anchors)
 
 
 def as_bitext(source: Bitext | Lines, target: Lines | None) -> Bitext:
@@ -99,8 +88,8 @@ def recode(bitext: Bitext, vocabularies: tuple[Vocabulary, Vocabulary]) -> Bitex
 def count_sides(bitext: Bitext) -> tuple[Ints, Ints]:
     """Tokens of every source word and of every target word, each of shape (n_words,)."""
     return (
-        count_words(bitext.source_tokens, len(bitext.source_vocabulary)),
-        count_words(bitext.target_tokens, len(bitext.target_vocabulary)),
+        alignment.count_words(bitext.source_tokens, len(bitext.source_vocabulary)),
+        alignment.count_words(bitext.target_tokens, len(bitext.target_vocabulary)),
     )
 
 
@@ -344,7 +333,7 @@ class LongPair:
     anchors: Anchors | None
 
     def load(self, table: PairTable) -> LongShard:
-        (shard,) = iter_shards(self.bitext, table, anchors=self.anchors)
+        (shard,) = alignment.iter_shards(self.bitext, table, anchors=self.anchors)
         return LongShard(**vars(shard))
 
 
@@ -355,7 +344,7 @@ def cut_shards(bitext: Bitext, most_cells: int, anchors: Anchors | None = None) 
     """
     long = find_long_pairs(bitext, most_cells)
     if not len(long.by_position) + len(long.unaligned):
-        return cut_text(bitext, anchors=anchors)
+        return alignment.cut_text(bitext, anchors=anchors)
     _warn(long.by_position, "too long for the model, aligned by translation and position alone")
     _warn(long.unaligned, f"more than {_LONGEST:,} words on a side, left without links")
     return _cut_apart(TrainingText(bitext, np.ones(bitext.n_pairs), anchors), long)
@@ -365,7 +354,7 @@ def _cut_apart(text: TrainingText, long: LongPairs) -> Iterator[TextShard | Long
     n_pairs, begin = text.bitext.n_pairs, 0
     for n in [*np.union1d(long.by_position, long.unaligned).tolist(), n_pairs]:
         between = text.take(np.arange(begin, n))
-        for shard in cut_text(*between):
+        for shard in alignment.cut_text(*between):
             yield replace(shard, begin=shard.begin + begin, end=shard.end + begin)
         if n < n_pairs:
             pair = text.take(np.array([n]))
@@ -375,7 +364,7 @@ def _cut_apart(text: TrainingText, long: LongPairs) -> Iterator[TextShard | Long
                 empty = encode_bitext(
                     [""], [""], vocabularies=(text.bitext.source_vocabulary, text.bitext.target_vocabulary)
                 )
-                yield from cut_text(empty)
+                yield from alignment.cut_text(empty)
         begin = n + 1
 
 
@@ -396,8 +385,8 @@ def unseen_pairs(aligner: WordAligner) -> UnseenPairs:
         made["unseen"] = UnseenPairs.of(
             aligner.table_,
             aligner.params_,
-            Language.of(aligner.source_vocabulary_, aligner.source_counts_),
-            Language.of(aligner.target_vocabulary_, aligner.target_counts_),
+            alignment.Language.of(aligner.source_vocabulary_, aligner.source_counts_),
+            alignment.Language.of(aligner.target_vocabulary_, aligner.target_counts_),
             stem_strength=aligner.stem_strength,
             cognate_strength=aligner.cognate_strength,
         )

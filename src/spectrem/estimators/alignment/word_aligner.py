@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from spectrem import reports
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus, Local
 from spectrem.data import Bitext, Links, Vocabulary
@@ -26,29 +27,9 @@ from spectrem.estimators.storage import Saved
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Constant, FitResult, Record, Schedule, Step, Stepwise, Stopping, pose
 from spectrem.metrics import alignment_scores
-from spectrem.models.alignment import (
-    AlignmentModel,
-    AlignmentParameters,
-    BitextShard,
-    Continuation,
-    PairTable,
-    expect_new_words,
-    left_out_priors,
-    lexical_priors,
-    shards_to_train,
-    splice,
-    tabulate_pairs,
-)
+from spectrem.models import alignment
+from spectrem.models.alignment import AlignmentModel, AlignmentParameters, BitextShard, PairTable
 from spectrem.models.alignment.lexical_prior import Classes
-from spectrem.reports import (
-    ConstraintReport,
-    ConstraintSummary,
-    FitReport,
-    OnDemand,
-    gamma_course,
-    report_posed,
-    report_training,
-)
 
 # Pairs of more possible links are left out of the sample of reports: the general E-step takes some hundred bytes for
 # each.
@@ -158,17 +139,19 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         schedule = self.schedule or Constant(self.gamma)
         training, n_skipped = text.read_training(self, source, target, known, anchors, sample_weight)
         bitext, weights, links = training
-        table = tabulate_pairs(bitext, self.max_chance)
+        table = alignment.tabulate_pairs(bitext, self.max_chance)
         words, counts = (bitext.source_vocabulary, bitext.target_vocabulary), text.count_sides(bitext)
         extra = text.given_counts(self, table, bitext)
-        spelling = lexical_priors(
+        spelling = alignment.lexical_priors(
             table, words[0].words, words[1].words, *counts, stem_strength=self.stem_strength,
             cognate_strength=self.cognate_strength, classes=classes,
         )  # fmt: skip
-        corpus = engine.make_corpus(self, shards_to_train(bitext, table, weights, links))
+        corpus = engine.make_corpus(self, alignment.shards_to_train(bitext, table, weights, links))
         table, spelling = _put_aside(corpus, (table, spelling))
         priors = extra.added_to(spelling)
-        last = left_out_priors(spelling, bitext, weights, links, extra, self.discount) if self.discount > 0 else None
+        last = None
+        if self.discount > 0:
+            last = alignment.left_out_priors(spelling, bitext, weights, links, extra, self.discount)
         make = partial(
             AlignmentModel, table, self.max_jump, forward_prior=priors[0], backward_prior=priors[1],
             listed=text.listed_pairs(self, *words),
@@ -240,13 +223,13 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         self._check_unchanged()
         training, n_skipped = text.read_training(self, source, target, known, anchors, sample_weight)
         bitext, weights, links = training
-        table = tabulate_pairs(bitext)  # what meets by chance here may be translations that the model knows
+        table = alignment.tabulate_pairs(bitext)  # what meets by chance here may be translations that the model knows
         extra = text.given_counts(self, table, bitext)
         unseen = replace(
             text.unseen_pairs(as_fitted(self)), stem_strength=self.stem_strength, cognate_strength=self.cognate_strength
         )
-        new = Continuation.of(unseen, self.params_, bitext, table, weights, self.update_strength, extra)
-        corpus = engine.make_corpus(self, shards_to_train(bitext, table, weights, links))
+        new = alignment.Continuation.of(unseen, self.params_, bitext, table, weights, self.update_strength, extra)
+        corpus = engine.make_corpus(self, alignment.shards_to_train(bitext, table, weights, links))
         table, priors = _put_aside(corpus, (table, new.priors))
         model = replace(
             self.model_, table=table, forward_prior=priors[0], backward_prior=priors[1], kept=new.kept,
@@ -254,7 +237,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         )  # fmt: skip
         schedule, stopping = self.schedule or Constant(self.gamma), Stopping(self.update_iterations, self.tol)
         result = self._train(model, corpus, [new.params], "update", schedule, stopping)
-        table, params, words = splice(
+        table, params, words = alignment.splice(
             self.table_, self.params_, (self.source_vocabulary_, self.target_vocabulary_), new, result.params
         )
         training = training._replace(bitext=text.recode(bitext, words))
@@ -476,7 +459,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
     ) -> None:
         self.source_vocabulary_, self.target_vocabulary_ = words
         self.source_counts_, self.target_counts_ = counts
-        self.table_, self.model_, self.params_ = model.table, model, expect_new_words(params, *counts)
+        self.table_, self.model_, self.params_ = model.table, model, alignment.expect_new_words(params, *counts)
 
     def _check_unchanged(self) -> None:
         """Raise unless the model is of the kind that was trained, and knows the counts behind its probabilities."""
@@ -500,7 +483,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
 
     def _report(
         self, training: TrainingText, model: AlignmentModel, params: AlignmentParameters, result: FitResult[Any]
-    ) -> FitReport:
+    ) -> reports.FitReport:
         """The report of what the general E-step finds at the parameters that were learned.
 
         Constraints over the corpus are reported at once, by one more sum over it. Where all lie inside sentence pairs,
@@ -509,25 +492,25 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         """
         step = Step(model, params, self.gamma_, decoding.general_estep(self, self.gamma_))
         notes = [f"{self.n_skipped_} sentence pairs too long, not trained on"] * (self.n_skipped_ > 0)
-        constraints: tuple[ConstraintReport, ...] = ()
-        summaries: Sequence[ConstraintSummary] = ()
+        constraints: tuple[reports.ConstraintReport, ...] = ()
+        summaries: Sequence[reports.ConstraintSummary] = ()
         if result.posed.rows is not None:
-            constraints, summaries = report_posed(result.posed, step)
+            constraints, summaries = reports.report_posed(result.posed, step)
         elif step.estep.constraints:
             free = np.ones(len(training.weights), np.bool_) if training.anchors is None else ~training.anchors.complete
             short = training.bitext.source_lengths * training.bitext.target_lengths <= _MOST_CELLS
             pairs = decoding.sample_pairs(np.where(free & short, training.weights, 0.0))
             sample = training.take(pairs)
-            summaries = OnDemand(partial(_summarise, sample, self.table_, step, self.n_threads or 1))
+            summaries = reports.OnDemand(partial(_summarise, sample, self.table_, step, self.n_threads or 1))
             if len(pairs) < free.sum():
                 notes.append(f"constraints are summarised over a sample of {len(pairs)} sentence pairs")
-        return report_training(
+        return reports.report_training(
             self,
             training.bitext.n_pairs,
             {
                 "model": self.model,
                 "constraints": constraint_names(rules_of(self)),
-                "gamma": gamma_course(result.history, self.gamma),
+                "gamma": reports.gamma_course(result.history, self.gamma),
             },
             constraints,
             notes=tuple(notes),
@@ -542,7 +525,9 @@ def _put_aside(corpus: Corpus, value: Any) -> Any:
     return value if put_aside is None else put_aside(value)
 
 
-def _summarise(sample: TrainingText, table: PairTable, step: Step, n_threads: int) -> Sequence[ConstraintSummary]:
+def _summarise(
+    sample: TrainingText, table: PairTable, step: Step, n_threads: int
+) -> Sequence[reports.ConstraintSummary]:
     """One entry per constraint."""
     corpus = Local(list(sample.shards(table)), n_threads)
-    return report_posed(pose(step.model, corpus, step.estep), step)[1]
+    return reports.report_posed(pose(step.model, corpus, step.estep), step)[1]

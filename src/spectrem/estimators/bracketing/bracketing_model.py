@@ -14,32 +14,16 @@ from spectrem._arrays import Floats, Ints
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.corpus import Corpus
-from spectrem.estimators import engine, storage
+from spectrem.estimators import engine, sentences, storage
 from spectrem.estimators.bracketing.parameters import BracketingParameters, span_smoothing
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
 from spectrem.estimators.declare import check_parameters, documented
-from spectrem.estimators.sentences import (
-    LabelledText,
-    Sentences,
-    Word,
-    read_sentence_columns,
-    read_text,
-    sort_tags,
-    tag_names,
-)
+from spectrem.estimators.sentences import LabelledText, Sentences, Word
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, probabilities
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.bracketing import (
-    PLACES,
-    BracketShard,
-    ConstituentContextModel,
-    SpanParameters,
-    SpanVocabulary,
-    build_shards,
-    start_from,
-    tree_scores,
-)
-from spectrem.models.shards import Columns, in_corpus_order
+from spectrem.models import bracketing
+from spectrem.models.bracketing import BracketShard, ConstituentContextModel, SpanParameters, SpanVocabulary
+from spectrem.models.shards import Columns
 from spectrem.structures import Bracketings, Parts
 
 Brackets = list[tuple[int, int]]
@@ -67,12 +51,12 @@ class SpanCoding:
     @property
     def names(self) -> tuple[Word, ...]:
         """The names of the tags in constraints: text, or whole numbers if all are."""
-        return tag_names(self.tags)
+        return sentences.tag_names(self.tags)
 
     def encode(self, text: LabelledText, columns: Columns = Columns()) -> list[BracketShard]:  # noqa: B008
         """Shards of other sentences; tags and spans that training did not meet have no number."""
         tags = _numbers(self.tags, text.words)
-        return build_shards(text.lengths, tags, self.vocabulary.number(text.lengths, tags), columns=columns)
+        return bracketing.build_shards(text.lengths, tags, self.vocabulary.number(text.lengths, tags), columns=columns)
 
 
 def _write(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -108,7 +92,6 @@ def _checked(vocabulary: SpanVocabulary) -> SpanVocabulary:
 
 _CODEC = Codec(
     kind="BracketingModel",
-    layout=1,
     members={
         "tags": TEXT,
         **dict.fromkeys(_VOCABULARY, Member("i8", 1)),
@@ -206,9 +189,9 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         text = _read_sentences(X)
         named = _read_columns(columns, text.lengths)
         coding, shards = _learn_spans(text, row_weights(sample_weight, len(text.lengths), "sentence"), named)
-        for place in PLACES:
+        for place in bracketing.PLACES:
             check_values(self.constraints, place, coding.names)
-        of_spans = {f"{place}_{name}": values for name, values in named.of_words.items() for place in PLACES}
+        of_spans = {f"{place}_{name}": values for name, values in named.of_words.items() for place in bracketing.PLACES}
         check_columns(self.constraints, {**named.of_sentences, **of_spans})
         model, corpus = _make_model(self, coding), engine.make_corpus(self, shards)
         estep = engine.estep_of(self, reference=_split_reference if self.reference == "split" else None)
@@ -237,11 +220,9 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        model, shards, lengths = self._encoded(X, columns)
-        corpus = engine.make_corpus(self, shards)
-        pieces = engine.best_structures(self, model, self.params_, corpus, _most_expected, "trees")
-        n_brackets = np.maximum(lengths - 1, 0)
-        brackets = [(start, end) for start, end in in_corpus_order(shards, pieces, n_brackets).tolist()]
+        new = self._encoded(X, columns)
+        n_brackets = np.maximum(new.lengths - 1, 0)
+        brackets = [(start, end) for start, end in new.structures(_most_expected, "trees", n_brackets).tolist()]
         return PerSentence.cut(brackets, n_brackets)
 
     def predict_proba(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
@@ -252,11 +233,9 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         list of ndarray of shape (n_words, n_words + 1)
             One array per sentence, indexed [start, end]; 0 where ``end <= start``.
         """
-        model, shards, lengths = self._encoded(X, columns)
-        pieces = engine.posteriors(self, model, self.params_, engine.make_corpus(self, shards))
-        n_spans = lengths * (lengths + 1) // 2
-        shares, tables = PerSentence.cut(in_corpus_order(shards, pieces, n_spans), n_spans), []
-        for size, spans in zip(lengths.tolist(), shares, strict=True):
+        new, tables = self._encoded(X, columns), []
+        shares = new.tables(new.lengths * (new.lengths + 1) // 2)
+        for size, spans in zip(new.lengths.tolist(), shares, strict=True):
             tables.append(np.zeros((size, size + 1)))
             tables[-1][np.triu_indices(size, 1, size + 1)] = spans
         return tables
@@ -271,23 +250,20 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         A yield or context that training did not see counts as one more event of its distribution, as probable as the
         average one; where a sentence is impossible, events of probability 0 count as 1e-9.
         """
-        model, shards, lengths = self._encoded(X)
-        values = engine.make_corpus(self, shards).collect(_finite_log_likelihoods, model, self.params_)
-        return in_corpus_order(shards, values, np.ones(len(lengths), np.int64))
+        new = self._encoded(X)
+        return new.values(_finite_log_likelihoods, new.model, self.params_)
 
-    def _encoded(
-        self, X: Sentences, columns: Mapping[str, Any] | None = None
-    ) -> tuple[ConstituentContextModel, list[BracketShard], Ints]:
-        """The model, shards of new sentences, and the lengths of all of them."""
+    def _encoded(self, X: Sentences, columns: Mapping[str, Any] | None = None) -> engine.NewSentences:
         model, text = _make_model(as_fitted(self), self.coding_), _read_sentences(X)
-        return model, self.coding_.encode(text, _read_columns(columns, text.lengths)), text.lengths
+        shards = self.coding_.encode(text, _read_columns(columns, text.lengths))
+        return engine.NewSentences(self, model, self.params_, shards, text.lengths)
 
     def _take(self, coding: SpanCoding, params: SpanParameters) -> None:
         """Set the attributes that bracketing needs, from training or a file."""
         self.coding_, self.params_, self.tags_ = coding, params, coding.tags
 
 
-def _read_sentences(sentences: Sentences) -> LabelledText:
+def _read_sentences(X: Sentences) -> LabelledText:
     """Sentences as flat arrays.
 
     Raises
@@ -295,7 +271,7 @@ def _read_sentences(sentences: Sentences) -> LabelledText:
     InvalidInputError
         If they are not sequences of tags, or have so many spans that their arrays would not fit into memory.
     """
-    text = read_text(sentences)
+    text = sentences.read_text(X)
     n_spans = text.lengths * (text.lengths + 1) // 2
     if n_spans.sum() > _MOST_SPANS:
         longest = int(np.argmax(text.lengths))
@@ -308,8 +284,8 @@ def _read_sentences(sentences: Sentences) -> LabelledText:
 
 
 def _read_columns(columns: Any, lengths: Ints) -> Columns:
-    taken = ("sentence", *PLACES, "yield", *Bracketings([0]).columns)
-    return read_sentence_columns(columns, lengths, taken, arcs=False)
+    taken = ("sentence", *bracketing.PLACES, "yield", *Bracketings([0]).columns)
+    return sentences.read_sentence_columns(columns, lengths, taken, arcs=False)
 
 
 def _learn_spans(text: LabelledText, weights: Floats, columns: Columns) -> tuple[SpanCoding, list[BracketShard]]:
@@ -323,14 +299,14 @@ def _learn_spans(text: LabelledText, weights: Floats, columns: Columns) -> tuple
     check_words_to_learn("sentences", text.lengths, weights)
     counted = weights > 0
     words = [text.words[k] for k in np.flatnonzero(np.repeat(counted, text.lengths))]
-    tags = sort_tags(words)
+    tags = sentences.sort_tags(words)
     flat = _numbers(tags, words)
     # Sentences of weight 0 keep their numbers, as sentences without words.
     lengths = np.where(counted, text.lengths, 0)
     vocabulary, numbers = SpanVocabulary.learn(lengths, flat, len(tags))
     of_words = {name: values[np.repeat(counted, text.lengths)] for name, values in columns.of_words.items()}
     columns = columns._replace(of_words=of_words)
-    return SpanCoding(tags, vocabulary), build_shards(lengths, flat, numbers, weights, columns)
+    return SpanCoding(tags, vocabulary), bracketing.build_shards(lengths, flat, numbers, weights, columns)
 
 
 def _numbers(tags: tuple[Word, ...], words: list[Any]) -> Ints:
@@ -347,7 +323,7 @@ def _make_model(settings: Any, coding: SpanCoding) -> ConstituentContextModel:
 def _start(init: Any, model: ConstituentContextModel, corpus: Corpus) -> SpanParameters:
     """The parameters that the setting ``init`` says to start from."""
     if isinstance(init, str):
-        return start_from(model, corpus, init)
+        return bracketing.start_from(model, corpus, init)
     params: SpanParameters = getattr(init, "params_", init)
     coding: SpanCoding | None = getattr(init, "coding_", None)
     shapes = (2, model.vocabulary.n_yields), (2, model.vocabulary.n_contexts)
@@ -368,7 +344,7 @@ def _numbers_alike(coding: SpanCoding, model: ConstituentContextModel) -> bool:
 
 
 def _split_reference(shard: BracketShard) -> Parts:
-    return tree_scores(shard.lengths, "split")
+    return bracketing.tree_scores(shard.lengths, "split")
 
 
 def _most_expected(model: ConstituentContextModel, shard: BracketShard, marginals: Parts) -> Ints:

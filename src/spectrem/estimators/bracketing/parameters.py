@@ -7,11 +7,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from spectrem.estimators.declare import check_number, choice, count, given, switch
-from spectrem.estimators.shared_parameters import MODEL, TRAINING, CorpusParameters, check_constraints
+from spectrem.estimators.shared_parameters import MODEL, TRAINING, CorpusParameters
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
-    from spectrem.constraints.constraint import AnyConstraint
     from spectrem.estimators.bracketing.bracketing_model import BracketingModel
     from spectrem.models.bracketing import SpanParameters
 
@@ -91,7 +90,6 @@ class BracketingParameters(CorpusParameters):
 
     by_length: bool = switch(True, group=MODEL)
     _: KW_ONLY
-    constraints: Sequence[AnyConstraint] = given((), check_constraints)
     reference: Literal["split"] | None = choice(None, "split", group=TRAINING)
     init: str | SpanParameters | BracketingModel = given(
         "split", _check_start, convert=str, choices=STARTS, option="", group=TRAINING, metavar="NAME"

@@ -23,17 +23,8 @@ from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.storage import Codec, Member, Saved, finite
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Stopping
-from spectrem.models.loglinear import (
-    Features,
-    LogLinearModel,
-    LogLinearShard,
-    Merged,
-    Optimiser,
-    Support,
-    WeightPrior,
-    build_shards,
-    merge_features,
-)
+from spectrem.models import loglinear
+from spectrem.models.loglinear import Features, LogLinearModel, LogLinearShard
 from spectrem.models.shards import in_corpus_order
 from spectrem.reports import ShowsReport
 
@@ -55,7 +46,6 @@ def _read(classifier: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any
 
 _CODEC = Codec(
     kind="MaxEntClassifier",
-    layout=1,
     members={"coef": Member("f8", 2, finite), "intercept": Member("f8", 1, finite)},
     write=_write,
     read=_read,
@@ -165,13 +155,20 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         check_values(self.constraints, "label", targets.classes.tolist())
         check_columns(self.constraints, {"row": range(n), **columns})
         merged = merge_proportional(self, features)
-        posed = _pose(self, merged.features, targets, row_weights(sample_weight, n, "row of X"), columns)
-        trained = engine.train(self, posed.task)
-        _check_apart(self, posed.task.model, targets, trained.params)
-        distributions = _transduce(self, posed, targets, trained)
+        task, shards = _pose(self, merged.features, targets, row_weights(sample_weight, n, "row of X"), columns)
+        trained = engine.train(self, task)
+        _check_apart(self, task.model, targets, trained.params)
+        if trained.shards is not None:
+            tables = engine.learnt_posteriors(trained)
+        else:
+            corpus = engine.make_corpus(self, [replace(shard, labels=None) for shard in shards])
+            tables = corpus.collect(engine.free_posteriors, task.model, trained.params, engine.table)
+        distributions = in_corpus_order(shards, tables, np.ones(n, np.int64))
+        if trained.shards is None:
+            distributions = np.where(targets.known[:, None], targets.allowed, distributions)
         self.classes_, self.label_distributions_ = targets.classes, distributions
         self.transduction_ = targets.classes[distributions.argmax(axis=1)]
-        self.coef_, self.intercept_ = coefficients_of(posed.task.model, trained.params, merged)
+        self.coef_, self.intercept_ = coefficients_of(task.model, trained.params, merged)
         counts = {"rows with a label": int(targets.known.sum()), "classes": len(targets.classes)}
         engine.record(self, trained, n, counts, unit="rows")
         return self
@@ -217,7 +214,7 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         fitted = as_fitted(self)
         features, columns = fitted._read(X, columns)
         model, theta = fitted_model(fitted)
-        shards = build_shards(features, columns=columns, n_labels=model.n_labels)
+        shards = loglinear.build_shards(features, columns=columns, n_labels=model.n_labels)
         tables = engine.posteriors(fitted, model, theta, engine.make_corpus(fitted, shards))
         return in_corpus_order(shards, tables, np.ones(features.n_choices, np.int64))
 
@@ -264,17 +261,10 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         return tags
 
 
-class _Posed(NamedTuple):
-    """The task of training, and the shards of all training rows."""
-
-    task: engine.Task
-    shards: list[LogLinearShard]
-
-
 def _pose(
     settings: Any, features: Features, targets: table_input.Targets, counts: Floats, columns: Mapping[str, NDArray]
-) -> _Posed:
-    """The task of a MaxEntClassifier, whose settings have been checked; ``counts`` are the weights of rows."""
+) -> tuple[engine.Task, list[LogLinearShard]]:
+    """The task of a MaxEntClassifier, and the shards of all rows; ``counts`` are the weights of rows."""
     known = targets.known
     learns = settings.unlabelled_weight > 0 and not known.all()
     model = make_model(settings, features.n_features, targets.classes)
@@ -287,7 +277,7 @@ def _pose(
             "has; leave it out, or add rows without a label"
         )
     cut = partial(
-        build_shards,
+        loglinear.build_shards,
         features,
         None,
         targets.labels,
@@ -311,7 +301,7 @@ def _pose(
         learns=learns,
         stopping=stopping,
     )
-    return _Posed(task, shards)
+    return task, shards
 
 
 # Weights below this tell nothing apart.
@@ -330,16 +320,6 @@ def _check_apart(settings: Any, model: LogLinearModel, targets: table_input.Targ
         )
 
 
-def _transduce(settings: Any, posed: _Posed, targets: table_input.Targets, trained: engine.Trained) -> Floats:
-    """The distributions of the labels of the training rows, shape (n_rows, n_classes), under the constraints."""
-    one_each = np.ones(len(targets.known), np.int64)
-    if trained.shards is not None:
-        return in_corpus_order(posed.shards, engine.learnt_posteriors(trained), one_each)
-    corpus = engine.make_corpus(settings, [replace(shard, labels=None) for shard in posed.shards])
-    free = corpus.collect(engine.free_posteriors, posed.task.model, trained.params, engine.table)
-    return np.where(targets.known[:, None], targets.allowed, in_corpus_order(posed.shards, free, one_each))
-
-
 # Features are merged where this share of them, or fewer, is left.
 _WORTH_MERGING = 0.9
 
@@ -348,7 +328,7 @@ class TrainingFeatures(NamedTuple):
     """Features to train on, and how they were merged, if they were."""
 
     features: Features
-    merged: Merged | None
+    merged: loglinear.Merged | None
 
 
 def merge_proportional(settings: Any, features: Features) -> TrainingFeatures:
@@ -357,7 +337,7 @@ def merge_proportional(settings: Any, features: Features) -> TrainingFeatures:
     Under a Gaussian prior they share a direction: fewer parameters, the same optimum.
     """
     if settings.l1_ratio == 0 and features.n_features > features.n_choices:
-        merged = merge_features(features)
+        merged = loglinear.merge_features(features)
         if merged.features.n_features < _WORTH_MERGING * features.n_features:
             return TrainingFeatures(merged.features, merged)
     return TrainingFeatures(features, None)
@@ -383,11 +363,11 @@ def make_model(settings: Any, n_features: int, classes: NDArray) -> LogLinearMod
     """The model of a MaxEntClassifier with so many features."""
     pair = len(classes) == 2
     return LogLinearModel(
-        Support(n_features, 1 if pair else len(classes)),
+        loglinear.Support(n_features, 1 if pair else len(classes)),
         intercept=settings.fit_intercept,
         reference=pair,
-        prior=WeightPrior(l2=(1.0 - settings.l1_ratio) / settings.C, l1=settings.l1_ratio / settings.C),
-        optimiser=Optimiser(settings.m_steps, settings.m_tol),
+        prior=loglinear.WeightPrior(l2=(1.0 - settings.l1_ratio) / settings.C, l1=settings.l1_ratio / settings.C),
+        optimiser=loglinear.Optimiser(settings.m_steps, settings.m_tol),
         names=classes,
     )
 

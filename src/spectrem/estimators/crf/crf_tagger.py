@@ -18,8 +18,7 @@ from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.compilation.groups import Key
 from spectrem.constraints.text import flatten
 from spectrem.corpus import Corpus
-from spectrem.data.features import FeatureIndex, token_features
-from spectrem.data.features.tokens import check_sentence
+from spectrem.data.features import FeatureIndex, check_sentence, token_features
 from spectrem.estimators import engine, storage
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
 from spectrem.estimators.crf.parameters import CRFParameters
@@ -29,18 +28,8 @@ from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.sentences import Tag, TokenLabels, TokenLabelsLike, check_tags, read_labels, token_columns
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite
 from spectrem.exceptions import InvalidInputError, quoted
-from spectrem.models.loglinear import (
-    AgreedModel,
-    Features,
-    Labels,
-    LogLinearModel,
-    LogLinearShard,
-    Optimiser,
-    PairModel,
-    Support,
-    WeightPrior,
-    build_shards,
-)
+from spectrem.models import loglinear
+from spectrem.models.loglinear import AgreedModel, Features, Labels, LogLinearModel, LogLinearShard, PairModel, Support
 from spectrem.structures import Parts
 from spectrem.structures._ragged import offsets_of, positions_of
 from spectrem.structures.draws import n_best
@@ -85,7 +74,6 @@ def _read(tagger: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) 
 
 _CODEC = Codec(
     kind="CRFTagger",
-    layout=1,
     members={
         **{"features": TEXT, "theta": Member("f8", 1, finite), "transitions": Member("i8", 1)},
         **dict.fromkeys((*_PAIRS, *_EDGES), Member("i4", 1)),
@@ -225,25 +213,15 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        fitted = as_fitted(self)
-        text = fitted._read(X, lengths, columns)
-        if not text.lengths.sum():
-            return PerSentence([] for _ in text.lengths)
-        states = best_states(fitted, engine.make_corpus(self, self._shards(text)))
-        names = np.array(self.tags_, object)[np.concatenate(list(states))].tolist()
-        return PerSentence.cut(names, text.lengths)
+        new = self._encoded(X, lengths, columns)
+        tags = np.array(self.tags_, object)[new.structures(_states, "sequences")].tolist()
+        return PerSentence.cut(tags, new.lengths)
 
     def predict_proba(
         self, X: TokenSentences, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
     ) -> list[Floats]:
         """Posterior probabilities of tags (in the order of ``tags_``), an array of shape (tokens, n_tags) each."""
-        fitted = as_fitted(self)
-        text = fitted._read(X, lengths, columns)
-        if not text.lengths.sum():
-            return [np.zeros((0, len(self.tags_))) for _ in text.lengths]
-        corpus = engine.make_corpus(self, self._shards(text))
-        tables = engine.posteriors(fitted, _constrained_model(fitted), self.theta_, corpus)
-        return list(PerSentence.cut(np.concatenate(list(tables)), text.lengths))
+        return list(self._encoded(X, lengths, columns).tables())
 
     def n_best(self, X: TokenSentences, n: int = 5, *, lengths: ArrayLike | None = None) -> list[list[TagSequence]]:
         """The n most probable sequences of tags of every sentence, with their log-probabilities, best first.
@@ -306,12 +284,9 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         text = as_fitted(self)._read(X, lengths, None)
         labels = read_labels(y, text.lengths, self.tags_, stacked=lengths is not None)
         numbered, known = labels.numbered(self.tags_), labels.known()
-        values = np.zeros(len(text.lengths))
         shards = self._shards(text, numbered, known)
-        pieces = engine.make_corpus(self, shards).collect(_log_probabilities, self.model_, self.theta_)
-        for shard, piece in zip(shards, pieces, strict=True):
-            values[shard.instances] = piece
-        return values
+        new = engine.NewSentences(self, self.model_, self.theta_, shards, text.lengths)
+        return new.values(_log_probabilities, self.model_, self.theta_)
 
     def top_features(self, n: int = 10) -> dict[Tag, list[tuple[str, float]]]:
         """The features that speak most for a tag, and most against it, with their weights.
@@ -351,8 +326,16 @@ class CRFTagger(Saved, CRFParameters, Estimator):
     def _read(self, X: TokenSentences, lengths: ArrayLike | None, columns: Mapping[str, Any] | None) -> TokenText:
         return read_tokens(self, X, lengths, columns, fitted=True)[0]
 
+    def _encoded(
+        self, X: TokenSentences, lengths: ArrayLike | None, columns: Mapping[str, Any] | None
+    ) -> engine.NewSentences:
+        text = as_fitted(self)._read(X, lengths, columns)
+        return engine.NewSentences(self, _constrained_model(self), self.theta_, self._shards(text), text.lengths)
+
     def _shards(self, text: TokenText, labels: Labels | None = None, known: Any = None) -> list[LogLinearShard]:
-        return build_shards(text.features, text.lengths, labels, known, columns=text.columns, n_labels=len(self.tags_))
+        return loglinear.build_shards(
+            text.features, text.lengths, labels, known, columns=text.columns, n_labels=len(self.tags_)
+        )
 
 
 def best_states(tagger: Any, corpus: Corpus) -> Iterator[Ints]:
@@ -410,7 +393,7 @@ def _pose(
             "y must label some token, got none; without labels or constraints nothing says what tags mean"
         )
     weights = counts * np.where(known, 1.0, tagger.unlabelled_weight)
-    shards = build_shards(
+    shards = loglinear.build_shards(
         read.text.features, read.text.lengths, read.labels, known, weights, read.text.columns, counts=counts,
         present=present if learns or tagger.constraints else present & known,
         n_weights=model.n_weights, n_labels=model.n_labels,
@@ -525,8 +508,8 @@ def model_of(
         chain=True,
         transitions=transitions,
         possible=possible_moves(tagger.scheme, tags),
-        prior=WeightPrior((1.0 - tagger.l1_ratio) / tagger.C, tagger.l1_ratio / tagger.C),
-        optimiser=Optimiser(tagger.m_steps, tagger.m_tol, memory=6),
+        prior=loglinear.WeightPrior((1.0 - tagger.l1_ratio) / tagger.C, tagger.l1_ratio / tagger.C),
+        optimiser=loglinear.Optimiser(tagger.m_steps, tagger.m_tol, memory=6),
         names=names_of(tags),
     )
     return model if edges is None else PairModel(model, edges)

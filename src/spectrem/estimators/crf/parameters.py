@@ -7,11 +7,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from spectrem.estimators.declare import choice, count, given, number, switch
-from spectrem.estimators.shared_parameters import MODEL, TRAINING, CriterionParameters, check_constraints
+from spectrem.estimators.shared_parameters import MODEL, TRAINING, CriterionParameters
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
-    from spectrem.constraints.constraint import AnyConstraint
     from spectrem.estimators.sentences import Tag
 
 
@@ -105,7 +104,6 @@ class CRFParameters(CriterionParameters):
     min_count: int = count(1, group=MODEL)
     C: float = number(1.0, open=True, group=MODEL)
     l1_ratio: float = number(0.0, 0.0, 1.0, group=MODEL)
-    constraints: Sequence[AnyConstraint] = given((), check_constraints)
     unlabelled_weight: float = number(1.0, group=TRAINING)
     m_steps: int | None = count(None, group=TRAINING)
     m_tol: float = number(1e-4, group=TRAINING)

@@ -265,8 +265,8 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
             rules = [one for one in flatten(self.constraints) if _is_inside(one)]
         shards = loglinear.build_joint_shards(members, n_labels, columns=named, n_instances=len(sentences))
         corpus, gamma = engine.make_corpus(self, shards), -np.inf if best else self.gamma_
-        found = engine.projected(self, self.model_, theta, corpus, rules, gamma)
-        tables = loglinear.member_tables(shards, members, found)
+        posteriors = engine.projected(self, self.model_, theta, corpus, rules, gamma)
+        tables = loglinear.member_tables(shards, members, posteriors)
         sizes = {key: np.bincount(owner, minlength=len(sentences)) for key, owner in data.owners.items()}
         pieces = (PerSentence.cut(tables[key], sizes[key]) for key in members)
         return [RelationPosteriors(*tables) for tables in zip(*pieces, strict=True)]
@@ -353,7 +353,7 @@ def _pose(extractor: Any, sentences: Sequence[RelationSentence], sample_weight: 
             related=extractor.relation_features,
         )  # fmt: skip
         members["pair"] = replace(members["pair"], features=features)
-    n_labels = {key: len(own) for key, own in names.items()}
+    n_labels = {key: len(names[key]) for key in names}
     for key, numbers in labels.items():
         members[key] = replace(members[key], labels=extraction.labels_of(numbers, n_labels[key]))
     model = _make_model(extractor, names, {key: one.features.n_features for key, one in members.items()})

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_array, as_generator
 from spectrem.corpus import Corpus
-from spectrem.data.treebank import ROOT, UNKNOWN_HEAD
-from spectrem.data.treebank.heads import describe_problem
+from spectrem.data.treebank import ROOT, UNKNOWN_HEAD, describe_problem
 from spectrem.estimators import engine, sentences
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
 from spectrem.estimators.declare import check_parameters, documented
@@ -23,18 +22,9 @@ from spectrem.estimators.sentences import Heads, Sentences, Tag
 from spectrem.estimators.shared_parameters import table_priors
 from spectrem.estimators.storage import Codec, Member, Saved, rows
 from spectrem.exceptions import InvalidInputError, quoted
-from spectrem.models.grammar import (
-    GrammarParameters,
-    GrammarShard,
-    ValenceModel,
-    build_shards,
-    harmonic,
-    preferences,
-    random_counts,
-    supervised,
-    uniform,
-)
-from spectrem.models.shards import count_known, in_corpus_order
+from spectrem.models import grammar
+from spectrem.models.grammar import GrammarParameters, GrammarShard, ValenceModel
+from spectrem.models.shards import count_known
 from spectrem.structures import Parts, ProjectiveTrees, ValenceTrees
 from spectrem.structures._ragged import offsets_of
 
@@ -60,7 +50,6 @@ def _read(model: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -
 
 _CODEC = Codec(
     kind="DependencyModel",
-    layout=1,
     members=dict.fromkeys(TABLES, Member("f8", 4, rows)),
     write=_write,
     read=_read,
@@ -160,7 +149,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         sentences.check_tree_values(self.constraints, {"tag": sentences.tag_names(tags)}, named)
         root, choose, stop = table_priors(TABLES, self.prior, self.smoothing)
         model = ValenceModel(len(tags), self.adjacency, self.single_root, root, choose, stop, sentences.tag_names(tags))
-        shards = build_shards(
+        shards = grammar.build_shards(
             text.lengths, _numbers(tags, text), len(tags), heads=text.heads, weights=weights, columns=named
         )
         for shard in shards:
@@ -193,11 +182,8 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         NotFittedError
             Before `fit`.
         """
-        text = self._read(X)
-        model, params, shards = self._encoded(text, columns)
-        corpus = engine.make_corpus(self, shards)
-        heads = engine.best_structures(self, model, params, corpus, _most_expected, "trees", least=-1)
-        return PerSentence.cut(in_corpus_order(shards, heads, text.lengths), text.lengths)
+        new = self._encoded(self._read(X), columns)
+        return PerSentence.cut(new.structures(_most_expected, "trees", least=-1), new.lengths)
 
     def predict_proba(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
         """Posterior probabilities of arcs.
@@ -207,12 +193,8 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         list of ndarray of shape (n_words, n_words)
             One per sentence: [dependent, head], with arcs from the root on the diagonal. Rows sum to 1.
         """
-        text = self._read(X)
-        model, params, shards = self._encoded(text, columns)
-        arcs = engine.posteriors(self, model, params, engine.make_corpus(self, shards))
-        sizes = text.lengths**2
-        matrices = zip(text.lengths.tolist(), PerSentence.cut(in_corpus_order(shards, arcs, sizes), sizes), strict=True)
-        return [arcs.reshape(n, n) for n, arcs in matrices]
+        new = self._encoded(self._read(X), columns)
+        return [arcs.reshape(n, n) for n, arcs in zip(new.lengths.tolist(), new.tables(new.lengths**2), strict=True)]
 
     def score(self, X: Sentences, y: Heads | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log-likelihood per word in nats, of the tags or, with heads, of tags and heads; always finite.
@@ -246,24 +228,19 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
     def _read(self, X: Sentences, y: Heads | None = None) -> TagText:
         return read_tags(X, y, single_root=as_fitted(self).single_root)
 
-    def _encoded(
-        self, text: TagText, columns: Mapping[str, Any] | None = None
-    ) -> tuple[ValenceModel, GrammarParameters, list[GrammarShard]]:
-        """The model and its parameters, with one tag more for those that training did not see, and shards."""
+    def _encoded(self, text: TagText, columns: Mapping[str, Any] | None = None) -> engine.NewSentences:
+        """Sentences for the model with one tag more, for those that training did not see."""
         fitted, named = as_fitted(self), sentences.read_sentence_columns(columns, text.lengths, _TAKEN)
-        n_tags = len(self.tags_) + 1
-        model = ValenceModel(
-            n_tags, fitted.adjacency, fitted.single_root, tags=sentences.tag_names((*self.tags_, _UNKNOWN))
+        names = sentences.tag_names((*self.tags_, _UNKNOWN))
+        model = ValenceModel(len(names), fitted.adjacency, fitted.single_root, tags=names)
+        shards = grammar.build_shards(
+            text.lengths, _numbers(self.tags_, text, new=True), len(names), heads=text.heads, columns=named
         )
-        shards = build_shards(
-            text.lengths, _numbers(self.tags_, text, new=True), n_tags, heads=text.heads, columns=named
-        )
-        return model, _with_unknown(self.params_), shards
+        return engine.NewSentences(self, model, _with_unknown(self.params_), shards, text.lengths)
 
     def _log_likelihoods(self, text: TagText, finite: bool = False) -> Floats:
-        model, params, shards = self._encoded(text)
-        values = engine.make_corpus(self, shards).collect(engine.log_likelihoods, model, params, finite)
-        return in_corpus_order(shards, values, np.ones(len(text.lengths), np.int64))
+        new = self._encoded(text)
+        return new.values(engine.log_likelihoods, new.model, new.params, finite)
 
 
 def _numbers(tags: Sequence[Tag], text: TagText, *, new: bool = False) -> Ints:
@@ -286,7 +263,7 @@ def _check_heads(model: ValenceModel, shard: GrammarShard) -> None:
     if shard.known or (shard.heads < -1).all():
         return
     structure = model.structure(shard)
-    values, _ = structure.smoothed_max(model.scores(uniform(model), shard), 0.0)
+    values, _ = structure.smoothed_max(model.scores(grammar.uniform(model), shard), 0.0)
     if np.isneginf(values).any():
         n = int(shard.instances[int(np.argmax(np.isneginf(values)))])
         raise InvalidInputError(
@@ -311,7 +288,7 @@ def _start(
         for head, children in init.items():
             listed = [children] if isinstance(children, str | int) else list(children)
             pairs += [(index[head], index[child]) for child in listed if head in index and child in index]
-        return harmonic(model, corpus, preferred=preferences(model.n_tags, pairs, _PREFERENCE))
+        return grammar.harmonic(model, corpus, preferred=grammar.preferences(model.n_tags, pairs, _PREFERENCE))
     if init is not None and not isinstance(init, str):
         return _parameters_of(init, tags, model, "init")
     any_known = init in (None, "supervised") and corpus.sum(count_known) > 0
@@ -321,10 +298,10 @@ def _start(
             "start from another init"
         )
     if init == "random":
-        return random_counts(model, rng)
+        return grammar.random_counts(model, rng)
     if init == "uniform":
-        return uniform(model)
-    return supervised(model, corpus) if any_known else harmonic(model, corpus)
+        return grammar.uniform(model)
+    return grammar.supervised(model, corpus) if any_known else grammar.harmonic(model, corpus)
 
 
 def _reference(reference: Any, tags: Sequence[Tag], model: ValenceModel) -> Callable[[GrammarShard], Parts] | None:

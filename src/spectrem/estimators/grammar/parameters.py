@@ -12,14 +12,12 @@ from spectrem.estimators.shared_parameters import (
     TRAINING,
     CorpusParameters,
     StartingParameters,
-    check_constraints,
     prior_of,
     smoothing_of,
 )
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
-    from spectrem.constraints.constraint import AnyConstraint
     from spectrem.estimators.grammar.dependency_model import DependencyModel
     from spectrem.models.grammar import GrammarParameters
     from spectrem.models.priors import Prior
@@ -96,7 +94,6 @@ class GrammarSettings(CorpusParameters, StartingParameters):
     _: KW_ONLY
     single_root: bool = switch(True, group=MODEL)
     tags: Sequence[str | int] | None = given(None)
-    constraints: Sequence[AnyConstraint] = given((), check_constraints)
     reference: DependencyModel | GrammarParameters | None = given(None, _check_fitted)
     init: str | Mapping[Any, Any] | GrammarParameters | DependencyModel | None = given(
         None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_array, as_generator
 from spectrem.data import UNKNOWN_HEAD, ParsedSentence, projectivise
-from spectrem.data.treebank import describe_problem, is_projective
-from spectrem.data.treebank.sentence import check_texts
+from spectrem.data.treebank import check_texts, describe_problem, is_projective
 from spectrem.estimators import engine, storage
 from spectrem.estimators.conventions import Estimator, PerSentence, check_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
@@ -25,22 +25,14 @@ from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite
 from spectrem.exceptions import InvalidInputError, advice, quoted
 from spectrem.learning import Record, SmallSteps, Step, run_online
 from spectrem.metrics import not_punctuation
+from spectrem.models import parsing
 from spectrem.models.loglinear import Optimiser, WeightPrior
 from spectrem.models.loglinear.optimise import fit_known
-from spectrem.models.parsing import (
-    FREE,
-    GIVEN,
-    SHARED,
-    ArcTemplates,
-    EdgeFactoredModel,
-    ParsingShard,
-    ParsingText,
-    TokenAtoms,
-)
+from spectrem.models.parsing import ArcTemplates, EdgeFactoredModel, ParsingShard, ParsingText, TokenAtoms
 from spectrem.models.parsing.model import Table
 from spectrem.models.parsing.relations import N_FEATURES, RelationModel, relation_model, relation_shards
 from spectrem.models.parsing.templates import MISSING
-from spectrem.models.shards import Columns, in_corpus_order
+from spectrem.models.shards import Columns
 from spectrem.reports import report_posed
 from spectrem.structures import NonProjectiveTrees, Parts, ProjectiveTrees
 from spectrem.structures._ragged import offsets_of
@@ -101,7 +93,6 @@ def _read_relations(parser: Any, values: dict[str, Any], arrays: dict[str, NDArr
 
 _CODEC = Codec(
     kind="EdgeFactoredParser",
-    layout=1,
     members={
         **{"forms": TEXT, "places": Member("i4", 1), "theta": Member("f4", 1, finite)},
         **dict.fromkeys(("relation_features", "relations"), Member("i4", 1)),
@@ -207,7 +198,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         atoms = TokenAtoms.of(sentences, self.min_count)
         lengths = _lengths(sentences)
         counts = row_weights(sample_weight, len(sentences), "sentence")
-        free, present = known.kinds == FREE, (lengths > 0) & (counts > 0)
+        free, present = known.kinds == parsing.FREE, (lengths > 0) & (counts > 0)
         learns = self.unlabelled_weight > 0 and bool((free & present).any())
         any_known = bool((~free & present).any())
         any_head = bool((known.heads >= -1)[np.repeat(present, lengths)].any())
@@ -258,24 +249,18 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        text = self._text(self._read(X), columns)
-        shards = text.shards()
-        fitted = (self, self.model_, self.theta_, engine.make_corpus(self, shards), _most_expected)
-        # under constraints, trees are those of posteriors
-        heads = engine.posteriors(*fitted) if engine.projects(self) else engine.best_structures(*fitted, "trees")
-        return PerSentence.cut(in_corpus_order(shards, heads, text.lengths), text.lengths)
+        new = self._new(self._text(self._read(X), columns))
+        if engine.projects(self):  # trees are those of posteriors
+            new = replace(new, estimator=copy(self).set_params(decode="posterior"))
+        return PerSentence.cut(new.structures(_most_expected, "trees"), new.lengths)
 
     def predict_proba(self, X: Iterable[ParsedSentence], *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
         """Probabilities of arcs, an array of shape (n_words, n_words) for each sentence, [dependent, head].
 
         Those of arcs from the root stand on the diagonal; the heads of a word add up to 1.
         """
-        text = self._text(self._read(X), columns)
-        shards, sizes = text.shards(), text.lengths**2
-        corpus = engine.make_corpus(self, shards)
-        arcs = in_corpus_order(shards, engine.posteriors(self, self.model_, self.theta_, corpus), sizes)
-        matrices = zip(text.lengths.tolist(), PerSentence.cut(arcs, sizes), strict=True)
-        return [matrix.reshape(n, n) for n, matrix in matrices]
+        new = self._new(self._text(self._read(X), columns))
+        return [arcs.reshape(n, n) for n, arcs in zip(new.lengths.tolist(), new.tables(new.lengths**2), strict=True)]
 
     def parse(self, X: Iterable[ParsedSentence], *, columns: Mapping[str, Any] | None = None) -> list[ParsedSentence]:
         """The sentences with the heads that `predict` finds, and relations where they were learned.
@@ -340,7 +325,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         known, lengths = read_heads(sentences, y, projective=False), _lengths(sentences)
         weights = np.repeat(row_weights(sample_weight, len(sentences), "sentence"), lengths)
         weights *= np.concatenate([np.zeros(0), *not_punctuation([sentence.upos for sentence in sentences])])
-        weights *= (known.heads != UNKNOWN_HEAD) | np.repeat(known.kinds == SHARED, lengths)
+        weights *= (known.heads != UNKNOWN_HEAD) | np.repeat(known.kinds == parsing.SHARED, lengths)
         if not weights.any():
             raise InvalidInputError(
                 "heads must be known of some word other than punctuation, of weight above 0, to be scored, got none"
@@ -367,13 +352,15 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
             raise InvalidInputError(
                 f"heads must be numbers to be scored, got a matrix for sentence {min(known.shares)}; decide for heads"
             )
-        shards = self._text(sentences, heads=known.heads).shards()
-        values = engine.make_corpus(self, shards).collect(_log_probabilities, self.model_, self.theta_)
-        return in_corpus_order(shards, values, np.ones(len(sentences), np.int64))
+        new = self._new(self._text(sentences, heads=known.heads))
+        return new.values(_log_probabilities, self.model_, self.theta_)
 
     def _read(self, X: Iterable[ParsedSentence]) -> list[ParsedSentence]:
         check_fitted(self)
         return read_sentences(X)
+
+    def _new(self, text: ParsingText) -> engine.NewSentences:
+        return engine.NewSentences(self, self.model_, self.theta_, text.shards(), text.lengths)
 
     def _text(
         self, sentences: list[ParsedSentence], columns: Mapping[str, Any] | None = None, heads: Ints | None = None
@@ -444,7 +431,7 @@ def _train_online(
     estep, steps = engine.estep_of(parser), SmallSteps(parser.passes, parser.rate)
     theta: Any = model.initial()
     history: tuple[Record, ...] = ()
-    for stage in [text.without(text.kinds == FREE)] * any_known + [text] * learns:
+    for stage in [text.without(text.kinds == parsing.FREE)] * any_known + [text] * learns:
         batches = stage.batches(parser.batch_size, as_generator(parser.random_state))
         result = run_online(
             model,
@@ -576,11 +563,11 @@ def read_heads(sentences: Sequence[ParsedSentence], heads: Any, projective: bool
         positions = np.full(n, UNKNOWN_HEAD)
         array = None if entry is None else as_array(entry, f"heads of sentence {number}")
         if array is not None and array.ndim == 2:
-            shares[number], kinds[number] = _read_shares(number, array, n), SHARED
+            shares[number], kinds[number] = _read_shares(number, array, n), parsing.SHARED
         elif array is not None:
             positions = _read_numbers(number, array, n)
-            kinds[number] = FREE if (positions == UNKNOWN_HEAD).any() else GIVEN
-            if projective and kinds[number] == GIVEN and not is_projective(positions):
+            kinds[number] = parsing.FREE if (positions == UNKNOWN_HEAD).any() else parsing.GIVEN
+            if projective and kinds[number] == parsing.GIVEN and not is_projective(positions):
                 lifted = projectivise(positions)
                 n_lifted += int((lifted != positions).sum())
                 positions = lifted

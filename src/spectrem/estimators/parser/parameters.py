@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from spectrem.estimators.declare import choice, count, given, number, switch
-from spectrem.estimators.shared_parameters import MODEL, TRAINING, CriterionParameters, check_constraints
+from spectrem.estimators.declare import choice, count, number, switch
+from spectrem.estimators.shared_parameters import MODEL, TRAINING, CriterionParameters
 from spectrem.exceptions import InvalidInputError, quoted
 
-if TYPE_CHECKING:
-    from spectrem.constraints.constraint import AnyConstraint
 _LARGEST_TABLE = 27
 _OF_BATCH_LEARNING = (("schedule", None), ("criterion", None), ("checkpoint", None), ("corpus", None))
 
@@ -97,7 +94,6 @@ class ParserParameters(CriterionParameters):
     min_count: int = count(2, group=MODEL)
     C: float = number(1.0, open=True, group=MODEL)
     relations: bool = switch(True, group=MODEL)
-    constraints: Sequence[AnyConstraint] = given((), check_constraints)
     unlabelled_weight: float = number(1.0, group=TRAINING)
     m_steps: int | None = count(None, group=TRAINING)
     m_tol: float = number(1e-4, group=TRAINING)

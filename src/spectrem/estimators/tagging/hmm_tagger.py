@@ -15,41 +15,19 @@ from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_generator, check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.data import TaggedCorpus, Vocabulary
-from spectrem.estimators import engine, sentences, storage
-from spectrem.estimators.conventions import (
-    Estimator,
-    PerSentence,
-    as_fitted,
-    check_fitted,
-    check_words_to_learn,
-    row_weights,
-    take_course,
-)
+from spectrem.estimators import conventions, engine, sentences, storage
+from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.sentences import LabelledText, Sentences, Tag, TokenLabelsLike, Word
 from spectrem.estimators.shared_parameters import table_priors
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, probabilities, rows
+from spectrem.estimators.tagging import tables
 from spectrem.estimators.tagging.parameters import TABLES, TaggerParameters, check_size
-from spectrem.estimators.tagging.tables import (
-    FIXABLE,
-    Coding,
-    Start,
-    by_cell,
-    learn_coding,
-    make_reference,
-    restrictions,
-)
+from spectrem.estimators.tagging.tables import Coding
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, FitStatus
-from spectrem.models.tagging import (
-    HMMModel,
-    HMMParameters,
-    TagKernel,
-    TagShard,
-    build_shards,
-    in_corpus_order,
-    sample_sentences,
-)
+from spectrem.models import tagging
+from spectrem.models.tagging import HMMModel, HMMParameters, TagKernel, TagShard
 from spectrem.structures import Parts, TiedChain, TiedChain2
 
 _TAKEN = ("sentence", "token", "occurrence", "word", "tag", "label")  # columns that there are anyway
@@ -64,8 +42,8 @@ def _write(tagger: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         "dictionary_offsets": np.cumsum([0] + [len(states) for states in listed]),
         "dictionary_states": np.array([state for states in listed for state in states], np.int64),
     }
-    tables = {name: getattr(tagger.params_, name) for name in FIXABLE}
-    arrays |= {name: table for name, table in tables.items() if table is not None}
+    by_name = {name: getattr(tagger.params_, name) for name in tables.FIXABLE}
+    arrays |= {name: table for name, table in by_name.items() if table is not None}
     return {"tags": list(coding.tags), "free": list(coding.free), "unknown": coding.unknown}, arrays
 
 
@@ -80,8 +58,8 @@ def _read(tagger: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) 
     vocabulary = Vocabulary(storage.unpack_names(arrays["words"], "words"))
     [unknown] = storage.check_names((values["unknown"],), "the unknown word")
     coding = Coding(tags, vocabulary, dictionary, tuple(values["free"]), unknown)
-    tables = HMMParameters(arrays["initial"], arrays["transition"], arrays.get("second"), arrays["emission"])
-    params = _checked(coding, tables)
+    parameters = HMMParameters(arrays["initial"], arrays["transition"], arrays.get("second"), arrays["emission"])
+    params = _checked(coding, parameters)
     named = {word: [tags[state] for state in allowed] for word, allowed in dictionary.items()}
     tagger.set_params(tags=list(tags), dictionary=named or None)
     tagger._take(coding, params)
@@ -106,7 +84,6 @@ def _checked(coding: Coding, params: HMMParameters) -> HMMParameters:
 
 _CODEC = Codec(
     kind="HMMTagger",
-    layout=1,
     members={
         **{"words": TEXT, "dictionary_words": TEXT},
         **dict.fromkeys(("dictionary_offsets", "dictionary_states"), Member("i8", 1)),
@@ -229,7 +206,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
                     f"{table.sum(axis=-1).max():g}; give probabilities [from, to], not logarithms or counts"
                 )
         try:
-            params = _checked(coding, HMMParameters(initial, transition, second, by_cell(coding, emission)))
+            params = _checked(coding, HMMParameters(initial, transition, second, tables.by_cell(coding, emission)))
         except ValueError as error:
             raise InvalidInputError(f"tables must fit each other: {error}") from None
         # training, if asked for, goes on from here
@@ -237,7 +214,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         check_parameters(tagger)
         tagger._take(coding, params)
         tagger.gamma_ = engine.asked_gamma(tagger)
-        take_course(tagger, [], FitStatus.FIXED_ITERATIONS)
+        conventions.take_course(tagger, [], FitStatus.FIXED_ITERATIONS)
         return tagger
 
     def fit(
@@ -279,8 +256,8 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         text = sentences.read_text(X, y)
         named = sentences.read_sentence_columns(columns, text.lengths, _TAKEN, arcs=False)
         weights = row_weights(sample_weight, len(text.lengths), "sentence")
-        check_words_to_learn("sentences", text.lengths, weights)
-        coding = learn_coding(self, text)
+        conventions.check_words_to_learn("sentences", text.lengths, weights)
+        coding = tables.learn_coding(self, text)
         check_size(len(coding.tags), self.order)
         _check_tags(self, coding)
         if coding.names.words is not None:
@@ -288,12 +265,12 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         check_columns(self.constraints, {**named.of_sentences, **named.of_words})
         lexicon, entries = coding.encode(text)
         initial, transition, emission = table_priors(TABLES, self.prior, self.smoothing)
-        rules = restrictions(coding, self.order, self.fixed, self.transition_mask)
+        rules = tables.restrictions(coding, self.order, self.fixed, self.transition_mask)
         model = HMMModel(lexicon, self.order, initial, transition, emission, rules, coding.names)
-        shards = build_shards(lexicon, text.lengths, entries, weights, known=text.labels.known(), columns=named)
+        shards = tagging.build_shards(lexicon, text.lengths, entries, weights, known=text.labels.known(), columns=named)
         corpus, rng = engine.make_corpus(self, shards), as_generator(self.random_state)
-        start = partial(Start(self, coding, model, corpus).parameters, rng)
-        estep = _estep(self, model, make_reference(self.reference, coding, model, text.lengths))
+        start = partial(tables.Start(self, coding, model, corpus).parameters, rng)
+        estep = _estep(self, model, tables.make_reference(self.reference, coding, model, text.lengths))
         all_known = bool((text.labels.known() | (text.lengths == 0)).all())
         trained = engine.train(self, engine.Task(model, corpus, start, estep, all_known=all_known))
         self._take(coding, trained.params)
@@ -317,12 +294,9 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        model, shards, lengths = self._encoded(sentences.read_text(X), columns)
-        corpus = engine.make_corpus(self, shards)
-        states = engine.best_structures(self, model, self.params_, corpus, _most_probable, "sequences")
-        names = np.array(self.tags_, object)
-        tags = names[in_corpus_order(shards, states, lengths)].tolist()
-        return PerSentence.cut(tags, lengths)
+        new = self._encoded(sentences.read_text(X), columns)
+        tags = np.array(self.tags_, object)[new.structures(_most_probable, "sequences")].tolist()
+        return PerSentence.cut(tags, new.lengths)
 
     def predict_proba(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
         """Posterior probabilities of tags, in the order of ``tags_``.
@@ -332,9 +306,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         list of ndarray of shape (n_tokens, n_states)
             One array per sentence.
         """
-        model, shards, lengths = self._encoded(sentences.read_text(X), columns)
-        tables = engine.posteriors(self, model, self.params_, engine.make_corpus(self, shards))
-        return list(PerSentence.cut(in_corpus_order(shards, tables, lengths), lengths))
+        return list(self._encoded(sentences.read_text(X), columns).tables())
 
     def score(self, X: Sentences, y: TokenLabelsLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log-likelihood per token in nats, of the words or, with labels, of words and labels; always finite.
@@ -373,13 +345,13 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         -------
         TaggedCorpus
         """
-        check_fitted(self)
+        conventions.check_fitted(self)
         lengths = np.full(n_sentences, length) if np.ndim(length) == 0 else np.asarray(length)
         if lengths.shape != (n_sentences,):
             expected = f"one number or {n_sentences}, one per sentence"
             raise InvalidInputError(f"length must be {expected}, got shape {lengths.shape}; set n_sentences")
         rng = as_generator(self.random_state if random_state is None else random_state)
-        numbers, states = sample_sentences(self.params_, self.lexicon_, lengths, rng)
+        numbers, states = tagging.sample_sentences(self.params_, self.lexicon_, lengths, rng)
         words = [self.vocabulary_.words[number] for number in numbers.tolist()]
         tags = [self.tags_[state] for state in states.tolist()]
         return TaggedCorpus(list(PerSentence.cut(words, lengths)), list(PerSentence.cut(tags, lengths)))
@@ -389,29 +361,21 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         """Probabilities of words, shape (n_states, n_words)."""
         return as_fitted(self).lexicon_.table(self.params_.emission)
 
-    def _encoded(
-        self, text: LabelledText, columns: Mapping[str, Any] | None = None
-    ) -> tuple[HMMModel, list[TagShard], Ints]:
+    def _encoded(self, text: LabelledText, columns: Mapping[str, Any] | None = None) -> engine.NewSentences:
         fitted, named = as_fitted(self), sentences.read_sentence_columns(columns, text.lengths, _TAKEN, arcs=False)
         if engine.projects(self):
             _check_tags(self, fitted.coding_)
         lexicon, entries = fitted.coding_.encode(text)
         model = HMMModel(lexicon, self.params_.order, names=self.coding_.names)
-        return (
-            model,
-            build_shards(lexicon, text.lengths, entries, known=text.labels.known(), columns=named),
-            text.lengths,
-        )
+        shards = tagging.build_shards(lexicon, text.lengths, entries, known=text.labels.known(), columns=named)
+        return engine.NewSentences(self, model, self.params_, shards, text.lengths)
 
     def _log_likelihoods(self, text: LabelledText, finite: bool = False) -> Floats:
-        model, shards, lengths = self._encoded(text)
-        corpus, table = engine.make_corpus(self, shards), TagKernel(model).table(self.params_, 1.0)
-        values = (
-            corpus.collect(_finite_log_likelihoods, model, self.params_, table)
-            if finite
-            else corpus.collect(_log_likelihoods, table)
-        )
-        return in_corpus_order(shards, values, np.ones(len(lengths), np.int64))
+        new = self._encoded(text)
+        table = TagKernel(new.model).table(self.params_, 1.0)
+        if finite:
+            return new.values(_finite_log_likelihoods, new.model, self.params_, table)
+        return new.values(_log_likelihoods, table)
 
     def _take(self, coding: Coding, params: HMMParameters) -> None:
         """Set the attributes that tagging needs, from training or a file."""

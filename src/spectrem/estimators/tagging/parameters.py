@@ -13,7 +13,6 @@ from spectrem.estimators.shared_parameters import (
     CorpusParameters,
     StartingParameters,
     check_amounts,
-    check_constraints,
     prior_of,
     smoothing_of,
 )
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike
 
-    from spectrem.constraints.constraint import AnyConstraint
     from spectrem.data import Vocabulary
     from spectrem.estimators.sentences import Tag, Word
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
@@ -174,7 +172,6 @@ class TaggerParameters(CorpusParameters, StartingParameters):
     tags: Sequence[Tag] | None = given(None)
     dictionary: Mapping[Any, Any] | None = given(None, _is_dictionary)
     vocabulary: Sequence[Word] | Vocabulary | None = given(None, _is_vocabulary)
-    constraints: Sequence[AnyConstraint] = given((), check_constraints)
     reference: HMMTagger | HMMParameters | Sequence[ArrayLike] | None = given(None, _check_fitted)
     init: str | HMMParameters | HMMTagger | None = given(
         None,

@@ -17,21 +17,9 @@ from spectrem.estimators.sentences import LabelledText, Tag, Word, check_tag, ch
 from spectrem.estimators.shared_parameters import table_smoothing
 from spectrem.estimators.tagging.parameters import TABLES
 from spectrem.exceptions import InvalidInputError
+from spectrem.models import tagging
 from spectrem.models.shards import count_known
-from spectrem.models.tagging import (
-    HMMModel,
-    HMMParameters,
-    Lexicon,
-    Names,
-    Restriction,
-    Restrictions,
-    TagShard,
-    posterior_uniform,
-    random_counts,
-    supervised,
-    unambiguous,
-    uniform,
-)
+from spectrem.models.tagging import HMMModel, HMMParameters, Lexicon, Names, Restriction, Restrictions, TagShard
 from spectrem.structures import Parts
 
 FIXABLE = ("initial", "transition", "second", "emission")
@@ -390,19 +378,19 @@ class Start:
         if init in _NOISE:
             noise = _NOISE[init] if noise is None else noise
             if init == "uniform":
-                return uniform(self.model, perturbation=noise, rng=rng)
+                return tagging.uniform(self.model, perturbation=noise, rng=rng)
             if init == "random":
-                return random_counts(self.model, rng, spread=noise)
-            return posterior_uniform(self.model, self.corpus, perturbation=noise, rng=rng)
+                return tagging.random_counts(self.model, rng, spread=noise)
+            return tagging.posterior_uniform(self.model, self.corpus, perturbation=noise, rng=rng)
         smoothing = table_smoothing(TABLES, _ADDED[init] if smoothing is None else smoothing)
         if init == "unambiguous":
-            return unambiguous(self.model, self.corpus, smoothing=smoothing)
+            return tagging.unambiguous(self.model, self.corpus, smoothing=smoothing)
         if not self.corpus.sum(count_known):
             raise InvalidInputError(
                 "init='supervised' must find a sentence whose every token has a single label in y, got none; label "
                 "some, or start from another init"
             )
-        return supervised(self.model, self.corpus, smoothing=smoothing)
+        return tagging.supervised(self.model, self.corpus, smoothing=smoothing)
 
     def _best_start(self) -> str:
         """The name of the start that uses most of what is known."""

@@ -22,11 +22,11 @@ def _check_views(name: str, value: Any) -> None:
             f"{name} must list two or more pairs of a name and an estimator, got {quoted(value)}; give for example "
             '[("spelling", MaxEntClassifier()), ("context", MaxEntClassifier())]'
         )
-    for own in named:
-        if not isinstance(own, str) or not own.isidentifier() or "__" in own:
+    for view in named:
+        if not isinstance(view, str) or not view.isidentifier() or "__" in view:
             raise InvalidInputError(
                 f"{name} must have names that can stand in a constraint, without two underscores in a row, got "
-                f"{quoted(own)}; rename it"
+                f"{quoted(view)}; rename it"
             )
     if len(set(named)) < len(named):
         raise InvalidInputError(f"{name} must have distinct names, got {', '.join(named)}; rename one")

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from spectrem._arrays import Bools, Ints
+from spectrem._arrays import Bools
 from spectrem._validate import as_integers
 from spectrem.constraints import check_columns, check_values
 from spectrem.data.frames import as_frame
@@ -37,12 +37,12 @@ USED = {
 
 
 class View(NamedTuple):
-    """What a view learns from, beside its `Member`.
+    """An estimator to be fitted, and the labels that it learns from.
 
     Attributes
     ----------
     estimator : MaxEntClassifier or CRFTagger
-        Lacks but its weights.
+        With all fitted attributes but its weights and the course of training.
     known : ndarray of shape (n_own_instances,), bool
         Rows with a label or a distribution, sentences where all tokens have one.
     complete : bool
@@ -60,7 +60,7 @@ class View(NamedTuple):
 
 
 class Instances(NamedTuple):
-    """What all views see of the same instances.
+    """The same instances as all views see them.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Instances(NamedTuple):
 
 
 def label_column(name: str, *, chain: bool) -> str:
-    """What constraints over several views call the labels of one."""
+    """The name of the labels of one view in constraints over several."""
     return f"{name}_{'tag' if chain else 'label'}"
 
 
@@ -88,7 +88,7 @@ def labels_of(view: Any) -> list[Any]:
 def check_views(settings: Any) -> None:
     """Raise `InvalidInputError` if estimators cannot be views together, or have parameters that `Views` has for all."""
     for name, estimator in settings.views:
-        used = next((own for kind, own in USED.items() if isinstance(estimator, kind)), None)
+        used = next((names for cls, names in USED.items() if isinstance(estimator, cls)), None)
         if used is None:
             raise InvalidInputError(
                 f"views[{name!r}] must be a MaxEntClassifier or a CRFTagger, got {quoted(estimator)}; other "
@@ -122,11 +122,13 @@ def read_training(
     """
     check_views(settings)
     parts, labels = _split(settings, X), _targets(settings, y)
+    # In full agreement, constraints and columns are those of the instances as the first view sees them.
+    constraints, of_view = (settings.constraints, columns) if settings.agreement == "full" else ((), None)
     views: dict[str, View] = {}
     members: dict[str, Member] = {}
     for name, estimator in settings.views:
-        own = _own(settings, columns if not views else None)
-        views[name], members[name] = _read(clone(estimator), parts[name], labels.get(name), *own)
+        views[name], members[name] = _read(clone(estimator), parts[name], labels.get(name), constraints, of_view)
+        of_view = None
     instances = _join(settings, members, columns, owners)
     _check_constraints(settings, views, instances)
     return views, instances
@@ -135,24 +137,20 @@ def read_training(
 def read_more(settings: Any, X: Any, columns: Any, owners: Mapping[str, ArrayLike] | None) -> Instances:
     """Read what `Views.predict` takes; see `read_training`."""
     parts, members = _split(settings, X), dict[str, Member]()
+    constraints, of_view = (settings.constraints, columns) if settings.agreement == "full" else ((), None)
     for name, view in settings.views_.items():
-        constraints, own_columns = _own(settings, columns if not members else None)
         if isinstance(view, CRFTagger):
-            text = _under(view, constraints)._read(parts[name], None, own_columns)
+            text = _under(view, constraints)._read(parts[name], None, of_view)
             members[name] = Member(text.features, text.lengths, None, text.columns)
         else:
             features, _ = view._read(parts[name], None)
-            members[name] = Member(features, columns=row_columns((own_columns,), features.n_choices, "Views"))
+            members[name] = Member(features, columns=row_columns((of_view,), features.n_choices, "Views"))
+        of_view = None
     return _join(settings, members, columns, owners)
 
 
-def _own(settings: Any, columns: Any) -> tuple[Any, Any]:
-    """Constraints over the columns of the views themselves, and the columns of the first one: in full agreement."""
-    return (settings.constraints, columns) if settings.agreement == "full" else ((), None)
-
-
 def _read(estimator: Any, X: Any, y: Any, constraints: Any, columns: Any) -> tuple[View, Member]:
-    """Read the training data of a view, and set of its estimator all but the weights."""
+    """Read the training data of a view, and set all fitted attributes of its estimator but the weights."""
     check_parameters(estimator)
     if isinstance(estimator, CRFTagger):
         read = read_sentences(_under(estimator, constraints), X, y, None, columns)
@@ -168,31 +166,30 @@ def _read(estimator: Any, X: Any, y: Any, constraints: Any, columns: Any) -> tup
     model = make_model(estimator, merged.features.n_features, targets.classes)
     complete = bool((targets.allowed[targets.known] > 0).any(axis=0).all())
     estimator.classes_ = targets.classes
-    own_columns = row_columns((columns,), features.n_choices, "Views")
-    return View(estimator, targets.known, complete, model, merged), Member(
-        merged.features, None, targets.labels, own_columns
-    )
+    named = row_columns((columns,), features.n_choices, "Views")
+    member = Member(merged.features, None, targets.labels, named)
+    return View(estimator, targets.known, complete, model, merged), member
 
 
 def _under(tagger: CRFTagger, constraints: Any) -> CRFTagger:
-    """The same tagger, reading what constraints need, such as words."""
+    """The same tagger, which also reads what constraints need, such as words."""
     constrained = copy.copy(tagger)
     constrained.constraints = constraints
     return constrained
 
 
 def _split(settings: Any, X: Any) -> dict[str, Any]:
-    """What every view sees."""
+    """The data of every view."""
     names, groups = [name for name, _ in settings.views], settings.feature_groups
-    given: Any = X if groups is None or isinstance(X, Mapping) else groups
-    if not isinstance(given, Mapping) or set(given) != set(names):
-        got = ", ".join(map(str, given)) if isinstance(given, Mapping) else quoted(given)
-        said = "X must map" if given is X else "feature_groups must map"
+    grouped = groups is not None and not isinstance(X, Mapping)
+    of_views: Any = groups if grouped else X
+    if not isinstance(of_views, Mapping) or set(of_views) != set(names):
+        got = ", ".join(map(str, of_views)) if isinstance(of_views, Mapping) else quoted(of_views)
         raise InvalidInputError(
-            f"{said} every view, {', '.join(names)}, to what it sees, got {got}; of one matrix, feature_groups says "
-            "which columns a view sees"
+            f"{'feature_groups' if grouped else 'X'} must map every view, {', '.join(names)}, to what it sees, got "
+            f"{got}; of one matrix, feature_groups says which columns a view sees"
         )
-    return {name: X[name] if given is X else _some_columns(X, given[name], name) for name in names}
+    return {name: _some_columns(X, groups[name], name) if grouped else X[name] for name in names}
 
 
 def _some_columns(X: Any, listed: Any, view: str) -> Any:
@@ -208,13 +205,12 @@ def _some_columns(X: Any, listed: Any, view: str) -> Any:
         )
     if frame is not None:
         return frame[:, [known.index(name) for name in wanted]].to_native()
-    given: Any = X
-    table = given.tocsc() if sp.issparse(X) else np.asarray(X)
-    return table[:, wanted]
+    table: Any = X
+    return (table.tocsc() if sp.issparse(X) else np.asarray(X))[:, wanted]
 
 
 def _targets(settings: Any, y: Any) -> dict[str, Any]:
-    """What is known of the labels of every view."""
+    """The labels of every view, as far as they are known."""
     names = [name for name, _ in settings.views]
     if not isinstance(y, Mapping):
         return dict.fromkeys(names, y)
@@ -231,7 +227,7 @@ def _join(
     settings: Any, members: Mapping[str, Member], columns: Any, owners: Mapping[str, ArrayLike] | None
 ) -> Instances:
     """Members with their owners, of the same instances."""
-    owned: dict[str, Ints] = {name: as_integers(own, f"owners[{name!r}]") for name, own in (owners or {}).items()}
+    owned = {name: as_integers(numbers, f"owners[{name!r}]") for name, numbers in (owners or {}).items()}
     strange = [name for name in owned if name not in members or settings.agreement == "full"]
     if strange:
         raise InvalidInputError(
@@ -254,10 +250,10 @@ def _join(
                     f"X must have the same tokens in every view, got {member.sizes[bad]} of {name!r} and "
                     f"{one.sizes[bad]} of {first!r} in sentence {bad}; give the same sentences"
                 )
-    largest = max((int(own.max(initial=-1)) for own in owned.values()), default=-1)
+    largest = max((int(numbers.max(initial=-1)) for numbers in owned.values()), default=-1)
     n = next(iter(sizes.values()), largest + 1)
-    own_columns = {} if settings.agreement == "full" else row_columns((columns,), n, "Views")
-    return Instances({name: replace(one, owners=owned.get(name)) for name, one in members.items()}, n, own_columns)
+    named = {} if settings.agreement == "full" else row_columns((columns,), n, "Views")
+    return Instances({name: replace(one, owners=owned.get(name)) for name, one in members.items()}, n, named)
 
 
 def _check_constraints(settings: Any, views: Mapping[str, View], instances: Instances) -> None:

@@ -65,7 +65,7 @@ def _read(views: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -
 
 
 def _write_agreement(agreement: Any) -> Any:
-    """What the views agree on, as JSON can hold it."""
+    """An agreement as JSON can hold it."""
     if isinstance(agreement, Mapping):
         return {"groups": [[view, list(groups.items())] for view, groups in agreement.items()]}
     if agreement == "full":
@@ -277,10 +277,10 @@ class Views(Saved, ViewsParameters, Estimator):
             corpus = engine.make_corpus(fitted, _cut(fitted.model_, data))
             states = np.concatenate(list(best_states(fitted, corpus)))
             return PerSentence.cut(np.array(first.tags_, object)[states].tolist(), member.sizes)
-        found = self.predict_proba(X, columns=columns, owners=owners)
+        tables = self.predict_proba(X, columns=columns, owners=owners)
         if fitted.agreement == "full":
-            return _best(found, first)
-        return {name: _best(table, fitted.views_[name]) for name, table in found.items()}
+            return _best(tables, first)
+        return {name: _best(table, fitted.views_[name]) for name, table in tables.items()}
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """The share of rows, or of tokens, with a label in y whose label `predict` finds, from 0 to 1.
@@ -301,7 +301,7 @@ class Views(Saved, ViewsParameters, Estimator):
         predicted = self.predict(X)
         if isinstance(predicted, np.ndarray):
             return score_rows(self._agreed, y, predicted, sample_weight)
-        lengths = np.array([len(own) for own in predicted], np.int64)
+        lengths = np.array([len(tags) for tags in predicted], np.int64)
         return read_labels(y, lengths, self.tags_).score(predicted, sample_weight, self.tags_)
 
     def __sklearn_tags__(self) -> Any:
@@ -565,17 +565,17 @@ def tie_groups(
                 f"agreement[{view!r}] must group labels of that view, {labels[view]!r:.200}, got "
                 f"{quoted(unknown[0])}; leave it out, or list it in classes or tags"
             )
-    group_of = {view: {label: groups.get(view, {}).get(label, label) for label in own} for view, own in labels.items()}
-    shared = set.intersection(*(set(own.values()) for own in group_of.values()))
+    group_of = {view: {one: groups.get(view, {}).get(one, one) for one in listed} for view, listed in labels.items()}
+    shared = set.intersection(*(set(by_label.values()) for by_label in group_of.values()))
     if not shared:
+        got = "; ".join(f"{view}: {sorted(map(str, set(by_label.values())))}" for view, by_label in group_of.items())
         raise InvalidInputError(
-            f"agreement must give the views some group in common, got "
-            f"{'; '.join(f'{view}: {sorted(map(str, set(own.values())))}' for view, own in group_of.items())!s:.300}; "
-            "map labels of each view to the same groups"
+            f"agreement must give the views some group in common, got {got:.300}; map labels of each view to the same "
+            "groups"
         )
     members: dict[str, dict[Any, list[Any]]] = {view: {} for view in labels}
-    for view, own in group_of.items():
-        for label, group in own.items():
+    for view, by_label in group_of.items():
+        for label, group in by_label.items():
             members[view].setdefault(group if group in shared else _REST, []).append(label)
     first, *others = labels
     ties = []
@@ -629,8 +629,8 @@ def _distance(shard: loglinear.JointShard, model: loglinear.AgreedModel, theta: 
     agreed, _ = model.structure(shard).smoothed_max(model.scores(theta, shard), 1.0)
     weights, total, counts = model.split(theta), 0.0, shard.weights if shard.counts is None else shard.counts
     for name, view in model.members.items():
-        own = shard.members[name]
-        values, _ = view.structure(own).smoothed_max(view.scores(weights[name], own), 1.0)
+        member = shard.members[name]
+        values, _ = view.structure(member).smoothed_max(view.scores(weights[name], member), 1.0)
         total += float(counts @ (values - agreed))
     return total / len(model.members)
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from spectrem.data.features.tokens import LARGEST_VALUE
+from spectrem.data.features import LARGEST_VALUE
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.loglinear.features import sort_rows
 from spectrem.structures._ragged import offsets_of

@@ -17,7 +17,7 @@ from spectrem.structures._ragged import (
     no_parts,
     runs_at_once,
 )
-from spectrem.structures.chains._bigram import BigramTable
+from spectrem.structures.chains._tables import BigramTable
 from spectrem.structures.chains._tokens import TokenStructure
 from spectrem.structures.chains.edge_chain import EdgeChain
 from spectrem.structures.parts import Parts

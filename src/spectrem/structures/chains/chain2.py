@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import chain2_max
 from spectrem.structures._ragged import Inputs, check_inputs, indicators, no_parts
+from spectrem.structures.chains._tables import TrigramTable
 from spectrem.structures.chains._tokens import TokenStructure
-from spectrem.structures.chains._trigram import TrigramTable
 from spectrem.structures.parts import Parts
 
 

@@ -22,7 +22,7 @@ from spectrem.structures._ragged import (
     rows_of,
     runs_at_once,
 )
-from spectrem.structures.chains._potentials import potentials_of
+from spectrem.structures.chains._tables import potentials_of
 from spectrem.structures.chains._tokens import TokenStructure
 from spectrem.structures.derivations import NO_STEPS, Derivations, keep_steps, places_of, steps_of
 from spectrem.structures.parts import Parts

@@ -1,1 +1,0 @@
-"""Tagged text: corpora, dictionaries of tags and tag sets, with their readers and writers."""

@@ -1,0 +1,235 @@
+"""Chains whose tokens take their scores from the rows of one table: the E-step of HMMs of first and second order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem._validate import as_count, as_gamma, as_integers, as_lengths, as_offsets, as_scores, as_weights
+from spectrem.exceptions import InvalidInputError
+from spectrem.structures._ragged import offsets_of
+from spectrem.structures.chains._tables import BigramTable, Integers, TiedCounts, TiedCounts2, TrigramTable, Vector
+from spectrem.structures.chains._tokens import check_states
+
+Counts = TypeVar("Counts")
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class TiedStructure(Generic[Counts]):
+    """Abstract: a table whose potentials are computed at construction, for many batches."""
+
+    row_offsets: Integers
+    row_states: Integers | None
+    n_states: int
+    gamma: float
+    _table: Any
+
+    def _fill(
+        self,
+        table: Callable[..., Any],
+        rows: tuple[ArrayLike, ArrayLike | None, ArrayLike],
+        n_states: int,
+        gamma: float,
+        **factors: tuple[int, ArrayLike],
+    ) -> None:
+        """Check everything, factors with their number of axes, and compute potentials."""
+        n = as_count(n_states, "n_states", minimum=1)
+        offsets, states = _check_rows(rows[0], rows[1], n)
+        checked = as_gamma(gamma)
+        if checked == 0.0:
+            raise InvalidInputError(
+                f"gamma must be > 0 for expected counts; got {checked:g}; use {type(self).__name__[4:]}.smoothed_max "
+                "for the best sequence"
+            )
+        of_table = table(
+            offsets,
+            np.arange(n) if states is None else states,
+            states is None,
+            as_scores(rows[2], "row_scores", (int(offsets[-1]),)),
+            *(as_scores(scores, name, (n,) * order) for name, (order, scores) in factors.items()),
+            checked,
+        )
+        _ = of_table.potentials  # now, not at the first batch: many threads may share the table
+        vars(self).update(row_offsets=offsets, row_states=states, n_states=n, gamma=checked, _table=of_table)
+
+    def expected_counts(
+        self, lengths: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None
+    ) -> tuple[Vector, Counts]:
+        """Smoothed max of every sentence and the expected counts behind the tables.
+
+        Parameters
+        ----------
+        lengths : array-like of shape (n_instances,), int
+            Tokens of every sentence, >= 0.
+        rows : array-like of shape (n_tokens,), int
+            Row of every token, sentence after sentence.
+        weights : array-like of shape (n_instances,), optional
+            Multiply the counts of a sentence, not its value.
+
+        Returns
+        -------
+        values : ndarray of shape (n_instances,)
+            Nats; 0 for an empty sentence, -inf for an impossible one.
+        counts : TiedCounts or TiedCounts2
+            By row and by factor, in the shapes of the tables.
+
+        Raises
+        ------
+        InvalidInputError
+            If there are not as many rows as tokens, or a row is out of range.
+        """
+        token_offsets, numbers, weight = _check_batch(lengths, rows, weights, len(self.row_offsets) - 1)
+        return self._table.sum_pass(token_offsets, numbers, np.ones(len(weight), np.bool_), weight, weight)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class TiedChain(TiedStructure[TiedCounts]):
+    """Scores of a first-order chain by row of a table; `Chain.smoothed_max` without a number per token.
+
+    Potentials are computed once, at construction; every batch then needs the working space of some sentences.
+
+    Use when many tokens share their unary scores: HMM taggers, where a row is a word.
+
+    Parameters
+    ----------
+    row_offsets : array-like of shape (n_rows + 1,), int
+        Parts of row r are ``row_offsets[r]:row_offsets[r + 1]``.
+    row_states : array-like of shape (n_row_parts,), int, or None
+        State of every part, increasing within a row. None: every row has all states.
+    n_states : int
+        Number of states, >= 1.
+    row_scores : array-like of shape (n_row_parts,)
+        Nats, -inf for impossible.
+    initial : array-like of shape (n_states,)
+        Nats; added for the first token of a sentence.
+    transition : array-like of shape (n_states, n_states)
+        Nats; for every two neighbours, [from, to].
+    gamma : float
+        Entropy weight, > 0.
+
+    Raises
+    ------
+    InvalidInputError
+        If shapes, states or gamma break these rules.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.structures import TiedChain
+    >>> rows = np.log([[0.9, 0.1], [0.2, 0.8]])  # p(word | state) of two words
+    >>> half = np.full((2, 2), np.log(0.5))
+    >>> tied = TiedChain([0, 2, 4], None, 2, rows.ravel(), half[0], half, gamma=1.0)
+    >>> values, counts = tied.expected_counts([3, 1], rows=[0, 1, 0, 1])
+    >>> np.exp(values).round(12).tolist(), counts.rows.round(12).tolist()
+    ([0.125, 0.5], [1.8, 0.2, 0.4, 1.6])
+    """
+
+    def __init__(
+        self,
+        row_offsets: ArrayLike,
+        row_states: ArrayLike | None,
+        n_states: int,
+        row_scores: ArrayLike,
+        initial: ArrayLike,
+        transition: ArrayLike,
+        gamma: float,
+    ) -> None:
+        rows = row_offsets, row_states, row_scores
+        self._fill(BigramTable, rows, n_states, gamma, initial=(1, initial), transition=(2, transition))
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class TiedChain2(TiedStructure[TiedCounts2]):
+    """Scores of a second-order chain by row of a table; `Chain2.smoothed_max` without a number per token.
+
+    Potentials are computed once, at construction; every batch then needs the working space of its longest sentence.
+
+    Use when many tokens share their unary scores: trigram HMM taggers, where a row is a word.
+
+    Parameters
+    ----------
+    row_offsets : array-like of shape (n_rows + 1,), int
+        Parts of row r are ``row_offsets[r]:row_offsets[r + 1]``.
+    row_states : array-like of shape (n_row_parts,), int, or None
+        State of every part, increasing within a row. None: every row has all states.
+    n_states : int
+        Number of states, >= 1.
+    row_scores : array-like of shape (n_row_parts,)
+        Nats, -inf for impossible.
+    initial : array-like of shape (n_states,)
+        Nats; added for the first token of a sentence.
+    second : array-like of shape (n_states, n_states)
+        Nats; for the first two tokens of a sentence, [first, second].
+    transition : array-like of shape (n_states, n_states, n_states)
+        Nats; for every three neighbours, [two back, one back, to].
+    gamma : float
+        Entropy weight, > 0.
+
+    Raises
+    ------
+    InvalidInputError
+        If shapes, states or gamma break these rules.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.structures import TiedChain2
+    >>> rows = np.log([[0.9, 0.1], [0.2, 0.8]])  # p(word | state) of two words
+    >>> half = np.full((2, 2, 2), np.log(0.5))
+    >>> tied = TiedChain2([0, 2, 4], None, 2, rows.ravel(), half[0, 0], half[0], half, gamma=1.0)
+    >>> values, counts = tied.expected_counts([3, 1], rows=[0, 1, 0, 1])
+    >>> np.exp(values).round(12).tolist(), counts.rows.round(12).tolist()
+    ([0.125, 0.5], [1.8, 0.2, 0.4, 1.6])
+    """
+
+    def __init__(
+        self,
+        row_offsets: ArrayLike,
+        row_states: ArrayLike | None,
+        n_states: int,
+        row_scores: ArrayLike,
+        initial: ArrayLike,
+        second: ArrayLike,
+        transition: ArrayLike,
+        gamma: float,
+    ) -> None:
+        rows, start = (row_offsets, row_states, row_scores), (1, initial)
+        self._fill(TrigramTable, rows, n_states, gamma, initial=start, second=(2, second), transition=(3, transition))
+
+
+def _check_rows(
+    row_offsets: ArrayLike, row_states: ArrayLike | None, n_states: int
+) -> tuple[Integers, Integers | None]:
+    """Offsets and states of the rows of a table, coerced; without states every row has all ``n_states``."""
+    offsets = as_integers(row_offsets, "row_offsets")
+    offsets = as_offsets(offsets, "row_offsets", max(len(offsets) - 1, 0))
+    if row_states is not None:
+        return offsets, check_states(offsets, row_states, n_states, "row_states", "row")
+    if (np.diff(offsets) != n_states).any():
+        raise InvalidInputError(
+            f"row_offsets must give every row {n_states} parts when row_states is None; got rows of "
+            f"{np.unique(np.diff(offsets)).tolist()}; pass the states of every part"
+        )
+    return offsets, None
+
+
+def _check_batch(
+    lengths: ArrayLike, rows: ArrayLike, weights: ArrayLike | None, n_rows: int
+) -> tuple[Integers, Integers, NDArray[np.float64]]:
+    """Boundaries of the sentences among the tokens, row of every token and weight of every sentence."""
+    sizes, numbers = as_lengths(lengths, "lengths"), as_integers(rows, "rows")
+    if len(numbers) != sizes.sum():
+        raise InvalidInputError(
+            f"rows must have {sizes.sum()} entries, the sum of lengths; got {len(numbers)}; give every token its row"
+        )
+    outside = (numbers < 0) | (numbers >= n_rows)
+    if outside.any():
+        at = int(np.argmax(outside))
+        raise InvalidInputError(
+            f"rows must be in 0..{n_rows - 1}; got {numbers[at]} at index {at}; add a row for unknown words"
+        )
+    return offsets_of(sizes), numbers, as_weights(weights, len(sizes))

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from spectrem.corpus import Local
 from spectrem.learning import EStep, Stopping, run_em
-from spectrem.models.mixture import MixtureKernel, MixtureModel, MixtureShard, build_shards, from_precisions
+from spectrem.models.mixture import MixtureModel, MixtureShard, build_shards, from_precisions
 
 HERE = Path(__file__).resolve().parent
 
@@ -86,7 +86,7 @@ def our_iteration(
     k, d = means.shape
     model = MixtureModel(k, kind)
     start = from_precisions(kind, np.full(k, 1 / k), means, unit_precisions(kind, k, d))
-    estep = EStep(kernel=MixtureKernel(model))
+    estep = EStep(kernel=model)
     stopping = Stopping(1 + iterations, 0.0)
     history = run_em(model, Local(shards, n_threads), start, estep, stopping=stopping).history
     n = sum(len(shard.x) for shard in shards)

@@ -1,10 +1,13 @@
 """An interrupted training that goes on ends with the same bits as one that was never interrupted."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from spectrem import E, GaussianMixture, HMMTagger, WordAligner, agreement, fertility, part
 from spectrem.constraints import at_least, cannot_link, cluster_size, must_link
+from spectrem.corpus import Spilled
 from spectrem.datasets import make_bitext, make_tagged_corpus
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal
@@ -105,6 +108,16 @@ def test_an_aligner_goes_on(name, tmp_path):
 @pytest.mark.parametrize("name", MIXTURES)
 def test_a_mixture_goes_on(name, tmp_path):
     check_every_interrupt(lambda **options: fit_mixture(**MIXTURES[name], **options), tmp_path)
+
+
+def test_a_constrained_mixture_goes_on_in_another_home(tmp_path):
+    settings = {"constraints": [cluster_size(min=6)], "checkpoint": tmp_path / "state", "max_iter": 3}
+    with pytest.raises(KeyboardInterrupt):
+        fit_mixture(**settings, on_iteration=Interrupt(2), n_threads=1)
+    count = Interrupt(0)
+    found = fit_mixture(**settings, on_iteration=count, corpus=partial(Spilled, folder=tmp_path))
+    assert outcome(found) == outcome(fit_mixture(**(settings | {"checkpoint": None})))
+    assert count.count == 3
 
 
 def test_other_sentences_of_the_same_words_are_noticed(tmp_path):

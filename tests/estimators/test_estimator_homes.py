@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 from spectrem import E, GaussianMixture, HMMTagger, WordAligner, agreement, fertility, part
-from spectrem.constraints import at_least, sparsity
+from spectrem.constraints import at_least, cannot_link, cluster_size, must_link, sparsity
 from spectrem.corpus import Local, OnDask, Spilled
 from spectrem.datasets import make_bitext, make_tagged_corpus
 from spectrem.estimators.mixture import gaussian_mixture
@@ -40,6 +40,12 @@ TAGGERS = {
     "over the corpus": {"dictionary": TAGGED.dictionary, "constraints": SHARES},
     "both": {"dictionary": TAGGED.dictionary, "constraints": [VERB, NOUNS]},
     "sparse": {"dictionary": TAGGED.dictionary, "constraints": [sparsity(1.0)]},
+}
+MIXTURES = {
+    "free": {},
+    "sizes": {"constraints": [cluster_size(25, 33)]},
+    "links": {"constraints": [must_link([[0, 1], [40, 71]]), cannot_link([[2, 3]])], "assign": "feasible"},
+    "in rows": {"constraints": [(E[part("label") == 0] <= 0.7).per("row")], "gamma": 0.5},
 }
 ALIGNERS = {
     "names": {},
@@ -87,7 +93,8 @@ def outcome(fitted):
         links = fitted.predict(BITEXT.source, BITEXT.target)
         tables = [*leaves(fitted.params_), np.array(fitted.threshold_), *reported(fitted)]
         return tables, numbers, [links.source.tolist(), links.target.tolist()]
-    return [fitted.weights_, fitted.means_, fitted.covariances_], numbers, fitted.predict(X).tolist()
+    tables = [fitted.weights_, fitted.means_, fitted.covariances_, fitted.labels_, *reported(fitted)]
+    return tables, numbers, fitted.predict(X).tolist()
 
 
 def assert_same(one, other):
@@ -152,9 +159,10 @@ def test_an_aligner_gives_the_same_bits_in_every_home(name, cut, tmp_path, clien
     check_homes(partial(fit_aligner, **ALIGNERS[name]), tmp_path, client)
 
 
-def test_a_mixture_gives_the_same_bits_in_every_home(cut, tmp_path, client):
+@pytest.mark.parametrize("name", MIXTURES)
+def test_a_mixture_gives_the_same_bits_in_every_home(name, cut, tmp_path, client):
     cut(60, 20)
-    check_homes(fit_mixture, tmp_path, client)
+    check_homes(partial(fit_mixture, **MIXTURES[name]), tmp_path, client)
 
 
 @pytest.mark.filterwarnings("ignore::spectrem.exceptions.ConvergenceWarning")
@@ -174,11 +182,12 @@ def test_what_an_aligner_learns_does_not_depend_on_how_text_is_cut(name, cut):
         assert_close(outcome(fit_aligner(**ALIGNERS[name])), whole)
 
 
-def test_what_a_mixture_learns_does_not_depend_on_how_rows_are_cut(cut):
-    whole = outcome(fit_mixture())
+@pytest.mark.parametrize("name", ["free", "sizes"])
+def test_what_a_mixture_learns_does_not_depend_on_how_rows_are_cut(name, cut):
+    whole = outcome(fit_mixture(**MIXTURES[name]))
     for rows in (40, 7):
         cut(60, rows)
-        assert_close(outcome(fit_mixture()), whole)
+        assert_close(outcome(fit_mixture(**MIXTURES[name])), whole)
 
 
 ESTIMATORS = (HMMTagger, WordAligner, GaussianMixture)

@@ -10,7 +10,6 @@ from scipy.optimize import minimize
 from spectrem.learning import EStep, Stopping, run_em
 from spectrem.models.mixture import (
     Bounds,
-    MixtureKernel,
     MixtureModel,
     build_shards,
     from_covariances,
@@ -180,7 +179,7 @@ def test_the_objective_never_falls(kind, blocks):
         model = MixtureModel(K, kind, 0.0, bounds)
         shards = build_shards(x, rows=90)
         start = from_posteriors(model, shards, posteriors)
-        result = run_em(model, shards, start, EStep(kernel=MixtureKernel(model)), stopping=Stopping(30, 0.0))
+        result = run_em(model, shards, start, EStep(kernel=model), stopping=Stopping(30, 0.0))
         objectives = [record.objective for record in result.history]
         assert all(after >= before - 1e-9 * abs(before) for before, after in pairwise(objectives))
         assert objectives[-1] > objectives[0] + 1e-3 or bounds.means is not None  # bounds may leave no room
@@ -196,7 +195,7 @@ def test_loose_bounds_change_nothing(kind):
         means=(np.full((K, D), -np.inf), np.full((K, D), np.inf)),
         variances=variance_range(kind, 0.0, np.inf),
     )
-    free, bounded = (step(MixtureModel(K, kind, 1e-3, bounds), start, x, posteriors) for bounds in (None, loose))
+    free, bounded = (step(MixtureModel(K, kind, 1e-3, bounds), start, x, posteriors) for bounds in (Bounds(), loose))
     for name in ("weights", "means", "covariances", "precisions_cholesky"):
         np.testing.assert_allclose(getattr(bounded, name), getattr(free, name), rtol=1e-12, atol=1e-14)
 

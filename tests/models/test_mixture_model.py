@@ -11,7 +11,6 @@ from spectrem.corpus import Local
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Constant, EStep, Stopping, run_em
 from spectrem.models.mixture import (
-    MixtureKernel,
     MixtureModel,
     build_shards,
     from_covariances,
@@ -51,7 +50,7 @@ def arrays(params):
 
 def run(kind, shards, start, iterations=5):
     model = MixtureModel(3, kind)
-    return run_em(model, shards, start, EStep(kernel=MixtureKernel(model)), stopping=Stopping(iterations, 0.0))
+    return run_em(model, shards, start, EStep(kernel=model), stopping=Stopping(iterations, 0.0))
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -80,7 +79,7 @@ def test_compiled_path_is_the_general_one(kind, gamma):
     labels = np.where(rng.uniform(size=300) < 0.1, rng.integers(3, size=300), -1)
     shards = build_shards(x, rng.uniform(0, 2, 300), labels, rows=90)
     model, start = MixtureModel(3, kind), make_start(kind)
-    compiled, general = by_kernel(MixtureKernel(model), start, gamma, shards), in_general(model, start, gamma, shards)
+    compiled, general = by_kernel(model, start, gamma, shards), in_general(model, start, gamma, shards)
     for ours, theirs in zip(compiled, general, strict=True):
         np.testing.assert_allclose(ours.objective, theirs.objective, rtol=1e-12)
         for name in ("counts", "first", "second"):
@@ -147,7 +146,7 @@ def test_hard_em_is_assignment_to_the_best():
     x = np.array([[0.0], [1.0], [9.0], [11.0]])
     start = from_covariances("spherical", np.full(2, 0.5), np.array([[0.0], [10.0]]), np.ones(2))
     model = MixtureModel(2, "spherical", reg_covar=0.0)
-    found = run_em(model, build_shards(x), start, EStep(kernel=MixtureKernel(model)), schedule=Constant(0.0))
+    found = run_em(model, build_shards(x), start, EStep(kernel=model), schedule=Constant(0.0))
     assert found.params.means.ravel().tolist() == [0.5, 10.0]
     np.testing.assert_allclose(found.params.covariances, [0.25, 1.0], rtol=1e-12)
 

@@ -8,10 +8,11 @@ from sklearn.linear_model import LogisticRegression
 from spectrem import E, GaussianMixture, SelfTrainer, part, project
 from spectrem.constraints import cannot_link, cluster_size, must_link
 from spectrem.constraints.compilation.rows import Block, Rows
-from spectrem.estimators.mixture.table import ChunkModel, make_table
+from spectrem.corpus import Local
 from spectrem.exceptions import NoEffectWarning
 from spectrem.inference import project_batch
 from spectrem.models.mixture import MixtureModel, build_shards
+from spectrem.models.mixture.constrained import ConstrainedMixture, constrain
 from spectrem.reports import prices_by_name, report_constraints
 
 N, K = 40, 3
@@ -97,10 +98,10 @@ def test_prices_are_what_the_objective_gains(data, mixture):
     fitted, size = mixture
 
     def value(size, sure):
-        model, shards = MixtureModel(K, "spherical"), build_shards(x, weights, None, {"seen": SEEN})
-        table = make_table(model, constraints(size, sure), shards, K, n_threads=1)
-        scores = ChunkModel(model).scores(fitted._params(), table)
-        return project_batch(table.structure, scores, table.rows, weights=table.chunks.weights, tol=1e-12).dual_value
+        columns, blocks = {"row": np.arange(N), "seen": SEEN}, Local(build_shards(x, weights))
+        rows = constrain(constraints(size, sure), K, columns, weights, blocks)
+        scores = ConstrainedMixture(MixtureModel(K, "spherical")).scores(fitted._params(), rows)
+        return project_batch(rows.structure, scores, rows.rows, weights=rows.chunks.weights, tol=1e-12).dual_value
 
     prices, step = fitted.report_.prices, 1e-4
     slope = (value(size - step, 0.6) - value(size + step, 0.6)) / (2 * step)

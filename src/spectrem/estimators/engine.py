@@ -139,6 +139,10 @@ class Task:
         The rule of EM; None for that of the settings.
     all_known : bool
         Whether all labels are known where EM reads them, so that constraints change nothing.
+    n_starts : int or None
+        How many starts there are; None for ``n_init`` of the settings.
+    on_iteration : callable or None
+        Called in place of that of the settings.
     """
 
     model: Any
@@ -150,6 +154,8 @@ class Task:
     unused: Sequence[Any] | None = None
     stopping: Stopping | None = None
     all_known: bool = False
+    n_starts: int | None = None
+    on_iteration: Callable[[Record], None] | None = None
 
 
 class Trained(NamedTuple):
@@ -206,21 +212,26 @@ def train(estimator: Any, task: Task) -> Trained:
         if not task.learns:
             reports = _report_labelled(estimator, task, first.theta)
             return Trained(first.theta, (first.record,), first.status, *reports, n_steps)
-    n_starts = getattr(estimator, "n_init", None)
+    n_starts = task.n_starts or getattr(estimator, "n_init", None)
     stages = ["em"] if n_starts is None else [f"start-{number + 1}" for number in range(n_starts)]
     criterion = getattr(estimator, "criterion", None)
 
     def run(stage: str) -> FitResult[Any]:
         if criterion is None:
-            return run_stage(estimator, task.model, task.corpus, start(), task.estep, stage, stopping=task.stopping)
+            return run_stage(
+                estimator, task.model, task.corpus, start(), task.estep, stage,
+                stopping=task.stopping, on_iteration=task.on_iteration,
+            )  # fmt: skip
         from spectrem.learning import run_ascent  # and with it log-linear models, which an aligner can do without
 
         return run_ascent(task.model, task.corpus, start(), task.estep, criterion, on_iteration=estimator.on_iteration)
 
     best = keep_best([partial(run, stage) for stage in stages], lambda one: one.history[-1].objective)
-    if task.all_known and not estimator.project_at_predict:
-        warn_unused(estimator.constraints, at_predict=True)
-    posed, step = best.posed, Step(task.model, _possible(best.params), best.history[-1].gamma, task.estep)
+    if task.all_known and not getattr(estimator, "project_at_predict", False):
+        warn_unused(estimator.constraints, at_predict=hasattr(estimator, "project_at_predict"))
+    gamma = best.history[-1].gamma if best.history else asked_gamma(estimator)
+    posed, params = best.posed, _possible(best.params) if task.estep.constraints else best.params
+    step = Step(task.model, params, gamma, task.estep)
     if isinstance(criterion, Expectations):  # the distributions are those of the model
         reports = report_expectations(posed, task.model, step.params, criterion, task.estep)
         posed, step = pose(task.model, task.corpus, EStep()), step._replace(estep=EStep())

@@ -3,42 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.mixture import GaussianMixture as Peer
 from sklearn.utils.validation import validate_data
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Local
+from spectrem.estimators import engine
 from spectrem.estimators.conventions import as_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
-from spectrem.estimators.homes import make_corpus
-from spectrem.estimators.mixture import file
-from spectrem.estimators.mixture.bounds import as_bounds, count_free, warn_outside
-from spectrem.estimators.mixture.input import KEPT, read_rows
-from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
-from spectrem.estimators.mixture.report import report_fit
-from spectrem.estimators.mixture.start import last_parameters, random_state_of, start_parameters
-from spectrem.estimators.mixture.table import ROUGH, ChunkModel, make_table
-from spectrem.estimators.mixture.training import settle, train
-from spectrem.estimators.shared_parameters import check_one_gamma
-from spectrem.estimators.storage import Saved
-from spectrem.estimators.training import warn_unused
-from spectrem.exceptions import InvalidInputError
-from spectrem.kernels.mixtures import responsibilities
-from spectrem.learning import EStep
-from spectrem.models.mixture import (
-    MixtureKernel,
-    MixtureModel,
-    MixtureParameters,
-    build_shards,
-    log_joint,
+from spectrem.estimators.mixture.input import (
+    KEPT,
+    as_bounds,
+    count_free,
+    last_parameters,
+    random_state_of,
+    read_rows,
+    start_parameters,
 )
-from spectrem.reports import ShowsReport
+from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
+from spectrem.estimators.storage import Codec, Member, Saved, finite, probabilities, read_features, write_features
+from spectrem.exceptions import InvalidInputError
+from spectrem.inference.oracle import weigh_rows
+from spectrem.kernels.gaussian import soft_pass
+from spectrem.learning import EStep, Record, Stopping, posterior
+from spectrem.learning.estep import Posterior
+from spectrem.models.mixture import MixtureModel, MixtureParameters, build_shards, covariance_shape, log_joint
+from spectrem.models.mixture.constrained import ConstrainedMixture, ConstrainedRows, constrain
+from spectrem.reports import ConstraintReport, FitReport, ShowsReport, report_constraints, report_training
+from spectrem.reports.components import Components
+from spectrem.reports.constraints import price_copies
+from spectrem.reports.posed import LONGEST
+from spectrem.structures import Categorical
+
+_ARRAYS = ("weights", "means", "covariances", "precisions", "precisions_cholesky")
+"""Attributes that are the mixture, without the underscore at their end."""
+_ROWWISE = ("labels_", "posteriors_")
+"""Attributes with a value for every training row, which pickles leave out."""
+ROUGH, FINE = 1e-4, 1e-6
+"""Tolerances of constraints, relative to the size of a row: while parameters still move, and at the end."""
+_SUM_TOLERANCE = 1e-3  # of proportions in single precision
+
+
+def _write(mixture: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    values = {"dtype": str(mixture.means_.dtype), "lower_bounds": mixture.lower_bounds_, **write_features(mixture)}
+    return values, {name: np.asarray(getattr(mixture, f"{name}_"), np.float64) for name in _ARRAYS}
+
+
+def _read(mixture: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    dtype = {"float32": np.float32, "float64": np.float64}[values["dtype"]]
+    k, d = mixture.n_components, arrays["means"].shape[-1]
+    as_bounds(mixture, d)  # checks them
+    covariances = covariance_shape(mixture.covariance_type, k, d)
+    shapes = dict(zip(_ARRAYS, ((k,), (k, d), covariances, covariances, covariances), strict=True))
+    _CODEC.check_arrays(arrays, shapes)
+    if not abs(arrays["weights"].sum() - 1) <= _SUM_TOLERANCE:
+        raise ValueError(f"weights must sum to 1, got {arrays['weights'].sum():g}")
+    factors = arrays["precisions_cholesky"]
+    scales = np.diagonal(factors, axis1=-2, axis2=-1) if covariances[-2:] == (d, d) else factors
+    if not (scales > 0).all():
+        raise ValueError(f"precisions_cholesky must have a positive diagonal, got {scales.min():g}")
+    for name in _ARRAYS:
+        setattr(mixture, f"{name}_", arrays[name].astype(dtype))
+    read_features(mixture, values, d)
+    mixture.lower_bounds_ = [float(value) for value in values["lower_bounds"]]
+    if len(mixture.lower_bounds_) != len(values["history"]):
+        raise ValueError("numbers of iterations or of features do not fit")
+    mixture.lower_bound_ = mixture.lower_bounds_[-1] if mixture.lower_bounds_ else -np.inf
+
+
+_CODEC = Codec(
+    kind="GaussianMixture",
+    layout=1,
+    members={**dict.fromkeys(_ARRAYS, Member("f8", 3, finite)), "weights": Member("f8", 1, probabilities)},
+    write=_write,
+    read=_read,
+    numbers=(),
+)
 
 
 @documented
@@ -115,7 +163,7 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
     [[-4.1, 0.1], [3.8, -0.0], [0.0, 0.0]]
     """
 
-    _codec = file.CODEC
+    _codec = _CODEC
 
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, columns: Any = None
@@ -147,42 +195,63 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
             If the constraints cannot be met.
         """
         check_parameters(self)
-        check_one_gamma(self)
         rows = read_rows(self, X, y, sample_weight, columns)
-        model, n_features = self._model(rows.x.shape[1]), rows.x.shape[1]
-        shards = build_shards(rows.x, rows.weights, rows.labels, rows.columns)
-        table = None
-        if self.constraints:
-            table = make_table(model, self.constraints, shards, self.n_components, self.n_threads)
-        starts: list[Callable[[], MixtureParameters]]
-        if self.warm_start and "weights_" in vars(self):
-            starts = [partial(last_parameters, self, model, n_features)]
-        else:
-            warn_outside(self, model.bounds, n_features)
-            rng, chunks = random_state_of(self.random_state), None if table is None else table.chunks
-            starts = [partial(start_parameters, self, model, shards, rows, rng, chunks)] * self.n_init
+        n_features = rows.x.shape[1]
+        model = MixtureModel(self.n_components, self.covariance_type, self.reg_covar, as_bounds(self, n_features))
+        shards = build_shards(rows.x, rows.weights, rows.labels)
         total = float(sum(shard.weights.sum() for shard in shards))
-        if table is None:
-            trained = train(self, model, make_corpus(self, shards), EStep(kernel=MixtureKernel(model)), starts, total)
-        else:
-            estep = EStep(rows=table.rows, warm_start=True, tol=ROUGH, infeasible=self.infeasible)
-            trained = train(self, ChunkModel(model), Local([table]), estep, starts, total)
+        corpus, constrained = engine.make_corpus(self, shards), None
+        if self.constraints:
+            weights = np.concatenate([shard.weights for shard in shards])
+            constrained = constrain(self.constraints, self.n_components, rows.columns, weights, corpus)
+        start: Callable[[], MixtureParameters] = partial(last_parameters, self, model, n_features)
+        goes_on = self.warm_start and "weights_" in vars(self)
+        if not goes_on:
+            rng, chunks = random_state_of(self.random_state), None if constrained is None else constrained.chunks
+            start = partial(start_parameters, self, model, shards, rows, rng, chunks)
+        n_starts = 1 if goes_on or not self.max_iter else self.n_init
+        start, on_iteration = _printed(self, start, n_starts, total)
+        before, last = None, vars(self).get("history_")
+        if self.warm_start and self.schedule is None and last:
+            before = replace(last[-1], objective=vars(self)["lower_bound_"] * total)
+        estep = EStep(kernel=model)
+        if constrained is not None:
+            estep = EStep(rows=constrained.rows, warm_start=True, tol=ROUGH, infeasible=self.infeasible)
+        task = engine.Task(
+            model if constrained is None else ConstrainedMixture(model),
+            corpus if constrained is None else Local([constrained]),
+            start,
+            estep,
+            stopping=_Stopping(self.max_iter, self.tol if self.max_iter else 0.0, total, before),
+            all_known=rows.labels is not None and bool((rows.labels >= 0).all()),
+            n_starts=n_starts,
+            on_iteration=on_iteration,
+        )
+        trained = engine.train(self, task)
         take_course(self, trained.history, trained.status)
-        if rows.labels is not None and (rows.labels >= 0).all():
-            warn_unused(self.constraints)
         self.lower_bounds_ = [record.objective / total for record in trained.history]
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
-        for name in file.BLOCKS:
+        for name in _ARRAYS:
             setattr(self, f"{name}_", getattr(trained.params, name).astype(rows.dtype, copy=False))
-        if table is None:
+        constraints: tuple[ConstraintReport, ...] = ()
+        if constrained is None:
             self.labels_ = log_joint(self._params(), rows.x).argmax(axis=1)
             if rows.labels is not None:
                 self.labels_ = np.where(rows.labels >= 0, rows.labels, self.labels_)
-            self.report_ = report_fit(self, trained.params, rows)
-            return self
-        posteriors, self.labels_, constraints = settle(self, model, trained, table)
-        self.posteriors_ = posteriors.astype(rows.dtype, copy=False)
-        self.report_ = report_fit(self, trained.params, rows, constraints, table.must_links)
+        else:
+            posteriors, self.labels_, constraints = _project_rows(trained, constrained, self.assign)
+            self.posteriors_ = posteriors.astype(rows.dtype, copy=False)
+        features = vars(self).get("feature_names_in_", [f"feature {j}" for j in range(n_features)])
+        sizes = np.bincount(self.labels_, minlength=self.n_components)
+        links = () if constrained is None else constrained.must_links
+        self.report_ = report_training(
+            self,
+            len(rows.x),
+            {"components": self.n_components, "covariance": self.covariance_type},
+            constraints,
+            notes=tuple(f"{link.name}: {len(link.pairs)} pairs, held exactly" for link in links),
+            sections=(Components(trained.params, sizes, [str(name) for name in features]),),
+        )
         return self
 
     def fit_predict(
@@ -303,20 +372,9 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         covariance_type = as_fitted(self).covariance_type
         if n_samples < 1:
             raise InvalidInputError(f"n_samples must be at least 1, got {n_samples}")
-        rng = random_state_of(self.random_state)
-        counts = rng.multinomial(n_samples, self.weights_)
-        drawn = []
-        for k, count in enumerate(counts.tolist()):
-            if covariance_type in ("full", "tied"):
-                covariance = self.covariances_[k] if covariance_type == "full" else self.covariances_
-                drawn.append(rng.multivariate_normal(self.means_[k], covariance, count))
-            else:
-                noise = rng.standard_normal(size=(count, self.n_features_in_))
-                drawn.append(self.means_[k] + noise * np.sqrt(self.covariances_[k]))
-        return np.vstack(drawn), np.repeat(np.arange(len(counts)), counts)
-
-    def _model(self, n_features: int) -> MixtureModel:
-        return MixtureModel(self.n_components, self.covariance_type, self.reg_covar, as_bounds(self, n_features))
+        peer = Peer(covariance_type=covariance_type, random_state=random_state_of(self.random_state))
+        peer.weights_, peer.means_, peer.covariances_ = self.weights_, self.means_, self.covariances_
+        return peer.sample(n_samples)
 
     def _params(self) -> MixtureParameters:
         blocks = (self.weights_, self.means_, self.covariances_, self.precisions_cholesky_)
@@ -332,7 +390,7 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
     def _posteriors(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         joint, dtype = self._joint(X)
         values = np.empty(len(joint))
-        responsibilities.soft_pass(joint, 1.0, np.ones(len(joint)), values)
+        soft_pass(joint, 1.0, np.ones(len(joint)), values)
         return joint.astype(dtype, copy=False), values.astype(dtype, copy=False)
 
     def _n_parameters(self) -> int:
@@ -340,9 +398,93 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         return count_free(as_bounds(fitted, d), k, d, fitted.covariance_type)
 
     def __getstate__(self) -> dict[str, Any]:
-        return file.without_rows(super().__getstate__())
+        state = {name: value for name, value in super().__getstate__().items() if name not in _ROWWISE}
+        if "report_" in state:
+            state["report_"] = _without_long(state["report_"])
+        return state
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise file.missing(self, name)
+            if name in _ROWWISE and "weights_" in vars(self):
+                raise AttributeError(
+                    f"{name} has a value for every training row: pickles and copies leave it out, and posteriors_ is "
+                    "there under constraints only; call predict(X) or predict_proba(X)"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def _printed(
+    mixture: GaussianMixture, start: Callable[[], MixtureParameters], n_starts: int, total: float
+) -> tuple[Callable[[], MixtureParameters], Callable[[Record], None] | None]:
+    """A start and a callback that print the course of training where the mixture is ``verbose``."""
+    if not mixture.verbose or not mixture.max_iter:
+        return start, mixture.on_iteration
+    starts, iterations = count(1), count(1)
+
+    def announced_start() -> MixtureParameters:
+        nonlocal iterations
+        iterations = count(1)
+        print(f"start {next(starts)} of {n_starts}")
+        return start()
+
+    def announce(record: Record) -> None:
+        if (iteration := next(iterations)) % mixture.verbose_interval == 0:
+            seconds = f"  {record.seconds:.3f} s" if mixture.verbose > 1 else ""
+            print(f"  iteration {iteration}  {record.objective / total:.5f} nats per row{seconds}")
+        if mixture.on_iteration is not None:
+            mixture.on_iteration(record)
+
+    return announced_start, announce
+
+
+@dataclass(frozen=True)
+class _Stopping(Stopping):
+    """A rule for training in several fits: the first iteration is held against the last one of the fit before."""
+
+    before: Record | None = None
+
+    def converged(self, stage: list[Record]) -> bool:
+        if len(stage) == 1 and self.before is not None and self.before.gamma == stage[0].gamma:
+            stage = [self.before, *stage]
+        return super().converged(stage)
+
+
+def _project_rows(
+    trained: engine.Trained, constrained: ConstrainedRows, assigned: str
+) -> tuple[Floats, Ints, tuple[ConstraintReport, ...]]:
+    """Posteriors of the rows under the constraints, at the parameters learned, labels, and reports.
+
+    Labels are the most probable ones or, if ``assigned`` is "feasible", the best that meet the constraints.
+    """
+    assert trained.shards is not None
+    assert trained.step is not None
+    step = trained.step._replace(estep=replace(trained.step.estep, tol=FINE))
+    projected: Posterior = next(trained.shards.collect(posterior, step))
+    posteriors = constrained.spread(projected.marginals)
+    labels = posteriors.argmax(axis=1)
+    if assigned == "feasible":
+        skipped = np.zeros(0, np.int64) if projected.left_out is None else projected.left_out
+        labels = step.model.feasible_labels(step.params, constrained, skipped)
+    prices = np.zeros(0) if projected.multipliers is None else projected.multipliers
+    # Rows of data, as the user knows them, and not the chunks of them that were projected.
+    structure = Categorical(np.full(len(posteriors), posteriors.shape[1]))
+    reports = report_constraints(
+        weigh_rows(structure, constrained.data_rows, constrained.weights),
+        price_copies(constrained.rows, constrained.chunks.weights, prices),
+        step.model.free_posteriors(step.params, constrained, max(step.gamma, 0.0)),
+        posteriors.ravel(),
+    )
+    return posteriors, labels, reports
+
+
+def _without_long(report: FitReport) -> FitReport:
+    """A report in which notes stand for constraints of more than `LONGEST` rows, such as those inside every row."""
+    notes = tuple(
+        f"{long.name}: {len(long.bound)} rows, violation {long.worst_before:.3g} -> {long.worst_after:.3g}; left out "
+        "of the pickle"
+        for long in report.constraints
+        if len(long.bound) > LONGEST
+    )
+    kept = tuple(short for short in report.constraints if len(short.bound) <= LONGEST)
+    return replace(report, constraints=kept, notes=(*report.notes, *notes))

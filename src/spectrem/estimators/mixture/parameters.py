@@ -6,13 +6,14 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from spectrem.estimators.declare import choice, count, given, number, switch
+from spectrem.estimators.declare import choice, count, given, number, rule, switch
 from spectrem.estimators.shared_parameters import (
     TRAINING,
     ComputingParameters,
     LearningParameters,
     StartingParameters,
     check_constraints,
+    check_one_gamma,
     check_schedule,
 )
 from spectrem.exceptions import InvalidInputError, quoted
@@ -41,11 +42,6 @@ def _check_fixed(name: str, value: Any) -> None:
     for block in value:
         if block not in BLOCKS:
             raise InvalidInputError(f"{name} must name some of {', '.join(BLOCKS)}; got {quoted(block)}")
-
-
-def _check_verbose(name: str, value: Any) -> None:
-    if not isinstance(value, Integral) or value < 0:
-        raise InvalidInputError(f"{name} must be an integer of at least 0, got {quoted(value)}")
 
 
 @dataclass(eq=False, repr=False)
@@ -113,7 +109,7 @@ class GaussianMixtureParameters(LearningParameters, StartingParameters, Computin
     infeasible: Infeasible = choice("raise", "raise", "skip", group=_CONSTRAINTS)
     assign: Literal["probable", "feasible"] = choice("probable", "probable", "feasible", group=_CONSTRAINTS)
     partial_labels: bool = switch(False, option=None)
-    schedule: Schedule | None = given(None, check_schedule)
+    schedule: Schedule | None = given(None, check_schedule, beside=check_one_gamma)
     max_iter: int = count(100, 0, group=TRAINING)
     tol: float = number(1e-3, group=TRAINING, metavar="GAIN")
     init_params: Literal["kmeans", "k-means++", "random", "random_from_data"] = choice(
@@ -127,5 +123,7 @@ class GaussianMixtureParameters(LearningParameters, StartingParameters, Computin
     means_bounds: BoundsLike = given(None)
     variances_bounds: BoundsLike = given(None)
     warm_start: bool = switch(False, option=None)
-    verbose: int = given(0, _check_verbose)
+    verbose: int = given(
+        0, rule("be an integer of at least 0", lambda value: isinstance(value, Integral) and int(value) >= 0)
+    )
     verbose_interval: int = count(10, option=None)

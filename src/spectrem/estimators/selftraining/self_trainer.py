@@ -5,32 +5,30 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import indexable
+from sklearn.utils.validation import has_fit_parameter
 
 from spectrem._arrays import Floats, Ints
+from spectrem._damage import DAMAGE
+from spectrem._outputs import open_bytes
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
+from spectrem.corpus import Local
 from spectrem.data.frames import as_frame
+from spectrem.estimators import engine
 from spectrem.estimators.conventions import as_fitted, check_fitted, row_weights, take_course
 from spectrem.estimators.declare import check_parameters, documented
-from spectrem.estimators.selftraining import file
-from spectrem.estimators.selftraining.classifier import check_classifier, class_probabilities, weight_names
-from spectrem.estimators.selftraining.model import (
-    PROJECTION_TOLERANCE,
-    ClassifierModel,
-    Fitted,
-    Sample,
-    compile_rows,
-    report_last,
-    without_classifier,
-)
 from spectrem.estimators.selftraining.parameters import SelfTrainerParameters
-from spectrem.estimators.shared_parameters import check_one_gamma
+from spectrem.estimators.shared_parameters import NOT_SAVED
+from spectrem.estimators.storage import damage_named, read_parameters, settings_of, take_saved_course
 from spectrem.estimators.table_input import (
     choose_classes,
     labels_or_none,
@@ -39,11 +37,16 @@ from spectrem.estimators.table_input import (
     score_rows,
     split_columns,
 )
-from spectrem.estimators.training import run_stage, warn_unused
 from spectrem.exceptions import InvalidInputError, warn
-from spectrem.learning import EStep, Step, Stopping
-from spectrem.reports import ShowsReport, report_training
+from spectrem.learning import EStep, Posed, Step, Stopping, posterior
+from spectrem.learning.estep import scores_of
+from spectrem.models.classifier import TOLERANCE, ClassifierModel, Fitted, Sample, class_probabilities
+from spectrem.reports import ConstraintReport, ShowsReport, report_training, report_weighted
+from spectrem.structures import Categorical
+from spectrem.tables import TableStructure
 
+_KIND, _LAYOUT = "SelfTrainer", 1
+_LEARNED = ("estimator_", "classes_", "gamma_", "n_features_in_", "feature_names_in_")
 SHOULD_HAVE = 0.15
 """A label with at least this expected share of the rows is missed if it is hardly ever predicted ..."""
 
@@ -151,7 +154,6 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             If a label that should have 15 % of the unlabelled rows or more is hardly ever predicted.
         """
         check_parameters(self)
-        check_one_gamma(self)
         check_classifier(self.estimator, self.soft_targets)
         check_same_index(X=X, y=y, sample_weight=sample_weight, columns=columns)
         labels, codes = number_labels(labels_or_none(self, X, y))
@@ -159,46 +161,44 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         codes = np.append(np.searchsorted(classes, labels), -1)[codes]
         features, inside = split_columns(X, self.columns)
         features, _ = indexable(features, codes)
-        given = row_columns((columns, inside), len(codes), "SelfTrainer")
+        constraint_columns = row_columns((columns, inside), len(codes), "SelfTrainer")
         check_values(self.constraints, "label", classes.tolist())
-        check_columns(self.constraints, {"row": range(len(codes)), **given})
+        check_columns(self.constraints, {"row": range(len(codes)), **constraint_columns})
         weights = row_weights(sample_weight, len(codes), "row of X")
-        sample = Sample(features, codes, classes, weights, given)
+        structure = TableStructure(Categorical(np.full(len(codes), len(classes))))
+        sample = Sample(features, codes, classes, weights, constraint_columns, structure)
         model = ClassifierModel(self.estimator, self.weight, self.soft_targets, weight_names(self.estimator))
-        learns = self.weight > 0 and not sample.labelled.all()
-        estep = EStep(
-            rows=compile_rows(sample, self.constraints), weight=self.weight,
-            infeasible=self.infeasible, tol=PROJECTION_TOLERANCE, warm_start=True,
-        )  # fmt: skip
+        rows, labelled = sample.compile(self.constraints), sample.labelled
+        learns = self.weight > 0 and not labelled.all()
         first = None
-        if len(np.setdiff1d(np.arange(len(classes)), codes)) and (learns or not sample.labelled.any()):
-            if not sample.labelled.any() and self.weight == 0:
+        if len(np.setdiff1d(np.arange(len(classes)), codes)) and (learns or not labelled.any()):
+            if not labelled.any() and self.weight == 0:
                 raise InvalidInputError(
                     "weight must be above 0 where no row has a label, got 0; label some rows, or raise it"
                 )
-            first = without_classifier(sample, estep)
-        once = None if learns else Stopping(1, 0.0)
-        result = run_stage(self, model, [sample], model.start(sample, first), estep, stopping=once)
-        if sample.labelled.all():
-            warn_unused(self.constraints)
-        posteriors = result.params.posteriors
-        assert posteriors is not None
-        self.estimator_, self.classes_ = result.params.classifier, classes
+            first = sample.without_classifier(rows, self.infeasible)
+        task = engine.Task(
+            model,
+            Local([sample]),
+            partial(model.start, sample, first),
+            EStep(rows=rows, weight=self.weight, infeasible=self.infeasible, tol=TOLERANCE, warm_start=True),
+            stopping=None if learns else Stopping(1, 0.0),
+            all_known=bool(labelled.all()),
+        )
+        trained = engine.train(self, task)
+        posteriors = trained.params.posteriors
+        self.estimator_, self.classes_ = trained.params.classifier, classes
         self.label_distributions_ = posteriors
         self.transduction_ = classes[posteriors.argmax(axis=1)]
-        take_course(self, result.history, result.status)
-        self.gamma_ = result.history[-1].gamma
-        last = Step(model, Fitted(result.params.teacher), self.gamma_, estep)
+        take_course(self, trained.history, trained.status)
+        self.gamma_ = trained.history[-1].gamma
         predicted = class_probabilities(self.estimator_, features, classes).argmax(axis=1)
+        name, n_labelled = type(self.estimator).__name__, int(labelled.sum())
         self.report_ = report_training(
             self,
             len(codes),
-            {
-                "estimator": type(self.estimator).__name__,
-                "labelled rows": int(sample.labelled.sum()),
-                "weight": float(self.weight),
-            },
-            next(result.posed.shards.collect(report_last, last, posteriors)),
+            {"estimator": name, "labelled rows": n_labelled, "weight": float(self.weight)},
+            _report_last(trained),
             notes=describe_shares(sample, posteriors, predicted),
         )
         self._take_features(X, len(inside))
@@ -311,7 +311,16 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             between rows by number.
         """
         check_fitted(self)
-        file.save(self, path)
+        content = {
+            "kind": _KIND,
+            "version": _LAYOUT,
+            **settings_of(self, (*NOT_SAVED, "estimator")),
+            "estimator": self.estimator,
+            "learned": {name: value for name, value in vars(self).items() if name in _LEARNED},
+        }
+        data = _skops().dumps(content)
+        with open_bytes(path) as file:
+            file.write(data)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], trusted: Sequence[str] = ()) -> Self:
@@ -331,12 +340,33 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             If the file is missing, damaged or of another kind, or holds a type that is not trusted, or skops is not
             installed.
         """
-        return file.load(cls, path, trusted)
+        skops = _skops()
+        try:
+            data = Path(path).read_bytes()
+            unknown = sorted(set(skops.get_untrusted_types(data=data)) - set(trusted))
+        except FileNotFoundError:
+            raise InvalidInputError(f"{path}: no such model file; train one and save it first") from None
+        except DAMAGE:
+            raise InvalidInputError(f"{path}: not a saved {_KIND}, or damaged; save the model again") from None
+        if unknown:
+            raise InvalidInputError(
+                f"{path}: holds objects of types that may do harm, {', '.join(unknown)}; if you trust the file, load "
+                f"it with trusted={unknown}"
+            )
+        with damage_named(path, _KIND):
+            content = skops.loads(data, trusted=list(trusted))
+            if (content["kind"], content["version"]) != (_KIND, _LAYOUT):
+                raise ValueError(f"{content['kind']} of layout {content['version']}, expected {_KIND} of {_LAYOUT}")
+            trainer: Any = cls(content["estimator"], **read_parameters(content))
+            check_parameters(trainer)
+            take_saved_course(trainer, content)
+            vars(trainer).update({name: value for name, value in content["learned"].items() if name in _LEARNED})
+            trainer.estimator_.predict_proba, trainer.classes_.shape, trainer.gamma_  # noqa: B018
+        return trainer
 
     def _take_features(self, X: Any, n_inside: int) -> None:
         for name in ("n_features_in_", "feature_names_in_"):
-            if name in vars(self):
-                delattr(self, name)
+            self.__dict__.pop(name, None)
         if (n_features := getattr(self.estimator_, "n_features_in_", None)) is not None:
             self.n_features_in_ = n_features + n_inside
         if (names := getattr(self.estimator_, "feature_names_in_", None)) is not None:
@@ -346,12 +376,84 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import get_tags
 
-        tags, own = super().__sklearn_tags__(), get_tags(self.estimator)
-        tags.input_tags, tags.no_validation = own.input_tags, own.no_validation
-        tags.non_deterministic, tags.array_api_support = own.non_deterministic, False
-        tags.classifier_tags.poor_score = getattr(own.classifier_tags, "poor_score", False)
-        tags.classifier_tags.multi_class = getattr(own.classifier_tags, "multi_class", True)
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.input_tags, tags.no_validation = inner.input_tags, inner.no_validation
+        tags.non_deterministic, tags.array_api_support = inner.non_deterministic, False
+        tags.classifier_tags.poor_score = getattr(inner.classifier_tags, "poor_score", False)
+        tags.classifier_tags.multi_class = getattr(inner.classifier_tags, "multi_class", True)
         return tags
+
+
+def _skops() -> Any:
+    try:
+        import skops.io
+    except ImportError:
+        raise InvalidInputError(
+            "saving a classifier needs skops, which is not installed; pip install 'spectrem[skops]'"
+        ) from None
+    return skops.io
+
+
+def check_classifier(estimator: Any, soft_targets: bool) -> None:
+    """Raise `InvalidInputError` unless self-training can use a classifier."""
+    name = type(estimator).__name__
+    if isinstance(estimator, type) or not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
+        raise InvalidInputError(
+            f"estimator must be a scikit-learn classifier, got {estimator!r}; try LogisticRegression()"
+        )
+    if not hasattr(estimator, "predict_proba"):
+        raise InvalidInputError(
+            f"estimator must have predict_proba, got {name}, which has none; wrap it in "
+            "sklearn.calibration.CalibratedClassifierCV, or try LogisticRegression()"
+        )
+    if not soft_targets and not weight_names(estimator):
+        steps = getattr(estimator, "steps", None)
+        which = f"whose last step is {type(steps[-1][1]).__name__}, which" if steps else "which"
+        raise InvalidInputError(
+            f"estimator must take sample_weight in fit, got {name}, {which} does not; choose another, or, if its fit "
+            "takes an array of probabilities as y, set soft_targets=True"
+        )
+
+
+def weight_names(estimator: Any) -> tuple[str, ...]:
+    """Parameters of ``fit`` that take weights of rows: ``sample_weight``, or those of the steps of a pipeline.
+
+    Empty where the last step of a pipeline, the classifier, takes none.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> weight_names(make_pipeline(StandardScaler(), LogisticRegression()))
+    ('standardscaler__sample_weight', 'logisticregression__sample_weight')
+    """
+    if has_fit_parameter(estimator, "sample_weight"):
+        return ("sample_weight",)
+    steps = [(name, step) for name, step in getattr(estimator, "steps", ()) if hasattr(step, "fit")]
+    if not steps or not weight_names(steps[-1][1]):
+        return ()
+    if get_config()["enable_metadata_routing"]:
+        return ("sample_weight",)  # the pipeline passes it on to the steps that request it
+    return tuple(f"{name}__{parameter}" for name, step in steps for parameter in weight_names(step))
+
+
+def _report_last(trained: engine.Trained) -> tuple[ConstraintReport, ...]:
+    """The constraints at the projection that the last classifier was fitted to; none where nothing was projected."""
+    assert trained.shards is not None
+    assert trained.step is not None
+    step = trained.step._replace(params=Fitted(trained.params.teacher))
+    reports: tuple[ConstraintReport, ...] = next(trained.shards.collect(_report_shard, step, trained.params.posteriors))
+    return reports
+
+
+def _report_shard(posed: Posed, step: Step, posteriors: Floats) -> tuple[ConstraintReport, ...]:
+    if posed.inside is None:
+        return ()
+    free = posed.structure.smoothed_max(scores_of(posed, step), max(step.gamma, 0.0))[1].unary
+    prices = posterior(posed, step).multipliers
+    assert prices is not None
+    return report_weighted(posed.inside, posed.structure, posed.weights, prices, free, posteriors.ravel())
 
 
 def describe_shares(sample: Sample, posteriors: Floats, predicted: Ints) -> tuple[str, ...]:
@@ -375,17 +477,17 @@ def describe_shares(sample: Sample, posteriors: Floats, predicted: Ints) -> tupl
     if total <= 0:
         return ()
     expected = weights @ posteriors / total
-    found = np.bincount(predicted, weights, k) / total
-    missed = np.flatnonzero((expected >= SHOULD_HAVE - 1e-6) & (found < HARDLY * expected))
+    actual = np.bincount(predicted, weights, k) / total
+    missed = np.flatnonzero((expected >= SHOULD_HAVE - 1e-6) & (actual < HARDLY * expected))
     classes = sample.classes.tolist()
     if len(missed):
-        listed = ", ".join(f"{classes[c]!r} {expected[c]:.1%} (predicted: {found[c]:.1%})" for c in missed[:_SHOWN])
+        listed = ", ".join(f"{classes[c]!r} {expected[c]:.1%} (predicted: {actual[c]:.1%})" for c in missed[:_SHOWN])
         warn(
             f"the classifier predicts labels hardly ever that should have many of the unlabelled rows: {listed}; "
             "predict takes the most probable label of each row alone. Read transduction_, or put the constraints on "
             "predict_proba by spectrem.project(...).decide(), or try another estimator",
         )
-    chosen = np.sort(np.argsort(-np.abs(expected - found), kind="stable")[:_SHOWN])
-    shares = "; ".join(f"{classes[c]}: {expected[c]:.1%}, {found[c]:.1%}" for c in chosen)
+    chosen = np.sort(np.argsort(-np.abs(expected - actual), kind="stable")[:_SHOWN])
+    shares = "; ".join(f"{classes[c]}: {expected[c]:.1%}, {actual[c]:.1%}" for c in chosen)
     some = f" ({len(chosen)} of {k} labels, those that differ most)" if len(chosen) < k else ""
     return (f"shares of the unlabelled rows, expected and predicted{some}: {shares}",)

@@ -1,16 +1,8 @@
 """Mixtures of Gaussians."""
 
-from spectrem.models.mixture.bounds import Bounds
-from spectrem.models.mixture.model import (
-    MixtureKernel,
-    MixtureModel,
-    MixtureShard,
-    build_shards,
-    from_posteriors,
-    log_joint,
-    unit_covariances,
-)
+from spectrem.models.mixture.model import MixtureModel, MixtureShard, build_shards, from_posteriors, log_joint
 from spectrem.models.mixture.parameters import (
+    Bounds,
     CovarianceType,
     MixtureParameters,
     covariance_shape,
@@ -19,6 +11,6 @@ from spectrem.models.mixture.parameters import (
 )
 
 __all__ = [
-    "Bounds", "CovarianceType", "MixtureKernel", "MixtureModel", "MixtureParameters", "MixtureShard", "build_shards",
-    "covariance_shape", "from_covariances", "from_posteriors", "from_precisions", "log_joint", "unit_covariances",
+    "Bounds", "CovarianceType", "MixtureModel", "MixtureParameters", "MixtureShard", "build_shards", "covariance_shape",
+    "from_covariances", "from_posteriors", "from_precisions", "log_joint",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import iadd
 from typing import NamedTuple
@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_weights
 from spectrem.exceptions import InvalidInputError
-from spectrem.kernels.mixtures import gaussian, gaussian_moments, responsibilities
+from spectrem.kernels import gaussian
 from spectrem.models.estep import EStepResult, Statistics
-from spectrem.models.mixture.bounds import Bounds
 from spectrem.models.mixture.parameters import (
+    Bounds,
     CovarianceType,
     MixtureParameters,
     covariance_shape,
@@ -46,8 +46,8 @@ class MixtureModel:
     reg_covar : float
         Added to variances by the M-step; at least 0, in squared units of the data. As it belongs to no prior, it may
         lower the objective a little.
-    bounds : Bounds, optional
-        What the M-step keeps fixed or within bounds.
+    bounds : Bounds
+        Parameters that the M-step keeps fixed or within bounds; by default none.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class MixtureModel:
     n_components: int
     covariance_type: CovarianceType = "full"
     reg_covar: float = 1e-6
-    bounds: Bounds | None = None
+    bounds: Bounds = field(default_factory=Bounds)
 
     def structure(self, shard: MixtureShard) -> Categorical:
         """One of the components per row."""
@@ -95,14 +95,14 @@ class MixtureModel:
         second = {"full": (k, d, d), "tied": (d, d)}.get(self.covariance_type, (k, d))
         stats = Statistics(counts=np.zeros(k), first=np.zeros((k, d)), second=np.zeros(second))
         if self.covariance_type == "full":
-            gaussian_moments.full_moments(shard.x, shares, params.means, stats.counts, stats.first, stats.second)
+            gaussian.full_moments(shard.x, shares, params.means, stats.counts, stats.first, stats.second)
             return stats
         squares = stats.second if self.covariance_type != "tied" else np.zeros_like(params.means)
-        gaussian_moments.diagonal_moments(shard.x, shares, params.means, stats.counts, stats.first, squares)
+        gaussian.diagonal_moments(shard.x, shares, params.means, stats.counts, stats.first, squares)
         if self.covariance_type == "tied":
             rows, whole = shares.sum(axis=1, keepdims=True), stats.second[None]
             centre, count, first = params.centre[None], np.zeros(1), np.zeros((1, len(params.centre)))
-            gaussian_moments.full_moments(shard.x, rows, centre, count, first, whole)
+            gaussian.full_moments(shard.x, rows, centre, count, first, whole)
         return stats
 
     def columns(self, shard: MixtureShard) -> Mapping[str, NDArray]:
@@ -120,7 +120,7 @@ class MixtureModel:
         InvalidInputError
             If a covariance is not positive definite.
         """
-        bounds, counts = self.bounds or Bounds(), stats.counts + NOTHING
+        bounds, counts = self.bounds, stats.counts + NOTHING
         means = params.means + stats.first / counts[:, None]
         weights = params.weights if "weights" in bounds.fixed else bounds.bound_weights(counts)
         placed = params.means if "means" in bounds.fixed else bounds.bound_means(params, means)
@@ -132,6 +132,25 @@ class MixtureModel:
         if empty.any() and self.covariance_type != "tied":
             covariances[empty] = params.covariances[empty]
         return from_covariances(self.covariance_type, weights, placed, covariances)
+
+    def prepare(self, params: MixtureParameters, gamma: float) -> Callable[[MixtureShard], EStepResult[Statistics]]:
+        """The compiled E-step of a shard without constraints, for `EStep.kernel`; equal to the general one."""
+        return partial(self._expect, params, gamma)
+
+    def _expect(self, params: MixtureParameters, gamma: float, shard: MixtureShard) -> EStepResult[Statistics]:
+        joint, values = log_joint(params, shard.x, shard.labels), np.empty(len(shard.x))
+        if gamma > 0:
+            gaussian.soft_pass(joint, gamma, shard.weights, values)
+        else:
+            gaussian.hard_pass(joint, shard.weights, values)
+        if not np.isfinite(values).all():
+            bad = int(np.argmin(np.isfinite(values)))
+            raise InvalidInputError(
+                f"row {shard.instances[bad]} must be possible in some component, got a log-density of {values[bad]}; "
+                "scale the data, or give the components of known rows a positive proportion"
+            )
+        value = float(shard.weights @ values)
+        return EStepResult(self.moments(params, shard, joint), value, value)
 
     def _scatter(self, apart: Floats, counts: Floats) -> Floats:
         """The increase of covariances that are taken about points at this distance from the means."""
@@ -175,9 +194,9 @@ def log_joint(params: MixtureParameters, x: Floats, labels: Ints | None = None) 
         gaussian.diagonal_scores(x, params.means, params.lower, params.constants, out)
     if labels is not None:
         known = np.flatnonzero(labels != UNKNOWN)
-        own = out[known, labels[known]]
+        densities = out[known, labels[known]]
         out[known] = -np.inf
-        out[known, labels[known]] = own
+        out[known, labels[known]] = densities
     return out
 
 
@@ -210,54 +229,16 @@ def from_posteriors(model: MixtureModel, shards: Sequence[MixtureShard], posteri
     [[2.0]]
     """
     shares = [posteriors[shard.instances] * shard.weights[:, None] for shard in shards]
-    counts = sum((own.sum(axis=0) for own in shares), start=np.full(posteriors.shape[1], NOTHING))
-    total = sum(own.T @ shard.x for own, shard in zip(shares, shards, strict=True))
+    counts = sum((part.sum(axis=0) for part in shares), start=np.full(posteriors.shape[1], NOTHING))
+    total = sum(part.T @ shard.x for part, shard in zip(shares, shards, strict=True))
     means = total / counts[:, None]
-    unit = unit_covariances(model.covariance_type, *means.shape)
-    about = MixtureParameters(model.covariance_type, counts / counts.sum(), means, unit, unit)
-    if model.bounds is not None:
-        model = replace(model, bounds=replace(model.bounds, fixed=frozenset()))
-    stats = reduce(iadd, (model.moments(about, shard, own) for own, shard in zip(shares, shards, strict=True)))
-    found = model.m_step(about, stats)
-    return found if model.bounds is None else model.bounds.project(found)  # components without rows, too
-
-
-def unit_covariances(kind: CovarianceType, k: int, d: int) -> Floats:
-    """Covariances of unit Gaussians, their own inverses; a component without rows is left with one."""
-    return np.zeros(covariance_shape(kind, k, d)) + (np.eye(d) if kind in ("full", "tied") else 1.0)
-
-
-@dataclass(frozen=True)
-class MixtureKernel:
-    """Expected moments under unconstrained posteriors, at any gamma, equal to those of the general E-step.
-
-    Use when there are no constraints.
-
-    Parameters
-    ----------
-    model : MixtureModel
-    """
-
-    model: MixtureModel
-
-    def prepare(self, params: MixtureParameters, gamma: float) -> Callable[[MixtureShard], EStepResult[Statistics]]:
-        """The E-step of a shard."""
-        return partial(self._expect, params, gamma)
-
-    def _expect(self, params: MixtureParameters, gamma: float, shard: MixtureShard) -> EStepResult[Statistics]:
-        joint, values = log_joint(params, shard.x, shard.labels), np.empty(len(shard.x))
-        if gamma > 0:
-            responsibilities.soft_pass(joint, gamma, shard.weights, values)
-        else:
-            responsibilities.hard_pass(joint, shard.weights, values)
-        if not np.isfinite(values).all():
-            bad = int(np.argmin(np.isfinite(values)))
-            raise InvalidInputError(
-                f"row {shard.instances[bad]} must be possible in some component, got a log-density of {values[bad]}; "
-                "scale the data, or give the components of known rows a positive proportion"
-            )
-        value = float(shard.weights @ values)
-        return EStepResult(self.model.moments(params, shard, joint), value, value)
+    kind = model.covariance_type
+    # Unit Gaussians, whose covariances are their own inverses; a component without rows stays one.
+    unit = np.zeros(covariance_shape(kind, *means.shape)) + (np.eye(means.shape[1]) if kind in ("full", "tied") else 1)
+    about = MixtureParameters(kind, counts / counts.sum(), means, unit, unit)
+    model = replace(model, bounds=replace(model.bounds, fixed=frozenset()))
+    stats = reduce(iadd, (model.moments(about, shard, part) for part, shard in zip(shares, shards, strict=True)))
+    return model.bounds.project(model.m_step(about, stats))  # components without rows, too
 
 
 class MixtureShard(NamedTuple):
@@ -325,8 +306,8 @@ def build_shards(
     data = np.require(x, np.float64, ["C", "W"])
     shards = []
     for start in range(0, n, rows):
-        own = slice(start, min(start + rows, n))
-        known = None if labels is None or (labels[own] == UNKNOWN).all() else labels[own]
-        given = {name: values[own] for name, values in arrays.items()}
-        shards.append(MixtureShard(np.arange(own.start, own.stop), data[own], weight[own], known, given))
+        cut = slice(start, min(start + rows, n))
+        known = None if labels is None or (labels[cut] == UNKNOWN).all() else labels[cut]
+        shard_columns = {name: values[cut] for name, values in arrays.items()}
+        shards.append(MixtureShard(np.arange(cut.start, cut.stop), data[cut], weight[cut], known, shard_columns))
     return shards

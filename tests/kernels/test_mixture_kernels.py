@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from spectrem.kernels.mixtures import gaussian, gaussian_moments, responsibilities
+from spectrem.kernels import gaussian
 from spectrem.models.mixture import MixtureParameters, from_covariances, from_precisions, log_joint
 
 KINDS = ("full", "tied", "diag", "spherical")
@@ -58,12 +58,12 @@ def test_moments_are_the_sums(n, k, d, seed):
     first = np.einsum("nk,nkj->kj", shares, apart)
     second = np.einsum("nk,nkj,nki->kji", shares, apart, apart)
     full = np.zeros(k), np.zeros((k, d)), np.zeros((k, d, d))
-    gaussian_moments.full_moments(x, shares, means, *full)
+    gaussian.full_moments(x, shares, means, *full)
     np.testing.assert_allclose(full[0], shares.sum(axis=0))
     np.testing.assert_allclose(full[1], first, atol=1e-11)
     np.testing.assert_allclose(np.tril(full[2]), np.tril(second), atol=1e-11)
     diagonal = np.zeros(k), np.zeros((k, d)), np.zeros((k, d))
-    gaussian_moments.diagonal_moments(x, shares, means, *diagonal)
+    gaussian.diagonal_moments(x, shares, means, *diagonal)
     np.testing.assert_allclose(diagonal[0], shares.sum(axis=0))
     np.testing.assert_allclose(diagonal[1], first, atol=1e-11)
     np.testing.assert_allclose(diagonal[2], np.diagonal(second, axis1=1, axis2=2), atol=1e-11)
@@ -84,7 +84,7 @@ def test_soft_pass(gamma):
     scores, weights, values = rng.normal(size=(6, 3)) * 500, rng.uniform(size=6), np.empty(6)
     scores[0, 1] = scores[5] = -np.inf
     given = scores.copy()
-    responsibilities.soft_pass(scores, gamma, weights, values)
+    gaussian.soft_pass(scores, gamma, weights, values)
     tops = given[:5].max(axis=1, keepdims=True)
     odds = np.exp((given[:5] - tops) / gamma)
     np.testing.assert_allclose(values[:5], tops[:, 0] + gamma * np.log(odds.sum(axis=1)))
@@ -95,7 +95,7 @@ def test_soft_pass(gamma):
 
 def test_hard_pass_takes_the_first_best():
     scores, values = np.array([[1.0, 2.0, 2.0], [-np.inf] * 3]), np.empty(2)
-    responsibilities.hard_pass(scores, np.array([3.0, 1.0]), values)
+    gaussian.hard_pass(scores, np.array([3.0, 1.0]), values)
     assert scores.tolist() == [[0.0, 3.0, 0.0], [0.0] * 3]
     assert values.tolist() == [2.0, -np.inf]
 
@@ -106,7 +106,3 @@ def test_precisions_and_covariances_are_inverse(kind):
     back = from_precisions(kind, params.weights, params.means, params.precisions)
     np.testing.assert_allclose(back.covariances, params.covariances, rtol=1e-9)
     np.testing.assert_allclose(back.precisions_cholesky, params.precisions_cholesky, rtol=1e-9, atol=1e-12)
-
-
-def test_lanes_agree():
-    assert gaussian.LANES == gaussian_moments.LANES

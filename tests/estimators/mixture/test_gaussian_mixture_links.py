@@ -7,13 +7,14 @@ from sklearn.metrics import adjusted_rand_score
 
 from spectrem import E, GaussianMixture, part
 from spectrem.constraints import cannot_link, cluster_size, compile_constraints, must_link
-from spectrem.estimators.mixture.chunks import compile_chunks, make_chunks
-from spectrem.estimators.mixture.input import MixtureRows
-from spectrem.estimators.mixture.start import start_posteriors
-from spectrem.estimators.mixture.table import FINE, ChunkModel, make_table, rows_of
+from spectrem.constraints.compilation.rows import no_rows
+from spectrem.corpus import Local
+from spectrem.estimators.mixture.gaussian_mixture import FINE
+from spectrem.estimators.mixture.input import MixtureRows, start_posteriors
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import project_batch
 from spectrem.models.mixture import MixtureModel, build_shards, from_covariances, log_joint
+from spectrem.models.mixture.constrained import ConstrainedMixture, constrain, make_chunks
 from spectrem.structures import Categorical, Parts
 
 
@@ -26,11 +27,11 @@ def make_problem(seed, n=12, k=3):
 
 def project_chunks(params, constraints, gamma, shards):
     """Posteriors of the rows of data from those of chunks, and the value of the dual."""
-    model = MixtureModel(3, "spherical")
-    table = make_table(model, constraints, shards, 3, n_threads=1)
-    scores = ChunkModel(model).scores(params, table)
-    found = project_batch(table.structure, scores, table.rows, gamma, weights=table.chunks.weights, tol=1e-10)
-    return rows_of(table, found.marginals), found.dual_value
+    weights = np.concatenate([shard.weights for shard in shards])
+    data = constrain(constraints, 3, {"row": np.arange(len(weights))}, weights, Local(shards))
+    scores = ConstrainedMixture(MixtureModel(3, "spherical")).scores(params, data)
+    found = project_batch(data.structure, scores, data.rows, gamma, weights=data.chunks.weights, tol=1e-10)
+    return data.spread(found.marginals), found.dual_value
 
 
 def error_of(call):
@@ -76,8 +77,7 @@ def test_rows_without_weight_follow_the_others():
     assert chunks.chunk.tolist() == [0, 0, 1, 1]
     assert chunks.weights.tolist() == [1.0, 0.0]
     assert chunks.mean.toarray().tolist() == [[1, 0, 0, 0], [0, 0, 0.5, 0.5]]
-    structure, rows = compile_chunks([], chunks, 2, {}, np.array([1.0, 0.0, 0.0, 0.0]))
-    assert (structure.n_unary, len(rows.bounds)) == (4, 0)
+    assert chunks.compress(no_rows(8)).matrix.shape == (0, 4)
 
 
 def test_links_find_the_clusters():

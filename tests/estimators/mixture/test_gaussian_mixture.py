@@ -9,7 +9,7 @@ from sklearn.mixture import GaussianMixture as Peer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from spectrem import E, GaussianMixture, part
-from spectrem.estimators.mixture.start import _seeded_centres
+from spectrem.estimators.mixture.input import _seeded_centres
 from spectrem.learning import Anneal
 
 KINDS = ("full", "tied", "diag", "spherical")

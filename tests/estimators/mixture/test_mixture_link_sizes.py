@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from spectrem import GaussianMixture
-from spectrem.constraints import E, cannot_link, cluster_size, must_link, part
+from spectrem.constraints import E, cannot_link, cluster_size, compile_constraints, must_link, part
 from spectrem.constraints.links import RowLinks
-from spectrem.estimators.mixture.chunks import compile_chunks, make_chunks
-from spectrem.estimators.mixture.sizes import check_sizes
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import project_batch
 from spectrem.inference.assignment import assign
-from spectrem.structures import Parts
+from spectrem.models.mixture.constrained import check_sizes, make_chunks
+from spectrem.structures import Categorical, Parts
 
 LABEL = part("label")
 SQUARE = np.array([[0.0, 0.0], [0.0, 1.0], [5.0, 5.0], [5.0, 6.0]])
@@ -84,12 +83,14 @@ def test_links_and_sizes_against_every_labelling(seed):
     links = [own for own in constraints if isinstance(own, RowLinks)]
     others = [own for own in constraints if not isinstance(own, RowLinks)]
 
+    def compile_rows(chosen):
+        return compile_constraints(chosen, Categorical(np.full(n, k), "row"), {}, weights)
+
     def cost(labels):
         """Penalties and sizes, over rows of data one by one."""
         chosen = np.zeros((n, k))
         chosen[np.arange(n), labels] = 1.0
-        alone = make_chunks([], weights)
-        rows = compile_chunks(others, alone, k, {}, weights)[1]
+        rows = compile_rows(others)
         total = 0.0
         for block in rows.blocks:
             own = slice(block.start, block.stop)
@@ -108,7 +109,10 @@ def test_links_and_sizes_against_every_labelling(seed):
     except InvalidInputError:
         assert best == -np.inf
         return
-    structure, rows = compile_chunks(constraints, chunks, k, {}, weights)
+    structure = Categorical(np.full(len(chunks.weights), k))
+    rows = chunks.compress(
+        compile_rows([own for own in constraints if not (isinstance(own, RowLinks) and own.together)])
+    )
     means = (chunks.mean @ scores).ravel()
 
     def solve(gamma):

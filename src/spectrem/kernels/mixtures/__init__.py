@@ -1,1 +1,0 @@
-"""Densities, moments and posteriors of mixture components, row by row of a table."""

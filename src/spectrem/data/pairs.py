@@ -545,20 +545,20 @@ def _head(piece: bytes, limit: int | None, n_before: int) -> bytes:
 
 def _split_tokens(text: Text, separator: str | None, name: str, first_line: int) -> tuple[Text, Text]:
     """The tokens before and behind the separator of every line; blank lines need none."""
-    is_separator = text.tokens == (text.words.index(separator) if separator in text.words else -1)
-    before = np.concatenate([[0], np.cumsum(is_separator)])
-    per_line, lengths = np.diff(before[text.offsets]), np.diff(text.offsets)
+    places = np.flatnonzero(text.tokens == (text.words.index(separator) if separator in text.words else -1))
+    n_lines, lengths = text.n_lines, np.diff(text.offsets)
+    per_line = np.bincount(np.searchsorted(text.offsets, places, "right") - 1, minlength=n_lines)
     wrong = np.flatnonzero((per_line != 1) & (lengths > 0))
     if wrong.size:
         _refuse_separators(name, wrong[0] + first_line, separator, per_line[wrong[0]])
     separators = text.offsets[:-1].copy()
-    separators[lengths > 0] = np.flatnonzero(is_separator)
-    on_source = before[:-1] == np.repeat(before[text.offsets[:-1]], lengths)
+    separators[lengths > 0] = places
     source_lengths = separators - text.offsets[:-1]
     target_lengths = np.maximum(lengths - source_lengths - 1, 0)
+    runs = np.column_stack([source_lengths, lengths - source_lengths - target_lengths, target_lengths]).ravel()
     return (
-        _select(text, on_source & ~is_separator, source_lengths),
-        _select(text, ~on_source & ~is_separator, target_lengths),
+        _select(text, np.repeat(np.tile([True, False, False], n_lines), runs), source_lengths),
+        _select(text, np.repeat(np.tile([False, False, True], n_lines), runs), target_lengths),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -139,7 +140,7 @@ def check_tags(tags: Any) -> tuple[Tag, ...]:
     marks = [tag for tag in checked if is_unlabelled(tag)]
     if marks:
         raise InvalidInputError(f"tags must not hold {marks[0]!r}, which marks tokens without one; leave it out")
-    repeated = next((tag for k, tag in enumerate(checked) if tag in checked[:k]), None)
+    repeated = next((tag for tag, count in Counter(checked).items() if count > 1), None)
     if not checked or repeated is not None:
         what = "none" if not checked else f"{repeated!r} twice"
         raise InvalidInputError(f"tags must be distinct and at least one, got {what}; list every tag once")

@@ -307,12 +307,17 @@ def _descriptor(path: str) -> int | None:
     return _STANDARD.get(path)
 
 
+def writable(descriptor: int) -> bool:
+    """Whether an open descriptor can be written to."""
+    return fcntl is None or fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+
+
 def _check_direct(place: Place) -> None:
     if place.descriptor is None:
         if not os.access(place.shown, os.W_OK):
             _refuse(place.shown, OSError(errno.EACCES, os.strerror(errno.EACCES)))
         return
-    if fcntl.fcntl(place.descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+    if not writable(place.descriptor):
         raise InvalidInputError(f"{place.shown}: cannot be written: it is not open for writing; choose another place")
 
 

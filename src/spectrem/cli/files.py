@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from spectrem._outputs import Place, find_place, make_folder, outputs_together, remove
+from spectrem._outputs import Place, find_place, make_folder, outputs_together, remove, writable
 from spectrem.cli.signals import ignore_signals
 from spectrem.exceptions import InvalidInputError
 
@@ -51,6 +51,8 @@ def command_files(
     for name in (_MODEL, *_ENDINGS):
         if written.get(name) == STANDARD:
             raise InvalidInputError(f"{name} -: this output is not text and cannot go to standard output; name a file")
+    if STANDARD in written.values() and not writable(1):
+        raise InvalidInputError("standard output is closed; open it, or name a file by --output where there is one")
     with outputs_together() as group:
         files = {name: path for name, path in written.items() if path != STANDARD}
         places = {name: _named(name, find_place, path) for name, path in files.items()}

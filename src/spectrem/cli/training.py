@@ -254,7 +254,7 @@ class TrainingRun:
     path : str
         The file of the model.
     quiet : bool
-        Whether there is no bar and no summary.
+        Whether to show neither a progress bar nor a summary.
     started : float
         When, by `time.perf_counter`; reading is part of the run.
     """

@@ -57,8 +57,8 @@ class AllOf(Sequence[Any]):
         """Names that begin so: of members with a name, that follows; others are numbered from 1."""
         made = []
         for number, one in enumerate(self.members, 1):
-            own = getattr(one, "label", None)
-            made.append(one.named(f"{name} ({number})" if own is None else f"{name}: {own}"))
+            label = getattr(one, "label", None)
+            made.append(one.named(f"{name} ({number})" if label is None else f"{name}: {label}"))
         return AllOf(tuple(made))
 
     def __and__(self, other: object) -> AllOf:

@@ -457,7 +457,7 @@ def read_constraints(
     ----------
     source : path or text stream
     format : {"yaml", "json"}, optional
-        By default told by the suffix of the name; needed for streams without a name. YAML needs PyYAML.
+        By default the suffix of the name says it; needed for streams without a name. YAML needs PyYAML.
     columns : collection of str, optional
         Names of the columns there are; a constraint that names another is refused with its line. By default
         names are checked when the constraints are compiled.
@@ -506,7 +506,7 @@ def write_constraints(
         Constraints made with ``E`` or by shortcuts.
     target : path or text stream
     format : {"yaml", "json"}, optional
-        By default told by the suffix of the name; needed for streams without a name.
+        By default the suffix of the name says it; needed for streams without a name.
 
     Raises
     ------

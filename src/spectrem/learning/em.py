@@ -26,7 +26,7 @@ from spectrem._outputs import outputs_together
 from spectrem.corpus import Corpus, Local
 from spectrem.exceptions import InvalidInputError, SpectremError, shorten, warn_unconverged
 from spectrem.learning.estep import EStep, Posed, Step, multipliers_of, with_multipliers
-from spectrem.learning.model import Model, log_prior
+from spectrem.learning.model import Model, asked, log_prior
 from spectrem.learning.posed_corpus import Numbered, PosedCorpus, pose
 from spectrem.learning.schedule import (
     Constant,
@@ -572,8 +572,7 @@ def _weight(shard: Any, weights: Callable[[Any], Floats] | None) -> float | None
     """The sum of the weights of the instances of a shard; None where nothing says them: all are 1."""
     if isinstance(shard, Posed):
         return float((shard.weights if shard.objective_weights is None else shard.objective_weights).sum())
-    inner = shard.shard if isinstance(shard, Numbered) else shard
-    instance_weights: Floats | None = getattr(inner, "weights", None) if weights is None else weights(inner)
+    instance_weights = asked(weights, shard.shard if isinstance(shard, Numbered) else shard, "weights")
     return None if instance_weights is None else float(instance_weights.sum())
 
 

@@ -121,13 +121,13 @@ class Restricted(Sequence[tuple[Any, Any]]):
 
 def weights_of(model: Any, shard: Any, structure: Structure) -> Floats:
     """Weight of every instance, shape (n_instances,)."""
-    weights = _asked(model, "weights", shard, "weights")
+    weights = asked(getattr(model, "weights", None), shard, "weights")
     return np.ones(structure.n_instances) if weights is None else weights
 
 
 def counts_of(model: Any, shard: Any) -> Floats | None:
     """How often every instance counts in constraints, shape (n_instances,); None where by its weight."""
-    return _asked(model, "counts", shard, "counts")
+    return asked(getattr(model, "counts", None), shard, "counts")
 
 
 def columns_of(model: Any, shard: Any) -> Mapping[str, ArrayLike]:
@@ -137,17 +137,17 @@ def columns_of(model: Any, shard: Any) -> Mapping[str, ArrayLike]:
 
 def is_known(model: Any, shard: Any) -> bool:
     """Whether the structures of a shard are given."""
-    return bool(_asked(model, "is_known", shard, "known"))
+    return bool(asked(getattr(model, "is_known", None), shard, "known"))
 
 
 def given_of(model: Any, shard: Any) -> Bools | None:
     """A mask of the instances of a shard whose structures are given, shape (n_instances,); None where none is."""
-    return _asked(model, "given", shard, "given")
+    return asked(getattr(model, "given", None), shard, "given")
 
 
-def _asked(model: Any, method: str, shard: Any, attribute: str) -> Any:
+def asked(method: Callable[[Any], Any] | None, shard: Any, attribute: str) -> Any:
     """What a method of the model says of a shard or, without the method, an attribute of the shard; else None."""
-    return getattr(model, method)(shard) if hasattr(model, method) else getattr(shard, attribute, None)
+    return getattr(shard, attribute, None) if method is None else method(shard)
 
 
 def log_normaliser(model: Any, params: Any, shard: Any) -> float:

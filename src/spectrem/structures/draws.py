@@ -57,8 +57,8 @@ def sample(
     """
     n, gamma, generator = as_count(n, "n", minimum=1), as_gamma(gamma), np.random.default_rng(rng)
     drawn = [
-        (derivations, derivations.sample(own, gamma, n, generator))
-        for _, derivations, own, _ in _derived(structure, check_scores(structure, scores))
+        (derivations, derivations.sample(part_scores, gamma, n, generator))
+        for _, derivations, part_scores, _ in _derived(structure, check_scores(structure, scores))
     ]
     return _in_own_form(structure, drawn, n)
 
@@ -111,8 +111,8 @@ def n_best(
     if edges is not None:
         raise InvalidInputError(f"edges must be None for {type(structure).__name__}; only a Chain takes them")
     ranked = []
-    for instance, derivations, own, base in _derived(structure, checked):
-        best, numbers = derivations.n_best(own, n)
+    for instance, derivations, part_scores, base in _derived(structure, checked):
+        best, numbers = derivations.n_best(part_scores, n)
         values[instance] = base + best
         ranked.append((derivations, numbers))
     return values, _in_own_form(structure, ranked, n)
@@ -127,24 +127,26 @@ def _best_paths(
     if chain.allowed is not None:
         unary = np.full(chain.n_tokens * k, -np.inf)
         unary[chain.choice * k + chain.allowed[1]] = checked.unary
-    own = np.zeros((0, k, k)) if edges is None else as_scores(edges, "edges", (chain.n_tokens, k, k))
-    kernel.n_best(chain.token_offsets, unary.reshape(chain.n_tokens, k), checked.factors[0], own, values, states)
+    edge_scores = np.zeros((0, k, k)) if edges is None else as_scores(edges, "edges", (chain.n_tokens, k, k))
+    kernel.n_best(
+        chain.token_offsets, unary.reshape(chain.n_tokens, k), checked.factors[0], edge_scores, values, states
+    )
     return states
 
 
 def _derived(structure: Structure, scores: Parts) -> Iterator[tuple[int, Derivations, NDArray[np.float64], float]]:
-    """Of all instances: number, derivations, the scores of their parts, and what every structure scores besides."""
+    """Every instance's number, derivations, scores of their parts, and the score that all its structures share."""
     derive = getattr(structure, "derivations", None)
     if derive is None:
         raise InvalidInputError(
             f"{type(structure).__name__} is not derived step by step, and has neither samples nor n best structures; "
             "take a chain, projective trees, bracketings, segmentations or alignments"
         )
-    part_scores = getattr(structure, "part_scores", None)
+    score_parts = getattr(structure, "part_scores", None)
     for n in range(structure.n_instances):
         derivations = cast(Derivations, derive(n))
-        own, base = (derivations.scores(scores), 0.0) if part_scores is None else part_scores(scores, n)
-        yield n, derivations, own, base
+        part_scores, base = (derivations.scores(scores), 0.0) if score_parts is None else score_parts(scores, n)
+        yield n, derivations, part_scores, base
 
 
 def _in_own_form(structure: Structure, drawn: list[tuple[Derivations, NDArray[np.int64]]], n: int) -> NDArray[np.int64]:

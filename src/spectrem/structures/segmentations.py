@@ -191,7 +191,7 @@ class Segmentations:
     def covariances(
         self, scores: Parts, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
     ) -> Parts:
-        """Of every segment, and of every transition, with the sum of values of the segments taken, at gamma = 1.
+        """Covariances of every segment and transition with the sum of values of the segments taken, at gamma = 1.
 
         Parameters
         ----------

@@ -44,7 +44,7 @@ class PartTable:
     structure : Structure
     extra_columns : mapping of name -> array
         One value per part, per instance, or (where the structure has a column ``"occurrence"``) per
-        occurrence; which one is told by the length. A column named like one of the structure's takes its place.
+        occurrence; its length says which. A column named like one of the structure's takes its place.
     first_instance, first_occurrence : int
         Added to the structure's instance column and to ``"occurrence"``, which count from 0 in every shard.
     frequencies : mapping of name -> counts, or None
@@ -75,11 +75,12 @@ class PartTable:
 
     def __post_init__(self) -> None:
         for name in {self.instance_column, "occurrence"} & set(self.extra_columns):
-            unit = self.structure.instance if name == self.instance_column else np.asarray(self.own["occurrence"])
+            is_instance = name == self.instance_column
+            unit = self.structure.instance if is_instance else np.asarray(self.structure_columns["occurrence"])
             _check_numbering(name, distinct(self.column(name))[1], unit)
 
     @cached_property
-    def own(self) -> Mapping[str, NDArray]:
+    def structure_columns(self) -> Mapping[str, NDArray]:
         """The structure's columns, asked for once since structures may build them anew."""
         return self.structure.columns
 
@@ -96,24 +97,24 @@ class PartTable:
     @cached_property
     def n_occurrences(self) -> int:
         """Occurrences (tokens) in the batch, 0 where the structure knows none."""
-        occurrence = np.asarray(self.own.get("occurrence", ()))
+        occurrence = np.asarray(self.structure_columns.get("occurrence", ()))
         return int(np.fmax.reduce(occurrence, initial=-1)) + 1
 
     @property
     def numbered(self) -> dict[str, Literal["instance", "occurrence"]]:
         """Columns that number instances or occurrences, counted on from shard to shard."""
         named: dict[str, Literal["instance", "occurrence"]] = {self.instance_column: "instance"}
-        if "occurrence" in self.own:
+        if "occurrence" in self.structure_columns:
             named["occurrence"] = "occurrence"
         return {name: unit for name, unit in named.items() if self.is_own(name)}
 
     def is_own(self, name: str) -> bool:
         """Whether the column is the structure's, and no other took its place."""
-        return name in self.own and name not in self.extra_columns
+        return name in self.structure_columns and name not in self.extra_columns
 
     def has(self, name: str) -> bool:
         """Whether there is such a column, not counting derived ones."""
-        return name in self.own or name in self.extra_columns
+        return name in self.structure_columns or name in self.extra_columns
 
     def derived_from(self, name: str) -> str | None:
         """The column whose frequency a derived column gives: ``"word"`` for ``"word_frequency"``."""
@@ -126,7 +127,7 @@ class PartTable:
         Raises
         ------
         InvalidInputError
-            If there is no such column, or a user's column fits no length or several.
+            If there is no such column, or the length of a user's column is none of these numbers, or several of them.
         """
         if name not in self._known:
             self._known[name] = self._read(name)
@@ -135,17 +136,17 @@ class PartTable:
     def _read(self, name: str) -> Key:
         if name in self.extra_columns:
             return self._spread(name, as_column(name, self.extra_columns[name]))
-        if name in self.own:
-            values = as_column(name, self.own[name])
+        if name in self.structure_columns:
+            values = as_column(name, self.structure_columns[name])
             first = {"occurrence": self.first_occurrence, self.instance_column: self.first_instance}.get(name, 0)
             return numbers_of(values) + first if first else values
         if (counted := self.derived_from(name)) is not None:
             counts = self.count(counted) if self.frequencies is None else self.frequencies[counted]
             found, code = distinct(self.column(counted))
             return np.array([counts[value] for value in found.tolist()], np.int64)[code]
-        if name == "label" and "tag" in self.own:
+        if name == "label" and "tag" in self.structure_columns:
             return self.column("tag")
-        raise InvalidInputError(no_such("column", name, dict.fromkeys([*self.own, *self.extra_columns])))
+        raise InvalidInputError(no_such("column", name, dict.fromkeys([*self.structure_columns, *self.extra_columns])))
 
     def count(self, name: str) -> Counter[object]:
         """How many occurrences of the batch have each value of a column.
@@ -155,12 +156,12 @@ class PartTable:
         InvalidInputError
             If the structure knows no occurrences.
         """
-        if "occurrence" not in self.own:
+        if "occurrence" not in self.structure_columns:
             raise InvalidInputError(
                 f"there is no column {name + _FREQUENCY!r}, and the structure has no occurrences to count; "
                 "give the column yourself"
             )
-        occurrence = np.asarray(self.own["occurrence"])
+        occurrence = np.asarray(self.structure_columns["occurrence"])
         _, first = number_groups([occurrence], self.structure.n_unary, missing_of(occurrence))
         values = self.column(name)
         missing = self.missing(name, values)
@@ -192,10 +193,10 @@ class PartTable:
             found.append(values)
         if len(values) == structure.n_instances:
             found.append(values[structure.instance])
-        if "occurrence" in self.own:
+        if "occurrence" in self.structure_columns:
             lengths["occurrences"] = self.n_occurrences
             if len(values) == self.n_occurrences:
-                occurrence = np.asarray(self.own["occurrence"])
+                occurrence = np.asarray(self.structure_columns["occurrence"])
                 lacking = missing_of(occurrence)
                 found.append(values[occurrence] if lacking is None else _spread_known(values, occurrence, lacking))
         sizes = ", ".join(f"{size} {what}" for what, size in lengths.items())

@@ -259,7 +259,7 @@ class JointModel:
         for key, member in self.members.items():
             structure = structures[key] = member.structure(shard.members[key])
             table = PartTable(structure, member.columns(shard.members[key]))
-            names = dict.fromkeys([*table.own, *table.extra_columns])
+            names = dict.fromkeys([*table.structure_columns, *table.extra_columns])
             values = {name: np.asarray(table.column(name)) for name in names if name != "labelled"}
             columns[key] = {self._called(key, structure, name): column for name, column in values.items()}
         joined = self._product(shard, structures, columns)

@@ -2,7 +2,7 @@
 
 from spectrem.reports import ConstraintReport
 from spectrem.tables.project import Decision, ProjectedTable, project
-from spectrem.tables.reading import Lattice, ScoreError, TableStructure
+from spectrem.tables.reading import Lattice, ScoreError
 from spectrem.tables.targets import ConstrainedTargets
 
 __all__ = [
@@ -12,6 +12,5 @@ __all__ = [
     "Lattice",
     "ProjectedTable",
     "ScoreError",
-    "TableStructure",
     "project",
 ]

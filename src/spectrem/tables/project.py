@@ -18,7 +18,7 @@ from spectrem.constraints.compilation.groups import Coded, Key, number_groups
 from spectrem.constraints.compilation.rows import Alike, Rows
 from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.links import resolve_links
-from spectrem.constraints.values import check_columns, check_values
+from spectrem.constraints.values import check_columns
 from spectrem.data.frames import filled_frame
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import Infeasible
@@ -26,17 +26,17 @@ from spectrem.inference.assignment import assign
 from spectrem.inference.batch import project_batch
 from spectrem.inference.oracle import posteriors_alike, weigh_rows
 from spectrem.inference.program import Deadline
-from spectrem.inference.result import Projection, Status
+from spectrem.inference.result import Status
 from spectrem.inference.solvers.first_order import Solver
 from spectrem.reports import price_copies, report_rows
 from spectrem.reports.constraints import ConstraintReport, prices_by_name, row_line
 from spectrem.reports.html import constraint_tables, facts, page
 from spectrem.structures.categorical import Categorical
 from spectrem.structures.structure import has_one_label
-from spectrem.tables.reading import Cells, Lattice, TableStructure, label_columns, read_cells, user_columns
+from spectrem.tables.reading import Cells, read_cells
 
 
-def compile_table(listed: Sequence[Any], cells: Cells, given: Mapping[str, Key]) -> Rows:
+def compile_table(constraints: Sequence[Any], cells: Cells, columns: Mapping[str, Key]) -> Rows:
     """The rows of constraints on a table, in which rows with the same values share their coefficients.
 
     Shares of labels look at no column, so all rows of the table are alike; what a document may hold looks at the
@@ -56,25 +56,25 @@ def compile_table(listed: Sequence[Any], cells: Cells, given: Mapping[str, Key])
     >>> rows.matrix.toarray(), rows.whole.matrix.toarray()
     (array([[0., 1.]]), array([[0., 1., 0., 1., 0., 1.]]))
     """
-    distinct_rows = _kinds(listed, cells, given)
+    distinct_rows = _distinct_rows(constraints, cells, columns)
     if distinct_rows is not None:
-        alike, columns, copies = distinct_rows
-        one_of_each = TableStructure(Categorical(np.full(len(copies), alike.width)))
+        alike, of_distinct, copies = distinct_rows
+        one_of_each = Categorical(np.full(len(copies), alike.width), "row")
         try:
-            rows = compile_constraints(listed, one_of_each, columns, copies)
+            rows = compile_constraints(constraints, one_of_each, of_distinct, copies)
         except InvalidInputError:
             pass  # compiled below for all rows, whose parts errors then number as the user does
         else:
             if all(block.weighted for block in rows.blocks):
                 return replace(rows, alike=alike)
-    columns = ChainMap(label_columns(cells), cast(Any, given))  # nobody writes to it
-    return compile_constraints(listed, cells.table, columns, cells.weights)
+    named = ChainMap(cells.label_columns, cast(Any, columns))  # nobody writes to it
+    return compile_constraints(constraints, cells.structure, named, cells.weights)
 
 
 def expected_of(cells: Cells, rows: Rows, values: Floats) -> Floats:
     """Expected values of the constraints' rows under these probabilities of cells, shape (n_constraint_rows,)."""
     if rows.alike is None:
-        expected: Floats = weigh_rows(cells.table.inner, rows, cells.weights).matrix @ values
+        expected: Floats = weigh_rows(cells.structure, rows, cells.weights).matrix @ values
         return expected
     return rows.matrix @ rows.alike.add_up(values, _weights(cells))
 
@@ -82,41 +82,37 @@ def expected_of(cells: Cells, rows: Rows, values: Floats) -> Floats:
 def expected_before(cells: Cells, rows: Rows) -> Floats:
     """Expected values under the probabilities that the table had before the projection."""
     if rows.alike is None:
-        return expected_of(cells, rows, cells.table.smoothed_max(cells.scores, 1.0)[1].unary)
+        return expected_of(cells, rows, cells.structure.smoothed_max(cells.scores, 1.0)[1].unary)
     free = np.zeros(rows.matrix.shape[1])
     return rows.matrix @ posteriors_alike(rows.alike, cells.scores.unary, free, 1.0, _weights(cells))[1]
 
 
 def _weights(cells: Cells) -> Floats:
-    return np.broadcast_to(1.0, cells.table.n_instances) if cells.weights is None else cells.weights
+    return np.broadcast_to(1.0, cells.structure.n_instances) if cells.weights is None else cells.weights
 
 
-def _kinds(
-    listed: Sequence[Any], cells: Cells, given: Mapping[str, Key]
+def _distinct_rows(
+    constraints: Sequence[Any], cells: Cells, columns: Mapping[str, Key]
 ) -> tuple[Alike, Mapping[str, Key], Floats] | None:
     """Which rows of the table constraints cannot tell apart, the columns of one of each, and how often each counts.
 
     None where that cannot be said, or where most rows are of their own.
     """
-    table, n = cells.table, cells.table.n_instances
-    if (
-        table.ragged
-        or table.is_lattice
-        or not all(isinstance(one, Constraint) and not each_columns(one) for one in listed)
-    ):
+    if cells.ragged or not all(isinstance(one, Constraint) and not each_columns(one) for one in constraints):
         return None
-    width = table.n_unary // n
-    names = sorted(set().union(*map(used_columns, listed)) - {"label"})
-    if width < 2 or any(name not in given or given[name].shape != (n,) for name in names):
+    n = cells.structure.n_instances
+    width = cells.structure.n_unary // n
+    names = sorted(set().union(*map(used_columns, constraints)) - {"label"})
+    if width < 2 or any(name not in columns or columns[name].shape != (n,) for name in names):
         return None
-    keys = [key.codes + 1 if isinstance(key := given[name], Coded) else key for name in names]
+    keys = [key.codes + 1 if isinstance(key := columns[name], Coded) else key for name in names]
     kind, first = number_groups(keys, n)
     if 2 * len(first) > n:
         return None
-    columns: dict[str, Key] = {name: given[name][first] for name in names}
+    of_distinct: dict[str, Key] = {name: columns[name][first] for name in names}
     if cells.names is not None:
-        columns["label"] = cells.labels(np.arange(width * len(first)))
-    return Alike(kind, width), columns, np.bincount(kind, cells.weights).astype(np.float64)
+        of_distinct["label"] = cells.labels(np.arange(width * len(first)))
+    return Alike(kind, width), of_distinct, np.bincount(kind, cells.weights).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,31 +148,6 @@ class Decision:
     gap: float
     violation: float
     status: Status
-
-
-def decide(cells: Cells, rows: Rows, time_limit: float | None, weights: Floats | None = None) -> Decision:
-    """See `ProjectedTable.decide`; ``weights`` of rows multiply their scores and their share in rows across rows."""
-    inner = cells.table.inner
-    score: dict[str, Any]
-    if has_one_label(inner):
-        assignment = assign(inner, cells.scores.unary, rows.whole, weights=weights, time_limit=time_limit)
-        positions, cell = assignment.labels, inner.offsets[:-1] + assignment.labels
-        score = {name: getattr(assignment, name) for name in ("score", "relaxation", "gap", "violation", "status")}
-    else:  # by the integer program and the linear relaxation of the structure
-        deadline = Deadline(time_limit)
-        best = project_batch(inner, cells.scores, rows, -np.inf, weights=weights, time_limit=deadline.left)
-        relaxed = project_batch(inner, cells.scores, rows, 0.0, weights=weights, time_limit=deadline.left)
-        cell = np.flatnonzero(np.rint(best.marginals.unary) == 1)
-        positions, gap = cells.table.positions(cell), relaxed.dual_value - best.primal_value
-        gap = gap if gap > 1e-9 * max(1.0, abs(best.primal_value)) else 0.0
-        score = {"score": best.primal_value, "relaxation": best.primal_value + gap, "gap": gap}
-        score |= {"violation": best.violation, "status": best.status}
-    return Decision(
-        labels=positions if cells.names is None else np.asarray(cells.labels(cell)),
-        positions=positions,
-        n_changed=int((inner.decode(cells.scores) != positions).sum()),
-        **score,
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,7 +251,28 @@ class ProjectedTable:
         >>> table.decide().labels
         array([0, 0, 1])
         """
-        return decide(self._cells, self._rows, time_limit, self._cells.weights)
+        cells, structure, rows = self._cells, self._cells.structure, self._rows
+        scores, weights = cells.scores, cells.weights
+        values: dict[str, Any]
+        if has_one_label(structure):
+            assignment = assign(structure, scores.unary, rows.whole, weights=weights, time_limit=time_limit)
+            positions, cell = assignment.labels, structure.offsets[:-1] + assignment.labels
+            values = {name: getattr(assignment, name) for name in ("score", "relaxation", "gap", "violation", "status")}
+        else:  # by the integer program and the linear relaxation of the structure
+            deadline = Deadline(time_limit)
+            best = project_batch(structure, scores, rows, -np.inf, weights=weights, time_limit=deadline.left)
+            relaxed = project_batch(structure, scores, rows, 0.0, weights=weights, time_limit=deadline.left)
+            cell = np.flatnonzero(np.rint(best.marginals.unary) == 1)
+            positions, gap = cells.positions(cell), relaxed.dual_value - best.primal_value
+            gap = gap if gap > 1e-9 * max(1.0, abs(best.primal_value)) else 0.0
+            values = {"score": best.primal_value, "relaxation": best.primal_value + gap, "gap": gap}
+            values |= {"violation": best.violation, "status": best.status}
+        return Decision(
+            labels=positions if cells.names is None else np.asarray(cells.labels(cell)),
+            positions=positions,
+            n_changed=int((structure.decode(scores) != positions).sum()),
+            **values,
+        )
 
     def summary(self) -> str:
         """One line per row of every constraint: expected value before and after, bound, price.
@@ -413,42 +405,21 @@ def project(
     [[0.74, 0.26], [0.18, 0.82]]
     """
     check_same_index(proba=proba, columns=columns, sample_weight=sample_weight)
-    cells = read_cells(proba, labels, scores, pairs=isinstance(proba, Lattice) and names_pairs(constraints))
+    cells = read_cells(proba, labels, scores, constraints)
     del proba  # a large table of which the caller keeps nothing is not held twice
-    unit = "sequence of the lattice" if cells.table.is_lattice else "row of proba"
-    cells = replace(cells, weights=as_sample_weight(sample_weight, cells.table.n_instances, unit))
+    unit = "row of proba" if cells.is_table else "sequence of the lattice"
+    cells = replace(cells, weights=as_sample_weight(sample_weight, cells.structure.n_instances, unit))
     rows = _compile(constraints, columns, cells)
     before = expected_before(cells, rows)
     solution = project_batch(
-        cells.table.inner, cells.scores, rows, gamma,
+        cells.structure, cells.scores, rows, gamma,
         solver=solver, weights=cells.weights, tol=tol, max_iter=max_iter, infeasible=infeasible, time_limit=time_limit,
     )  # fmt: skip
-    return _result(cells, rows, before, solution)
-
-
-def _compile(constraints: Constraints, columns: Any, cells: Cells) -> Rows:
-    """The rows of the constraints, whose names and values are checked first."""
-    given = user_columns(columns, cells)
-    listed = flatten(constraints, list(dict.fromkeys([*cells.table.columns, *given])))
-    chosen = ("label", "previous")
-    for name in chosen:
-        if name in cells.table.columns:
-            check_values(listed, name, cells.known_labels)
-    named = set().union(*map(used_columns, listed)).difference(chosen)
-    table_columns = {name: cells.table.columns[name] for name in cells.table.columns if name in named}
-    known = ChainMap(table_columns, cast(Any, given))
-    check_columns(listed, {name: known[name] for name in named if name in known})
-    listed = list(resolve_links(listed, known, cells.table.n_instances))
-    return compile_table(listed, cells, given)
-
-
-def _result(cells: Cells, rows: Rows, before: Floats, solution: Projection) -> ProjectedTable:
-    after = solution.marginals.unary
     multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows.bounds))
     prices = price_copies(rows, cells.weights, multipliers)
-    reports = report_rows(rows, prices, before, expected_of(cells, rows, after))
+    reports = report_rows(rows, prices, before, expected_of(cells, rows, solution.marginals.unary))
     return ProjectedTable(
-        proba=cells.table.cut(after),
+        proba=cells.cut(solution.marginals.unary),
         constraints=reports,
         status=solution.status,
         kl=solution.kl,
@@ -463,6 +434,14 @@ def _result(cells: Cells, rows: Rows, before: Floats, solution: Projection) -> P
     )
 
 
-def names_pairs(constraints: Constraints) -> bool:
-    """Whether some constraint names the label before."""
-    return any("previous" in used_columns(one) for one in flatten(constraints))
+def _compile(constraints: Constraints, columns: Any, cells: Cells) -> Rows:
+    """The rows of the constraints, whose names and values are checked first."""
+    user_columns = cells.user_columns(columns)
+    listed = flatten(constraints, list(dict.fromkeys([*cells.column_names, *user_columns])))
+    cells.check_labels(listed)
+    named = set().union(*map(used_columns, listed)) - {"label", "previous"}
+    known = ChainMap(
+        {name: cells.columns[name] for name in cells.column_names if name in named}, cast(Any, user_columns)
+    )
+    check_columns(listed, {name: known[name] for name in named if name in known})
+    return compile_table(list(resolve_links(listed, known, cells.structure.n_instances)), cells, user_columns)

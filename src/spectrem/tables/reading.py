@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -13,155 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.columns import read_columns
+from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.compilation.groups import Coded, Key, as_key, distinct
+from spectrem.constraints.text import Constraints, flatten
+from spectrem.constraints.values import check_values
 from spectrem.data.frames import as_frame
 from spectrem.exceptions import InvalidInputError
-from spectrem.structures._ragged import offsets_of
-from spectrem.structures.categorical import Categorical
-from spectrem.structures.chains.chain import Chain
-from spectrem.structures.chains.edge_chain import EdgeChain
-from spectrem.structures.parts import Parts
-from spectrem.structures.structure import Polytope, has_one_label
+from spectrem.structures import Categorical, Chain, EdgeChain, Parts
 
 if TYPE_CHECKING:
     import narwhals
-
-
-_COLUMN_NAMES = {"instance": "row", "sentence": "row", "tag": "label"}
-
-
-@dataclass(frozen=True, eq=False)
-class TableStructure:
-    """A `Categorical` or chain whose columns are called ``row`` and ``label`` (and ``token``, ``occurrence``).
-
-    Parameters
-    ----------
-    inner : Categorical, Chain or EdgeChain
-        One instance per row of the table.
-    ragged : bool
-        Whether rows have their own length, and the user is handed back a list of them.
-
-    Examples
-    --------
-    >>> from spectrem.structures import Categorical
-    >>> dict(TableStructure(Categorical([2, 2])).columns)
-    {'row': array([0, 0, 1, 1]), 'label': array([0, 1, 0, 1])}
-    """
-
-    inner: Categorical | Chain | EdgeChain
-    ragged: bool = False
-
-    @property
-    def n_instances(self) -> int:
-        """Rows of the table."""
-        return self.inner.n_instances
-
-    @property
-    def n_unary(self) -> int:
-        """Cells of the table."""
-        return self.inner.n_unary
-
-    @property
-    def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of the transitions of a lattice; empty elsewhere."""
-        return self.inner.factor_shapes
-
-    @property
-    def instance_name(self) -> str:
-        """Rows are numbered by the column ``row``."""
-        return "row"
-
-    @property
-    def instance(self) -> Ints:
-        """Row of every cell, shape (n_unary,)."""
-        return self.inner.instance
-
-    @property
-    def choice(self) -> Ints:
-        """Row of every cell, or token of a lattice, shape (n_unary,)."""
-        return self.inner.choice
-
-    @property
-    def is_lattice(self) -> bool:
-        """Whether a row is a sequence of tokens with a label each."""
-        return not has_one_label(self.inner)
-
-    @property
-    def offsets(self) -> Ints:
-        """Boundaries of the parts to choose among: of the rows, or of the tokens of a lattice."""
-        return self.inner.offsets
-
-    @property
-    def state_part(self) -> Ints | None:
-        """Token and label of every part of a lattice whose parts are pairs of labels; None elsewhere."""
-        return self.inner.state_part if isinstance(self.inner, EdgeChain) else None
-
-    @cached_property
-    def columns(self) -> Mapping[str, NDArray]:
-        """``row``, of a lattice ``token``, ``occurrence`` and perhaps ``previous``, and ``label``; shape (n_unary,)."""
-        if isinstance(self.inner, Categorical):
-            return _RowAndLabel(self.inner)
-        return {_COLUMN_NAMES.get(name, name): values for name, values in self.inner.columns.items()}
-
-    def smoothed_max(
-        self, scores: Parts, gamma: float, *, active: Bools | None = None, weights: Floats | None = None
-    ) -> tuple[Floats, Parts]:
-        """The same method of ``inner``."""
-        return self.inner.smoothed_max(scores, gamma, active=active, weights=weights)
-
-    def decode(self, scores: Parts) -> Ints:
-        """Positions of the best labels."""
-        return self.inner.decode(scores)
-
-    def polytope(self, scores: Parts, instance: int) -> Polytope:
-        """The same method of ``inner``."""
-        return self.inner.polytope(scores, instance)
-
-    def positions(self, cells: Ints) -> Ints:
-        """Which of the labels to choose among one cell of each is."""
-        if isinstance(self.inner, EdgeChain):
-            return self.inner.state_part[cells] % self.inner.n_states
-        return cells - self.offsets[:-1]
-
-    def cut(self, values: NDArray) -> NDArray | list[NDArray]:
-        """Values of the cells as the user gave them.
-
-        An array of shape (n_rows, n_labels); of a ragged table a list of rows, of a lattice one of arrays of shape
-        (n_tokens, n_labels).
-        """
-        if not isinstance(self.inner, Categorical):
-            if isinstance(self.inner, EdgeChain):
-                values = np.bincount(self.inner.state_part, values, self.inner.n_tokens * self.inner.n_states)
-            tokens = values.reshape(-1, self.inner.n_states)
-            return np.split(tokens, self.inner.token_offsets[1:-1])
-        if self.ragged:
-            return [values[start:stop] for start, stop in pairwise(self.offsets)]
-        return values.reshape(self.n_instances, -1)
-
-
-@dataclass(frozen=True)
-class _RowAndLabel(Mapping[str, NDArray]):
-    """The columns of a table without tokens; those that nobody asks for take no memory."""
-
-    inner: Categorical
-
-    def __getitem__(self, name: str) -> NDArray:
-        if name not in self:
-            raise KeyError(name)
-        return self.inner.instance if name == "row" else self._label
-
-    @cached_property
-    def _label(self) -> NDArray:
-        return self.inner.columns["label"]
-
-    def __iter__(self) -> Iterator[str]:
-        yield from ("row", "label")
-
-    def __len__(self) -> int:
-        return 2
-
-    def __contains__(self, name: object) -> bool:
-        return name in ("row", "label")
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,50 +161,124 @@ def _check_cells(bad: Bools, rule: str, values: Floats, offsets: Ints) -> None:
     raise ScoreError(message, rule, row, position, value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cells:
     """A user's table, cell by cell.
 
     Attributes
     ----------
-    table : TableStructure
+    structure : Categorical, Chain or EdgeChain
+        An instance per row of the table: a label, or of a lattice a sequence of labels.
     scores : Parts
         Nats per cell, ``-inf`` where the probability is 0.
     names : ndarray, Coded, or None
         The labels, where the user named them: those of one row (of a lattice, of one token) where all have the same,
         else of every cell. Text is coded.
+    ragged : bool
+        Whether rows have their own length, and the user is handed back a list of them.
     weights : ndarray of shape (n_rows,) or None
         How often every row counts, where the user said so.
     frame : narwhals.DataFrame or None
         The table itself, where it was a data frame.
     """
 
-    table: TableStructure
+    structure: Categorical | Chain | EdgeChain
     scores: Parts
     names: Key | None
+    ragged: bool = False
     weights: Floats | None = None
     frame: narwhals.DataFrame[Any] | None = None
 
-    def labels(self, cells: Ints | None = None) -> Key:
-        """The labels of some cells, or of all, where the user named them."""
-        assert self.names is not None
-        cells = np.arange(self.table.n_unary) if cells is None else cells
-        return self.names[cells % len(self.names)]
+    @cached_property
+    def columns(self) -> Mapping[str, NDArray]:
+        """Columns of a lattice; of other tables ``row`` alone, as the numbers of labels take much memory."""
+        return {"row": self.structure.instance} if self.is_table else self.structure.columns
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """What constraints may name besides the columns of the user."""
+        return ("row", "label") if self.is_table else tuple(self.columns)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether rows choose one label each, and not one for each token of a lattice."""
+        return isinstance(self.structure, Categorical)
+
+    def check_labels(self, constraints: Constraints) -> None:
+        """Refuse constraints that name a label which there is not."""
+        for name in ("label", "previous"):
+            if name in self.column_names:
+                check_values(constraints, name, self.known_labels)
 
     @property
     def known_labels(self) -> list[Any]:
         """All values of ``part("label")``."""
         if self.names is not None:
             return distinct(self.names)[0].tolist()
-        if self.table.state_part is not None:
-            return distinct(self.table.columns["label"])[0].tolist()
-        return list(range(int(np.diff(self.table.offsets).max(initial=0))))
+        table = self.structure
+        return list(range(int(table.sizes.max(initial=0)) if isinstance(table, Categorical) else table.n_states))
+
+    def labels(self, cells: Ints | None = None) -> Key:
+        """The labels of some cells, or of all, where the user named them."""
+        assert self.names is not None
+        cells = np.arange(self.structure.n_unary) if cells is None else cells
+        if isinstance(self.structure, EdgeChain):
+            cells = self.structure.state_part[cells]
+        return self.names[cells % len(self.names)]
+
+    @property
+    def label_columns(self) -> dict[str, Key]:
+        """The labels that the user named, and those before, cell by cell."""
+        if self.names is None:
+            return {}
+        labels: dict[str, Key] = {"label": self.labels()}
+        if "previous" in self.columns:
+            before = self.columns["previous"]
+            known = ~np.isnan(before)
+            if isinstance(self.names, Coded):
+                codes = np.full(len(before), -1, np.int32)
+                codes[known] = self.names.codes[before[known].astype(np.int64)]
+                labels["previous"] = Coded(self.names.values, codes)
+            else:
+                numbers = np.full(len(before), np.nan)
+                numbers[known] = self.names[before[known].astype(np.int64)]
+                labels["previous"] = numbers
+        return labels
+
+    def user_columns(self, columns: Any) -> Mapping[str, Key]:
+        """A user's columns under their names, with values per row, per token of a lattice or per cell."""
+        table = self.structure
+        tokens = {} if isinstance(table, Categorical) else {"tokens": table.n_tokens}
+        lengths = {"rows": table.n_instances} | tokens | {"cells": table.n_unary}
+        hint = "give one value for each of one of these, best for each row"
+        return read_columns(columns, lengths, taken=self.column_names, hint=hint)
+
+    def positions(self, cells: Ints) -> Ints:
+        """Which of the labels to choose among one cell of each row, or token, is."""
+        if isinstance(self.structure, EdgeChain):
+            return self.structure.state_part[cells] % self.structure.n_states
+        return cells - self.structure.offsets[:-1]
+
+    def cut(self, values: NDArray) -> NDArray | list[NDArray]:
+        """Values of the cells as the user gave them.
+
+        An array of shape (n_rows, n_labels); of a ragged table a list of rows, of a lattice one of arrays of shape
+        (n_tokens, n_labels).
+        """
+        table = self.structure
+        if not isinstance(table, Categorical):
+            if isinstance(table, EdgeChain):
+                values = np.bincount(table.state_part, values, table.n_tokens * table.n_states)
+            return np.split(values.reshape(-1, table.n_states), table.token_offsets[1:-1])
+        if self.ragged:
+            return [values[start:stop] for start, stop in pairwise(table.offsets)]
+        return values.reshape(table.n_instances, -1)
 
 
-def read_cells(proba: Any, labels: Any, scores: str, *, pairs: bool = False) -> Cells:
+def read_cells(proba: Any, labels: Any, scores: str, constraints: Constraints = ()) -> Cells:
     """Check a user's table and take the logarithm of what are probabilities.
 
-    Of a lattice, ``pairs`` of neighbouring labels are its cells.
+    The cells of a lattice are pairs of neighbouring labels if the constraints name the label before.
 
     Raises
     ------
@@ -355,58 +290,29 @@ def read_cells(proba: Any, labels: Any, scores: str, *, pairs: bool = False) -> 
             f'scores must be "probabilities" or "log", got {scores!r}; "log" takes log-probabilities and logits'
         )
     if isinstance(proba, Lattice):
-        return _read_lattice(proba, labels, pairs)
+        return _read_lattice(proba, labels, any("previous" in used_columns(one) for one in flatten(constraints)))
     frame = as_frame(proba, "proba")
-    names = None if frame is None else frame.columns
-    labels = _by_position(labels, names)
-    if labels is None and names is not None:
-        labels = [name if isinstance(name, (int, float)) else str(name) for name in names]
+    columns = None if frame is None else frame.columns
+    labels = _by_position(labels, columns)
+    if labels is None and columns is not None:
+        labels = [name if isinstance(name, (int, float)) else str(name) for name in columns]
     values, sizes, ragged = _values(proba if frame is None else frame.to_numpy(), labels)
     if not len(sizes):
         raise InvalidInputError(f"proba must have a row or more, got shape {np.shape(proba)}; skip tables without rows")
-    table = TableStructure(Categorical(sizes), ragged)
     if (sizes == 0).any():
         raise InvalidInputError(
             f"proba must have a label or more in every row; row {int(np.argmin(sizes))} is empty; drop the row"
         )
+    structure = Categorical(sizes, "row")
     if scores == "log":
-        check_log_scores(values, offsets_of(sizes))
-        return Cells(table, Parts(values), _labels(labels, table), frame=frame)
-    totals = check_probabilities(values, offsets_of(sizes))
-    values = values / np.repeat(totals, sizes) if ragged else (values.reshape(len(sizes), -1) / totals[:, None]).ravel()
-    with np.errstate(divide="ignore"):
-        np.log(values, out=values)
-    return Cells(table, Parts(values), _labels(labels, table), frame=frame)
-
-
-def user_columns(columns: Any, cells: Cells) -> Mapping[str, Key]:
-    """A user's columns under their names, with values per row, per token of a lattice or per cell."""
-    table = cells.table
-    tokens = {"tokens": len(table.offsets) - 1} if table.is_lattice else {}
-    lengths = {"rows": table.n_instances} | tokens | {"cells": table.n_unary}
-    hint = "give one value for each of one of these, best for each row"
-    return read_columns(columns, lengths, taken=table.columns, hint=hint)
-
-
-def label_columns(cells: Cells) -> dict[str, Key]:
-    """The labels that the user named, and those before, cell by cell."""
-    table = cells.table
-    if cells.names is None:
-        return {}
-    labels: dict[str, Key] = {"label": cells.labels()}
-    if "previous" in table.columns:
-        before = table.columns["previous"]
-        known = ~np.isnan(before)
-        names = cells.names[: table.offsets[1]]
-        if isinstance(names, Coded):
-            codes = np.full(len(before), -1, np.int32)
-            codes[known] = names.codes[before[known].astype(np.int64)]
-            labels["previous"] = Coded(names.values, codes)
-        else:
-            numbers = np.full(len(before), np.nan)
-            numbers[known] = names[before[known].astype(np.int64)]
-            labels["previous"] = numbers
-    return labels
+        check_log_scores(values, structure.offsets)
+    else:
+        totals = check_probabilities(values, structure.offsets)
+        by_row = values if ragged else values.reshape(len(sizes), -1)
+        values = (by_row / (np.repeat(totals, sizes) if ragged else totals[:, None])).ravel()
+        with np.errstate(divide="ignore"):
+            np.log(values, out=values)
+    return Cells(structure, Parts(values), _read_names(labels, sizes, ragged), ragged, frame=frame)
 
 
 def _read_lattice(lattice: Lattice, labels: Any, pairs: bool) -> Cells:
@@ -415,20 +321,18 @@ def _read_lattice(lattice: Lattice, labels: Any, pairs: bool) -> Cells:
         raise InvalidInputError(
             f"Lattice: row {int(np.argmin(lengths))} has no tokens; a row needs one or more; drop the row"
         )
-    width = len(lattice.transitions)
-    chain = EdgeChain(lengths, width) if pairs else Chain(lengths, width)
-    table, of_states = TableStructure(chain, ragged=True), np.concatenate(lattice.scores).ravel()
-    scores = Parts(of_states if table.state_part is None else of_states[table.state_part], (lattice.transitions,))
-    values, _ = table.smoothed_max(scores, 1.0)
+    width, unary = len(lattice.transitions), np.concatenate(lattice.scores).ravel()
+    structure = (EdgeChain if pairs else Chain)(lengths, width, instance_name="row", label_name="label")
+    if isinstance(structure, EdgeChain):
+        unary = unary[structure.state_part]
+    scores = Parts(unary, (lattice.transitions,))
+    values, _ = structure.smoothed_max(scores, 1.0)
     if np.isneginf(values).any():
         raise InvalidInputError(
             f"Lattice: row {int(np.argmin(values))} has no possible labels, every sequence scores -inf; drop the row, "
             "or allow more"
         )
-    names = None if labels is None else _label_names(labels, width)
-    if pairs and names is not None:
-        names = names[table.columns["label"]]
-    return Cells(table, scores, names)
+    return Cells(structure, scores, _read_names(labels, np.array([width]), False), True)
 
 
 def _values(proba: Any, labels: Any) -> tuple[Floats, Ints, bool]:
@@ -476,33 +380,27 @@ def _nested(labels: Any) -> bool:
     return labels is not None and len(labels) > 0 and not isinstance(labels[0], str) and np.ndim(labels[0]) == 1
 
 
-def _labels(labels: Any, table: TableStructure) -> Key | None:
+def _read_names(labels: Any, sizes: Ints, ragged: bool) -> Key | None:
     """The labels of a row, or of every cell of a ragged table."""
     if labels is None:
         return None
-    sizes = np.diff(table.offsets)
-    if not table.ragged:
-        return _label_names(labels, table.n_unary // max(table.n_instances, 1))
-    if not _nested(labels) or [len(row) for row in labels] != sizes.tolist():
+    if ragged:
+        if not _nested(labels) or [len(row) for row in labels] != sizes.tolist():
+            raise InvalidInputError(
+                "labels of a ragged table must be a list of rows as long as those of proba; give one label per cell"
+            )
+        return as_key(np.concatenate([_as_names(row) for row in labels]))
+    names = _as_names(labels)
+    if names.shape != (sizes[0],):
         raise InvalidInputError(
-            "labels of a ragged table must be a list of rows as long as those of proba; give one label per cell"
-        )
-    return as_key(np.concatenate([_names(row) for row in labels]))
-
-
-def _label_names(labels: Any, width: int) -> Key:
-    """The labels that all rows have."""
-    names = _names(labels)
-    if names.shape != (width,):
-        raise InvalidInputError(
-            f"labels must name the {width} columns of proba, got shape {names.shape}; give one label per column"
+            f"labels must name the {sizes[0]} columns of proba, got shape {names.shape}; give one label per column"
         )
     if len(set(names.tolist())) < len(names):
         raise InvalidInputError(f"labels must differ, got {names.tolist()}; give every column a label of its own")
     return as_key(names)
 
 
-def _names(labels: Sequence[object]) -> NDArray:
+def _as_names(labels: Sequence[object]) -> NDArray:
     listed = np.asarray(labels).tolist() if isinstance(labels, np.ndarray) else list(labels)
     types = {"text" if isinstance(label, str) else "number" for label in listed}
     array = np.array(listed)

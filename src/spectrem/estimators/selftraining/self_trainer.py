@@ -43,7 +43,6 @@ from spectrem.learning.estep import scores_of
 from spectrem.models.classifier import TOLERANCE, ClassifierModel, Fitted, Sample, class_probabilities
 from spectrem.reports import ConstraintReport, ShowsReport, report_training, report_weighted
 from spectrem.structures import Categorical
-from spectrem.tables import TableStructure
 
 _KIND, _LAYOUT = "SelfTrainer", 1
 _LEARNED = ("estimator_", "classes_", "gamma_", "n_features_in_", "feature_names_in_")
@@ -165,7 +164,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         check_values(self.constraints, "label", classes.tolist())
         check_columns(self.constraints, {"row": range(len(codes)), **constraint_columns})
         weights = row_weights(sample_weight, len(codes), "row of X")
-        structure = TableStructure(Categorical(np.full(len(codes), len(classes))))
+        structure = Categorical(np.full(len(codes), len(classes)), "row")
         sample = Sample(features, codes, classes, weights, constraint_columns, structure)
         model = ClassifierModel(self.estimator, self.weight, self.soft_targets, weight_names(self.estimator))
         rows, labelled = sample.compile(self.constraints), sample.labelled

@@ -44,6 +44,8 @@ class Chain(TokenStructure):
     allowed : tuple of (offsets, states), optional
         States a token may take: ``states[offsets[t]:offsets[t + 1]]``, increasing, for token t of the batch (flat,
         sentence after sentence). Parts and time are then in proportion to the allowed states only. Default: all.
+    instance_name, label_name : str
+        What the columns of the sentences and of the states are called.
 
     Raises
     ------

@@ -14,8 +14,7 @@ from spectrem.constraints.text import flatten
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference.batch import project_batch
 from spectrem.inference.oracle import BatchDual
-from spectrem.tables import reading
-from spectrem.tables.project import compile_table, expected_before, expected_of
+from spectrem.tables.project import compile_table, expected_before, expected_of, read_cells
 
 LABEL = part("label")
 N, K = 60, 3
@@ -50,7 +49,7 @@ def table(seed=0, impossible=True):
 
 
 def cells_of(proba, columns, weights=None, labels=None, scores="probabilities"):
-    cells = reading.read_cells(proba, labels, scores)
+    cells = read_cells(proba, labels, scores)
     cells = replace(cells, weights=weights)
     return cells, cells.user_columns(columns)
 

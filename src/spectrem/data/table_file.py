@@ -230,9 +230,9 @@ class TableFile:
         if not self.is_text:
             return {name: (kind.is_numeric(), False, False) for name, kind in self.schema.items()}
         filled, numbers = self._count(self.names, _ANY, _NUMBER)
+        kinds = {name: (filled[name] > 0, False, False) for name in self.names}
         mixed = [name for name in self.names if numbers[name] < filled[name]]
         whole, codes, written = self._count(mixed, _WHOLE, _CODE, _WRITTEN)
-        kinds = {name: (filled[name] > 0, False, False) for name in self.names}
         for name in mixed:
             # names of rows may be 007 and 8, but not 0.5
             are_names = numbers[name] + codes[name] == filled[name] and numbers[name] == whole[name]
@@ -241,13 +241,12 @@ class TableFile:
         return kinds
 
     def _count(self, names: Sequence[str], *patterns: str) -> list[dict[str, int]]:
-        """In how many rows columns of text match each of some patterns."""
-        pairs = [(pattern, name) for pattern in patterns for name in names]
-        texts = {name: self._text(name) for name in names}
-        tests = [texts[name] != "" if pattern == _ANY else texts[name].str.contains(pattern) for pattern, name in pairs]
+        """By pattern, in how many rows columns of text match it."""
+        texts = [self._text(name) for name in names]
+        tests = [text != "" if one == _ANY else text.str.contains(one) for one in patterns for text in texts]
         sums = [test.sum().alias(str(k)) for k, test in enumerate(tests)]
-        counts = dict(zip(pairs, self._collect(*sums).row(0) if pairs else (), strict=True))
-        return [{name: counts[pattern, name] for name in names} for pattern in patterns]
+        counts = self._collect(*sums).row(0) if sums else ()
+        return [dict(zip(names, counts[k * len(names) :], strict=False)) for k in range(len(patterns))]
 
     def _first_odd(self, name: str) -> tuple[int, str]:
         """The first cell of a column of text that is not a number: its row, and what is said of it."""
@@ -545,7 +544,8 @@ def _check_header(header: list[str], name: str, line: int, separator: str) -> No
                     f"{name}, line {line}: the columns seem to be separated by {called}: {quoted(header[0])}; "
                     f"{hint[other]}"
                 )
-    if all(map(_is_measured, header)):
+    # numbers with a fraction, as whole ones may be labels
+    if all(re.match(_NUMBER, title) and not title.lstrip("-").isdigit() for title in header):
         raise InvalidInputError(
             f"{name}, line {line}: the first line must name the columns, found only numbers: "
             f"{shorten(', '.join(header[:5]))}; write names above them"
@@ -561,15 +561,6 @@ def _check_header(header: list[str], name: str, line: int, separator: str) -> No
                 f"{name}, line {line}: there are two columns {quoted(title)}; the first line must name "
                 "every column, each differently"
             )
-
-
-def _is_measured(text: str) -> bool:
-    """Whether it is a number with a fraction: whole ones may be labels."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return not text.lstrip("-").isdigit()
 
 
 def _parquet(source: Path | bytes, name: str) -> TableFile:

@@ -16,7 +16,7 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_count
 from spectrem.constraints.columns import plain
 from spectrem.constraints.compilation.draft import PartTable, draft_rows, each_columns, weight_columns
-from spectrem.constraints.compilation.facts import Head, RowFacts
+from spectrem.constraints.compilation.facts import RowFacts
 from spectrem.constraints.compilation.groups import Key, KeyColumns, as_key, join_keys, number_groups, numbers_of
 from spectrem.constraints.compilation.rows import Block, Rows, no_rows
 from spectrem.constraints.constraint import Constraint
@@ -24,17 +24,15 @@ from spectrem.constraints.links import RowLinks, resolve_links
 from spectrem.constraints.text import Constraints, flatten
 from spectrem.corpus.corpus import ONE_BLAS_THREAD
 from spectrem.exceptions import InvalidInputError, quoted
-from spectrem.inference.batch import project_batch
+from spectrem.inference import Projection, project_batch
 from spectrem.inference.oracle import Evaluation
-from spectrem.inference.result import Projection
 from spectrem.inference.segments import row_maxima, sum_by
 from spectrem.inference.slack import SlackTerms, compile_slack
 from spectrem.inference.solvers.newton import Curved, curvature_of_batch, smooth_solver
 from spectrem.learning.schedule import check_gamma
-from spectrem.reports.constraints import prices_by_name
+from spectrem.reports import prices_by_name
 from spectrem.structures import Parts, Structure
-from spectrem.tables.project import compile_table, project
-from spectrem.tables.reading import Cells, read_cells
+from spectrem.tables.project import Cells, compile_table, project, read_cells
 
 # Up to this many rows their curvature is factorised as a dense matrix; that of more is only multiplied with.
 MOST_ROWS = 500
@@ -242,8 +240,8 @@ class BatchRows:
     ----------
     kept : Kept
         With those that the batch is the first to show.
-    heads : tuple of Head
-        One per constraint.
+    terms : SlackTerms
+        The multipliers that are feasible, and what slack adds to the dual.
     matrix : csr_array of shape (n_rows, n_unary)
         Of all rows kept, constraint after constraint.
     bounds : ndarray of shape (n_rows,)
@@ -255,7 +253,7 @@ class BatchRows:
     """
 
     kept: Kept
-    heads: tuple[Head, ...]
+    terms: SlackTerms
     matrix: sp.csr_array
     bounds: Floats
     observed: Bools
@@ -300,7 +298,7 @@ class BatchRows:
         # The curvature of the problem is that of the average over its share, of each row.
         stretch = 1.0 / np.sqrt(known * share)
         former = (1.0 - latest) * kept.curvature
-        pull, terms, here = _scaled(former, stretch), self._terms, row_maxima(self.matrix)
+        pull, terms, here = _scaled(former, stretch), self.terms, row_maxima(self.matrix)
         largest = np.maximum(here, kept.largest)
         for _ in range(_LOOKS):
             marginals, curvature, batch_moments = look(prices)
@@ -336,16 +334,6 @@ class BatchRows:
         _, curvature, moments = look(multipliers)
         return replace(kept, moments=moments, largest=row_maxima(self.matrix), curvature=curvature)
 
-    @property
-    def _terms(self) -> SlackTerms:
-        blocks, start = [], 0
-        for head, rows in zip(self.heads, self.kept.constraints, strict=True):
-            n, keys = len(rows.side), KeyColumns(dict(rows.keys))
-            tied = np.zeros(n, np.int64)
-            blocks.append(Block(head.name, start, start + n, head.equality, "corpus", head.slack, tied, keys))
-            start += n
-        return compile_slack(tuple(blocks), np.zeros(start, np.int64), 1)
-
 
 def batch_rows(constraints: Sequence[Constraint], kept: Kept, table: PartTable, *, learns: bool) -> BatchRows:
     """The rows over the whole set of some constraints, as a batch shows them.
@@ -362,7 +350,7 @@ def batch_rows(constraints: Sequence[Constraint], kept: Kept, table: PartTable, 
     """
     assert table.weights is not None
     n, weight = table.structure.n_instances, float(table.weights[0])
-    heads, joined, entries, bounds, observed, held, former, start = [], [], [], [], [], [], [], 0
+    blocks, joined, entries, bounds, observed, held, former, start = [], [], [], [], [], [], [], 0
     for constraint, before in zip(constraints, kept.constraints, strict=True):
         draft = draft_rows(constraint, table)
         rows, place_before, place = before.join(draft.rows)
@@ -381,12 +369,14 @@ def batch_rows(constraints: Sequence[Constraint], kept: Kept, table: PartTable, 
             row, cell = terms.tocoo().coords
             entries.append((start + place[row], cell, terms.tocoo().data * factor[place[row]]))
         former.append(start + place_before)
-        heads.append(draft.head)
+        head, stop, keys = draft.head, start + len(bound), KeyColumns(dict(rows.keys))
+        tied = np.zeros(len(bound), np.int64)
+        blocks.append(Block(head.name, start, stop, head.equality, "corpus", head.slack, tied, keys))
         joined.append(rows)
         bounds.append(bound)
         observed.append((whole > 0).all(axis=1))
-        held.append(start + place[draft.rows.bounds(draft.head)[1]])
-        start += len(bound)
+        held.append(start + place[draft.rows.bounds(head)[1]])
+        start = stop
     row, part, values = (np.concatenate(each) for each in zip(*entries, strict=True))
     places, curvature = np.concatenate(former), kept.curvature.tocoo()
     numbers = {name: np.zeros(start) for name in _NUMBERS}
@@ -395,7 +385,7 @@ def batch_rows(constraints: Sequence[Constraint], kept: Kept, table: PartTable, 
     pair = tuple(places[index] for index in curvature.coords)
     return BatchRows(
         Kept(tuple(joined), **numbers, curvature=sp.csr_array((curvature.data, pair), shape=(start, start))),
-        tuple(heads),
+        compile_slack(tuple(blocks), np.zeros(start, np.int64), 1),
         sp.csr_array((values, (row, part)), shape=(start, table.structure.n_unary)),
         np.concatenate(bounds),
         np.concatenate(observed),
@@ -545,27 +535,14 @@ class ConstrainedTargets:
         InfeasibleConstraintError
             If constraints within the batch cannot hold.
         """
-        cells, values = self._read(log_probabilities, columns)
-        within, scores = self._rows_within(cells, values), cells.scores
-        if self._across:
-            n = cells.structure.n_instances
-            weight = self._weight(n)
-            rows = self._rows(cells, values, weight, learns=True)
-            self._kept = rows.descend(n, partial(self._look, cells, within, rows.matrix), weight, self.gamma)
-            scores = _shifted(scores, rows.matrix, self._kept.prices)
-        return cells.cut(self._project(cells, within, scores).marginals.unary)
+        return self._soft_targets(log_probabilities, columns, learns=True)
 
     def targets(self, log_probabilities: Any, columns: Any = None) -> Any:
         """Targets at the prices as they are; parameters and result as of `update`.
 
         Use for a batch that is looked at only, or again.
         """
-        cells, values = self._read(log_probabilities, columns)
-        scores = cells.scores
-        if self._across:
-            rows = self._rows(cells, values, self._weight(cells.structure.n_instances), learns=False)
-            scores = _shifted(scores, rows.matrix, rows.kept.prices)
-        return cells.cut(self._project(cells, self._rows_within(cells, values), scores).marginals.unary)
+        return self._soft_targets(log_probabilities, columns, learns=False)
 
     def solve(self, log_probabilities: Any, columns: Any = None) -> Any:
         """Targets for the whole set, which are those of `spectrem.project`; its prices are kept.
@@ -702,10 +679,22 @@ class ConstrainedTargets:
             )
         return self.n_rows / n
 
-    def _read(self, log_probabilities: Any, columns: Any) -> tuple[Cells, Mapping[str, Any]]:
+    def _soft_targets(self, log_probabilities: Any, columns: Any, *, learns: bool) -> Any:
+        """Targets for a batch, from which the prices of constraints over the whole set may learn first."""
         cells = read_cells(log_probabilities, self.labels, "log", self.constraints)
         cells.check_labels(self._across)
-        return cells, cells.user_columns(columns)
+        values = cells.user_columns(columns)
+        within, scores = self._rows_within(cells, values), cells.scores
+        if self._across:
+            n = cells.structure.n_instances
+            weight = self._weight(n)
+            rows = self._rows(cells, values, weight, learns=learns)
+            kept = rows.kept
+            if learns:
+                kept = rows.descend(n, partial(self._look, cells, within, rows.matrix), weight, self.gamma)
+                self._kept = kept
+            scores = _shifted(scores, rows.matrix, kept.prices)
+        return cells.cut(self._project(cells, within, scores).marginals.unary)
 
     def _rows(self, cells: Cells, values: Mapping[str, Any], weight: float, *, learns: bool) -> BatchRows:
         columns = ChainMap(cells.label_columns, cast(Any, values))

@@ -32,7 +32,7 @@ from spectrem.inference.result import Status
 from spectrem.inference.segments import max_by, row_maxima, sum_by
 from spectrem.inference.solvers.first_order import Solution
 from spectrem.structures.parts import Parts
-from spectrem.structures.structure import Structure, has_one_label
+from spectrem.structures.structure import has_one_label
 
 _MOST_VARIABLES = 200_000
 _MOST_ROWS = 400
@@ -555,22 +555,16 @@ def explain_infeasible(
 
 
 def explain_conflict(
-    structure: Structure,
-    scores: Parts,
-    rows: Rows,
-    *,
-    whole: bool = False,
-    seconds: float = 5.0,
+    dual: BatchDual, problems: Bools, *, whole: bool = False, seconds: float = 5.0
 ) -> InfeasibleConstraintError | None:
     """The error for rows that another method found infeasible, or None if no conflict is found in time.
 
     Parameters
     ----------
-    structure : Structure
-    scores : Parts
-        Only where they are ``-inf`` matters.
-    rows : Rows
+    dual : BatchDual
         With the bounds that could not be met.
+    problems : ndarray of shape (n_problems,), bool
+        Where to search.
     whole : bool
         Whether whole structures had to meet the rows; with False, expectations.
     seconds : float
@@ -580,18 +574,19 @@ def explain_conflict(
     --------
     >>> from spectrem.constraints import E, part
     >>> from spectrem.constraints.compilation.compile import compile_constraints
-    >>> from spectrem.structures import Categorical
+    >>> from spectrem.structures import Categorical, Parts
     >>> half = (E[part("label") == 1] == 1.5).named("half")
     >>> labels = Categorical([2, 2])
-    >>> print(explain_conflict(labels, Parts(np.zeros(4)), compile_constraints(half, labels), whole=True))
+    >>> dual = BatchDual(labels, Parts(np.zeros(4)), compile_constraints(half, labels), 0.0)
+    >>> print(explain_conflict(dual, np.ones(1, bool), whole=True))
     ... # doctest: +ELLIPSIS
     'half': no feasible q over the corpus (== 1.5); expectations could meet it, whole structures cannot; relax ...
     """
-    dual, deadline = BatchDual(structure, scores, rows, 0.0), Deadline(seconds)
-    for problem in range(min(dual.n_problems, _MOST_PROBLEMS)):
-        conflict = find_conflict(dual, problem, whole=whole, seconds=deadline.left)
+    deadline = Deadline(seconds)
+    for problem in np.flatnonzero(problems)[:_MOST_PROBLEMS]:
+        conflict = find_conflict(dual, int(problem), whole=whole, seconds=deadline.left)
         if conflict is not None:
-            return _error(conflict, rows, conflict.rows)
+            return _error(conflict, dual.rows, conflict.rows)
     return None
 
 

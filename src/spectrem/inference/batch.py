@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats
 from spectrem._validate import as_weights
-from spectrem.constraints.compilation.rows import Rows
+from spectrem.constraints.compilation.rows import Rows, no_rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, setting
 from spectrem.inference.assignment import find_transports, solve_relaxation, tidy_rows
 from spectrem.inference.conflict import (
@@ -19,9 +20,9 @@ from spectrem.inference.conflict import (
     prove_infeasible,
     refuse_unreachable,
 )
-from spectrem.inference.oracle import BatchDual, per_copy, refuse_impossible, shift_scores
+from spectrem.inference.oracle import BatchDual, per_copy, shift_scores
 from spectrem.inference.program import INFEASIBLE, OPTIMAL, Deadline, ProblemPrograms, run_integer
-from spectrem.inference.result import Infeasible, Projection, Status, check_infeasible, describe, warn_open
+from spectrem.inference.result import Infeasible, Projection, Status, check_infeasible, warn_open
 from spectrem.inference.segments import share_equally, sum_by
 from spectrem.inference.solvers.first_order import Bracket, Solution, Solver
 from spectrem.inference.solvers.linear_program import LinearProgram, Subgradient
@@ -263,7 +264,7 @@ def _finish(dual: BatchDual, solution: Solution) -> Projection:
     # What rows and slack add to a problem is shared equally by its instances.
     added = dual_total - dual.per_problem(values, np.zeros(len(multipliers)))
     free_value = None if dual.free_value is None else dual.free_value + dual.total(np.zeros(dual.n_problems), values)
-    return describe(
+    return _describe(
         dual,
         solution.status,
         excess,
@@ -280,26 +281,29 @@ def _finish(dual: BatchDual, solution: Solution) -> Projection:
 
 
 def _unconstrained(structure: Structure, scores: Parts, gamma: float, weights: Floats | None) -> Projection:
-    values, marginals = structure.smoothed_max(scores, max(gamma, 0.0), weights=weights)
-    refuse_impossible(values)
-    total = float(values.sum() if weights is None else weights @ values)
-    status = Status.SOLVED if gamma > 0 else Status.CERTIFIED
-    n = structure.n_instances
+    dual = BatchDual(structure, scores, no_rows(structure.n_unary), max(gamma, 0.0), weights)
+    return _finish(dual, Solution(np.zeros(0), np.zeros(0, np.int8), np.zeros(0), 0))
+
+
+def _describe(dual: BatchDual, status: NDArray[np.int8], excess: Floats, **fields: Any) -> Projection:
+    """A projection from the status of its problems, the excess ``U mu - b`` of its rows, and its other fields."""
+    worst = dual.terms.worst_violation(excess)
+    n, inside = dual.structure.n_instances, dual.inside
+    problem = dual.instance_problem[inside]
+    without_rows = Status.CERTIFIED if dual.gamma == 0 else Status.SOLVED
+    instance_status = np.full(n, without_rows, np.int8)
+    instance_status[inside] = status[problem]
+    alone = len(worst) == 1 and isinstance(inside, slice)
+    instance_violation = np.broadcast_to(worst, n) if alone else np.zeros(n)
+    if not alone:
+        instance_violation[inside] = worst[problem]
     return Projection(
-        marginals=marginals,
-        multipliers=np.zeros(0),
-        values=values,
-        objectives=values,
-        dual_value=total,
-        primal_value=total,
-        violation=0.0,
-        kl=0.0,
-        status=status,
-        n_evaluations=1,
-        n_iter=0,
-        residual=0.0,
-        instance_status=np.full(n, status, np.int8),
-        instance_violation=np.zeros(n),
+        violation=float(worst.max(initial=0.0)),
+        status=Status(int(status.max(initial=without_rows))),
+        n_evaluations=dual.n_evaluations,
+        instance_status=instance_status,
+        instance_violation=instance_violation,
+        **fields,
     )
 
 
@@ -412,7 +416,7 @@ def solve_integer(dual: BatchDual, deadline: Deadline) -> Projection:
     primal = scored - dual.terms.cost(excess)
     bound = np.where(status == Status.CERTIFIED, primal, np.maximum(bound, primal))
     dual_value, primal_value = dual.total(bound, values), dual.total(primal, values)
-    return describe(
+    return _describe(
         dual,
         status,
         excess,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, setting, warn_unconverged
-from spectrem.inference.conflict import explain_conflict
+from spectrem.inference.conflict import explain_whole
 from spectrem.inference.oracle import BatchDual, refuse_impossible
 from spectrem.inference.program import (
     INFEASIBLE,
@@ -422,7 +422,7 @@ def _assign(structure: Labels, scores: Floats, alone: Floats, rows: Rows, deadli
         problem = programs.write(np.flatnonzero(~counts.counted), _whole_bounds(rows))
         unit, solved = problem.unit, solve_program(dual, problem, deadline)
         if solved is None:
-            raise explain_conflict(dual, ~counts.counted, whole=True) or no_assignment(
+            raise explain_whole(dual, ~counts.counted) or no_assignment(
                 block.name for block in rows.blocks if block.slack is None or block.slack.kind == "bound"
             )
         labels[problem.instances] = solved.cells - offsets[problem.instances]

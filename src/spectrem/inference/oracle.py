@@ -147,7 +147,7 @@ class BatchDual:
         largest = row_maxima(rows.matrix)
         self.lever = np.where(largest > 0, largest, 1.0)
         self.n_evaluations = 0
-        self.free_value: float | None = None
+        self.free_value = None if self.n_problems else 0.0
 
     def evaluate(self, multipliers: Floats, active: Bools) -> Evaluation:
         if has_one_label(self.structure) and self.gamma > 0 and active.all():
@@ -230,7 +230,7 @@ class BatchDual:
 
     def instances_of(self, problems: Bools) -> Bools:
         """Instances that belong to the given problems, shape (n_instances,)."""
-        return (self.instance_problem >= 0) & problems[np.maximum(self.instance_problem, 0)]
+        return np.append(problems, False)[self.instance_problem]
 
     def infeasible(self, multipliers: Floats, active: Bools) -> Bools:
         """Farkas' lemma: along d the dual falls without bound if ``b . d + max over structures of -d . U h`` < 0."""

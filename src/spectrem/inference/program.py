@@ -530,9 +530,10 @@ class ProblemPrograms:
         )
         self._of = [members_of(label, dual.n_problems) for label in of_problems]
 
-    def write(self, p: int | Ints) -> ProblemProgram:
-        """The program of problem ``p``, or of all of several."""
+    def write(self, p: int | Ints, bounds: Floats | None = None) -> ProblemProgram:
+        """The program of problem ``p``, or of all of several, with other ``bounds`` of all rows if they are given."""
         dual, some = self.dual, np.atleast_1d(p)
+        bounds = dual.rows.bounds if bounds is None else bounds
         rows, instances, variables, ties = (
             np.sort(np.concatenate([members[edges[k] : edges[k + 1]] for k in some])) for members, edges in self._of
         )
@@ -544,7 +545,7 @@ class ProblemPrograms:
             cost=-dual.instance_weight[instances][owner] * np.where(possible, polytope.objective, 0.0),
             upper=possible.astype(np.float64),
             body=body,
-            bounds=dual.rows.bounds[rows],
+            bounds=bounds[rows],
             equality=dual.terms.equality[rows],
             shapes=polytope.equalities,
             ones=polytope.right_hand_side,

@@ -46,8 +46,7 @@ def share_equally(label: Ints, weight: Floats, total: Floats) -> Floats:
         return np.broadcast_to(total / max(weight.sum(), 1e-300), len(label))
     inside = label >= 0
     size = sum_by(label[inside], weight[inside], len(total))
-    share = total / np.where(size > 0, size, 1.0)
-    return np.where(inside, share[np.maximum(label, 0)], 0.0)
+    return np.append(total / np.where(size > 0, size, 1.0), 0.0)[label]
 
 
 def members_of(label: Ints, n: int) -> tuple[Ints, Ints]:

@@ -257,7 +257,7 @@ class PosedCorpus:
                 from spectrem.inference import check_corpus_rows
 
                 support = partial(gathered, solved.shards, True, support_of, solved.step)
-                proven = check_corpus_rows(support, rows, solved.multipliers, expectation=solved.expectation)
+                proven = check_corpus_rows(support, rows, solved.multipliers, expectations=solved.expectation)
             missed = missed or not solved.solved or largest > _DIVERGED * max(step.gamma, 1.0)
         if missed and warned:
             warn_unconverged(

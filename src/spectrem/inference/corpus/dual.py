@@ -355,62 +355,19 @@ class Master:
         )
 
 
-def can_hold(dual: CorpusDual, expectations: list[Floats], direction: Floats, looks: int = 20) -> bool:
-    """True if some distribution meets the rows, False if that stays open.
-
-    A linear program over the distributions known tells the prices at which they all break the rows; the corpus tells
-    whether any other does not. That many ``looks`` are taken at it.
-
-    Parameters
-    ----------
-    dual : CorpusDual
-        With a ``support``.
-    expectations : list of ndarray of shape (n_rows,)
-        ``U mu`` of distributions that are known already.
-    direction : ndarray of shape (n_rows,)
-        Multipliers to begin with.
-    looks : int
-
-    Raises
-    ------
-    InfeasibleConstraintError
-        If no distribution does.
-    """
-    terms = dual.terms
-    if terms.penalised.all():
-        return True
-    master = Master(dual.bounds, terms, dual.size, np.where(terms.penalised, 0.0, 1.0 / dual.size), 1)
-    for k, expectation in enumerate(expectations):
-        master.add(k, np.zeros(1), expectation[None])
-    trial = terms.recession(direction)
-    if not trial.any() and not expectations:
-        trial = terms.recession(terms.project(np.ones(len(direction))))
-    for _ in range(looks):
-        if trial.any():
-            slope, expectation = dual.slope(trial)
-            if slope < _CLASHES * float(dual.size @ np.abs(trial)):
-                raise dual.conflict(trial)
-            master.add(len(master.scores), np.zeros(1), expectation[None])
-        answer = master.solve(np.zeros(len(trial)), 1.0, Deadline(None))
-        if answer is None:
-            return False
-        if answer.value >= -_HOLDS and not answer.rough:
-            return True
-        trial = terms.recession(answer.prices)
-    return False
-
-
 def check_corpus_rows(
     support: Evaluate,
     rows: CorpusRows,
     direction: ArrayLike,
     *,
-    expectation: ArrayLike | None = None,
+    expectations: ArrayLike | None = None,
     looks: int = 20,
 ) -> bool:
     """Whether rows over a corpus can hold: True if proven, False if it stays open; an error if they cannot.
 
-    Parameters do not matter but for what they make impossible, so that one proof is enough for a fit.
+    A linear program over the distributions known tells the prices at which they all break the rows; the corpus tells
+    whether any other does not. Parameters do not matter but for what they make impossible, so that one proof is enough
+    for a fit.
 
     Use where multipliers are not solved for but only take a few steps per iteration, and rows are still broken: such
     multipliers would grow for ever, in silence.
@@ -423,9 +380,9 @@ def check_corpus_rows(
         dual at gamma = 0, with every possible part scoring 0.
     rows : CorpusRows
     direction : array-like of shape (n_rows,)
-        Multipliers so far; that of a conflict is looked for from there.
-    expectation : array-like of shape (n_rows,) or None
-        ``U mu`` at those multipliers.
+        Multipliers so far; the search for a conflict begins there.
+    expectations : array-like of shape (n_rows,) or (n_known, n_rows), or None
+        ``U mu`` of distributions that are known already.
     looks : int
         Calls of ``support``.
 
@@ -453,9 +410,30 @@ def check_corpus_rows(
         ...
     spectrem.exceptions.InfeasibleConstraintError: 'heads': no feasible q over the corpus (== 3, and it can be 2...; ...
     """
-    dual = CorpusDual(support, rows, support=support)
-    known = [] if expectation is None else [np.asarray(expectation, np.float64)]
-    return can_hold(dual, known, np.asarray(direction, np.float64), looks)
+    dual, trial = CorpusDual(support, rows, support=support), np.asarray(direction, np.float64)
+    terms = dual.terms
+    if terms.penalised.all():
+        return True
+    master = Master(dual.bounds, terms, dual.size, np.where(terms.penalised, 0.0, 1.0 / dual.size), 1)
+    known = np.zeros((0, len(trial))) if expectations is None else np.atleast_2d(expectations)
+    for k in range(len(known)):
+        master.add(k, np.zeros(1), known[k : k + 1])
+    trial = terms.recession(trial)
+    if not trial.any() and not len(known):
+        trial = terms.recession(terms.project(np.ones(len(trial))))
+    for _ in range(looks):
+        if trial.any():
+            slope, reached = dual.slope(trial)
+            if slope < _CLASHES * float(dual.size @ np.abs(trial)):
+                raise dual.conflict(trial)
+            master.add(len(master.scores), np.zeros(1), reached[None])
+        answer = master.solve(np.zeros(len(trial)), 1.0, Deadline(None))
+        if answer is None:
+            return False
+        if answer.value >= -_HOLDS and not answer.rough:
+            return True
+        trial = terms.recession(answer.prices)
+    return False
 
 
 @dataclass(frozen=True)
@@ -581,7 +559,8 @@ class _Bundle:
     def __init__(
         self, evaluate: Evaluate, rows: CorpusRows, support: Evaluate | None, max_iter: int, deadline: Deadline
     ) -> None:
-        self.evaluate, self.rows, self.max_iter, self.deadline = evaluate, rows, max_iter, deadline
+        self.evaluate, self.support, self.rows = evaluate, support, rows
+        self.max_iter, self.deadline = max_iter, deadline
         self.dual = CorpusDual(evaluate, rows, support=support)
         self.lever = self.dual.size * self.dual.scale
         self.points: list[Floats] = []
@@ -607,7 +586,7 @@ class _Bundle:
 
     def run(self, tol: float, start: ArrayLike | None) -> CorpusMixture:
         # From afar the dual of a large corpus is all but smooth.
-        near = CorpusDual(self.look, self.rows, support=self.dual.support)
+        near = CorpusDual(self.look, self.rows, support=self.support)
         near.solve(smooth_solver(near, _NEAR, min(_FIRST_STEPS, self.max_iter - 1)), start)
         del near  # it refers to this bundle, and a corpus is let go of when nothing refers to it
         points, best = self.points, int(np.argmin(self.bounds))
@@ -653,9 +632,11 @@ class _Bundle:
 
     def decide(self) -> bool:
         """Whether the rows can hold, by what was seen so far and some more looks; raises if not."""
-        if self.dual.support is None:
+        if self.support is None:
             return False
-        return can_hold(self.dual, self.seen, self.points[int(np.argmin(self.bounds))])
+        return check_corpus_rows(
+            self.support, self.rows, self.points[int(np.argmin(self.bounds))], expectations=self.seen
+        )
 
     def finish(self, answer: MasterSolution, best: int, tol: float) -> CorpusMixture:
         points, master, terms = self.points, self.master, self.dual.terms

@@ -56,18 +56,19 @@ class Subgradient:
     step_size: float = 1.0
     tol: float = 1e-8
 
-    def solve(self, dual: DualFunction, start: Floats) -> Solution:
+    def solve(self, dual: DualFunction, start: Floats, wanted: Bools | None = None) -> Solution:
+        """As `Solver.solve`; problems that are not ``wanted`` pass for certified, and are left as they are."""
         if dual.gamma != 0:
             raise InvalidInputError(
                 f"solver Subgradient needs gamma = 0; got gamma = {dual.gamma:g}; leave solver=None to have one chosen"
             )
         n, problem = dual.n_problems, dual.row_problem
-        status = np.full(n, Status.MAX_ITERATIONS, np.int8)
-        active = np.ones(n, bool)
+        active = np.ones(n, bool) if wanted is None else wanted.copy()
+        status = np.where(active, Status.MAX_ITERATIONS, Status.CERTIFIED).astype(np.int8)
         multipliers = start.copy()
-        best = np.full(n, np.inf)
+        best = np.where(active, np.inf, 0.0)
         mean_score, mean_excess = np.zeros(n), np.zeros(len(start))
-        residual, last = np.full(n, np.inf), np.zeros(n, np.int64)
+        residual, last = np.where(active, np.inf, 0.0), np.zeros(n, np.int64)
         t = -1
         for t, x, value, gradient in self._walk(dual, start, active):
             rows = active[problem]
@@ -88,8 +89,6 @@ class Subgradient:
             status[certified] = Status.CERTIFIED
             status[active & ~certified & (gap <= self.tol)] = Status.SOLVED
             active &= status == Status.MAX_ITERATIONS
-            if not active.any():
-                break
         mark_infeasible(dual, multipliers, active, status)
         mixed = (status != Status.CERTIFIED) & (status != Status.INFEASIBLE)
         if not isinstance(dual, BatchDual):
@@ -111,6 +110,8 @@ class Subgradient:
         rises = np.zeros(dual.n_problems)
         before = np.full(dual.n_problems, np.inf)
         for t in range(self.steps):
+            if not active.any():
+                break
             value, gradient = dual.evaluate(x, active)
             yield t, x, value, gradient
             bound = value + dual.terms.value(x)
@@ -133,8 +134,6 @@ class Subgradient:
             whole = dual.per_problem(values, x) - sum_by(dual.row_problem, x * excess, dual.n_problems)
             score += share * whole
             active &= t < last
-            if not active.any():
-                break
         return parts, score
 
 
@@ -296,7 +295,8 @@ class LinearProgram:
     most_rows: int = 100_000
     time_limit: float | None = None
 
-    def solve(self, dual: DualFunction, start: Floats) -> Solution:
+    def solve(self, dual: DualFunction, start: Floats, wanted: Bools | None = None) -> Solution:
+        """As `Solver.solve`; problems that are not ``wanted`` pass for certified, and are left as they are."""
         if not isinstance(dual, BatchDual):
             raise InvalidInputError(
                 "solver LinearProgram needs the whole batch; got a dual over shards; use Subgradient()"
@@ -304,7 +304,7 @@ class LinearProgram:
         deadline = Deadline(self.time_limit)
         n_rows = np.bincount(dual.row_problem, minlength=dual.n_problems)
         steps = self.max_iter if n_rows.max(initial=0) <= self.most_rows else max(self.max_iter, _STEPS_OF_THE_LARGE)
-        first = Subgradient(steps=steps, tol=self.tol).solve(dual, start)
+        first = Subgradient(steps=steps, tol=self.tol).solve(dual, start, wanted)
         hard = np.flatnonzero((first.status == Status.MAX_ITERATIONS) & (n_rows <= self.most_rows))
         if not len(hard):
             return first

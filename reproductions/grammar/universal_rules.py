@@ -38,10 +38,9 @@ from spectrem.models.grammar import (
     ValenceModel,
     build_shards,
     harmonic,
-    in_corpus_order,
-    preferences,
 )
 from spectrem.models.priors import MeanFieldPrior
+from spectrem.models.shards import in_corpus_order
 
 QUICK = {"languages": ("es",), "max_iter": 3}
 PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
@@ -193,7 +192,7 @@ def make_start(text: Text, factor: float) -> Start:
     flat = [number[tag] for tags in text.tags for tag in tags]
     lengths = np.array([len(tags) for tags in text.tags])
     model, shards = ValenceModel(len(names)), build_shards(lengths, flat, len(names))
-    params = harmonic(model, Local(shards), preferred=preferences(len(names), pairs, factor))
+    params = harmonic(model, Local(shards), preferred=pairs, factor=factor)
     heads = [model.structure(shard).decode(model.scores(params, shard)) for shard in shards]
     return Start(params, np.split(in_corpus_order(shards, heads, lengths), np.cumsum(lengths)[:-1]))
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from spectrem.structures.segmentations import Segmentations
     from spectrem.structures.structure import Polytope, Structure
     from spectrem.structures.trees.nonprojective import NonProjectiveTrees
-    from spectrem.structures.trees.projective import ProjectiveTrees
-    from spectrem.structures.trees.valence import ValenceTrees
+    from spectrem.structures.trees.projective import ProjectiveTrees, ValenceTrees
 
 # Loaded on first use: an aligner needs no trees. (The module of `entropy` has its name.)
 _HOMES = {
@@ -46,7 +45,7 @@ _HOMES = {
     "TiedChain2": "chains.tied",
     "TiedCounts": "chains.tied",
     "TiedCounts2": "chains.tied",
-    "ValenceTrees": "trees.valence",
+    "ValenceTrees": "trees.projective",
     "full_agreement": "agreement",
     "n_best": "draws",
     "sample": "draws",

@@ -288,7 +288,7 @@ def _start(
         for head, children in init.items():
             listed = [children] if isinstance(children, str | int) else list(children)
             pairs += [(index[head], index[child]) for child in listed if head in index and child in index]
-        return grammar.harmonic(model, corpus, preferred=grammar.preferences(model.n_tags, pairs, _PREFERENCE))
+        return grammar.harmonic(model, corpus, preferred=pairs, factor=_PREFERENCE)
     if init is not None and not isinstance(init, str):
         return _parameters_of(init, tags, model, "init")
     any_known = init in (None, "supervised") and corpus.sum(count_known) > 0

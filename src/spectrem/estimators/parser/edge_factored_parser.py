@@ -31,7 +31,6 @@ from spectrem.models.loglinear.optimise import fit_known
 from spectrem.models.parsing import (
     MISSING,
     N_FEATURES,
-    ArcTemplates,
     EdgeFactoredModel,
     ParsingShard,
     ParsingText,
@@ -387,7 +386,7 @@ def _lengths(sentences: Sequence[ParsedSentence]) -> Ints:
 def _make_model(settings: Any, atoms: TokenAtoms) -> EdgeFactoredModel:
     """The model that the settings of a parser describe."""
     return EdgeFactoredModel(
-        ArcTemplates(atoms.fine),
+        atoms.fine,
         settings.bits,
         ProjectiveTrees if settings.projective else NonProjectiveTrees,
         settings.single_root,

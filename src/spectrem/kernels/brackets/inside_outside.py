@@ -13,7 +13,7 @@ words: one of them takes a sixth of the time there of a group of them here.
 import math
 
 from spectrem._compiled import njit
-from spectrem._lanes import LANES, add_products, empty_table, longest_of, sum_products
+from spectrem._lanes import LANES, add_products, empty_table, extent_of, sum_products
 
 LONGEST = 200
 QUARTER = 0.25
@@ -72,7 +72,7 @@ def sum_pass(order, lengths, offsets, potentials, log_totals, shares, status):
     ``potentials`` of spans lie in [0, 1]; totals are those of potentials times QUARTER, of spans neither single words
     nor whole sentences. ``status`` becomes 0 where this succeeds, and nothing else is written for other sentences.
     """
-    most = longest_of(order, lengths)
+    _, most = extent_of(order, lengths)
     # an odd number of cache lines keeps the entries of a column from competing for the same places
     columns = (most + 1) | 1
     weights, inside = empty_table((most + 1) * columns), empty_table((most + 1) * columns)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -35,7 +35,6 @@ from spectrem.learning import (
     Schedule,
     Step,
     Stopping,
-    keep_best,
     pose,
     posterior,
     run_em,
@@ -216,17 +215,24 @@ def train(estimator: Any, task: Task) -> Trained:
     stages = ["em"] if n_starts is None else [f"start-{number + 1}" for number in range(n_starts)]
     criterion = getattr(estimator, "criterion", None)
 
-    def run(stage: str) -> FitResult[Any]:
-        if criterion is None:
-            return run_stage(
-                estimator, task.model, task.corpus, start(), task.estep, stage,
-                stopping=task.stopping, on_iteration=task.on_iteration,
-            )  # fmt: skip
-        from spectrem.learning import run_ascent  # and with it log-linear models, which an aligner can do without
+    best: FitResult[Any] | None = None
+    for stage in stages:  # the best is kept, and only the warnings of its run are issued
+        with warnings.catch_warnings(record=True) if len(stages) > 1 else nullcontext() as caught:
+            if caught is not None:
+                warnings.simplefilter("always")
+            if criterion is None:
+                settings = run_settings(estimator, stage, stopping=task.stopping, on_iteration=task.on_iteration)
+                result = run_em(task.model, task.corpus, start(), task.estep, **settings)
+            else:
+                from spectrem.learning import run_ascent  # and with it log-linear models, which an aligner can spare
 
-        return run_ascent(task.model, task.corpus, start(), task.estep, criterion, on_iteration=estimator.on_iteration)
-
-    best = keep_best([partial(run, stage) for stage in stages], lambda one: one.history[-1].objective)
+                listener = estimator.on_iteration
+                result = run_ascent(task.model, task.corpus, start(), task.estep, criterion, on_iteration=listener)
+        if best is None or result.history[-1].objective > best.history[-1].objective:
+            best, unissued = result, caught or []
+    assert best is not None
+    for warning in unissued:
+        warn(warning.message, warning.category)
     if task.all_known and not getattr(estimator, "project_at_predict", False):
         warn_unused(estimator.constraints, at_predict=hasattr(estimator, "project_at_predict"))
     gamma = best.history[-1].gamma if best.history else asked_gamma(estimator)
@@ -243,44 +249,32 @@ def train(estimator: Any, task: Task) -> Trained:
     return Trained(best.params, best.history, best.status, *reports, n_steps, shards, step, tuple(unmet))
 
 
-def run_stage(
+def run_settings(
     estimator: Any,
-    model: Any,
-    corpus: Corpus | Sequence[Any],
-    params: Params,
-    estep: EStep,
-    stage: str = "",
+    stage: str,
     *,
     schedule: Schedule | None = None,
     stopping: Stopping | None = None,
     on_iteration: Callable[[Record], None] | None = None,
-) -> FitResult[Params]:
-    """`spectrem.learning.run_em` with the schedule, the stopping rule, the callback and the checkpoint of an estimator.
+) -> dict[str, Any]:
+    """The keywords of `spectrem.learning.run_em` by the parameters of an estimator.
 
     Parameters
     ----------
     estimator : estimator
-        With the parameters of `spectrem.estimators.shared_parameters.LearningParameters`.
-    model, corpus, params, estep
-        As for `run_em`.
+        With those of `spectrem.estimators.shared_parameters.LearningParameters`.
     stage : str
         The folder of this run inside the estimator's ``checkpoint``, if it has one.
     schedule, stopping, on_iteration
         What to use in place of those of the estimator.
     """
     checkpoint = getattr(estimator, "checkpoint", None)
-    start = [params]
-    del params  # handed on, not kept: they would stay in memory beside those of every iteration
-    return run_em(
-        model,
-        corpus,
-        start.pop(),
-        estep,
-        schedule=schedule or estimator.schedule or Constant(estimator.gamma),
-        stopping=stopping or Stopping(estimator.max_iter, estimator.tol),
-        on_iteration=on_iteration or estimator.on_iteration,
-        checkpoint=None if checkpoint is None else Path(checkpoint) / stage,
-    )
+    return {
+        "schedule": schedule or estimator.schedule or Constant(estimator.gamma),
+        "stopping": stopping or Stopping(estimator.max_iter, estimator.tol),
+        "on_iteration": on_iteration or estimator.on_iteration,
+        "checkpoint": None if checkpoint is None else Path(checkpoint) / stage,
+    }
 
 
 def _report_labelled(estimator: Any, task: Task, params: Any) -> Reports:

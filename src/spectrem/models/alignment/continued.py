@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints, Reals
 from spectrem.data import Bitext, Vocabulary
-from spectrem.kernels.alignments.cooccurrence import find_entries, postings
-from spectrem.kernels.alignments.multinomials import count_meetings, normalise_continued, splice_tables
+from spectrem.kernels.alignments.cooccurrence import find_entries, normalise_continued
 from spectrem.models.alignment.model import (
     AlignmentModel,
     AlignmentParameters,
@@ -20,7 +19,7 @@ from spectrem.models.alignment.model import (
     as_single,
     with_floor,
 )
-from spectrem.models.alignment.pairs import BitextShard, PairTable
+from spectrem.models.alignment.pairs import BitextShard, PairTable, iter_shards
 from spectrem.models.alignment.priors import (
     FREQUENCY_STRENGTH,
     ClassTable,
@@ -410,7 +409,7 @@ def _find(old: PairTable, table: PairTable, source: Ints, target: Ints) -> Ints:
     sources, targets = source[table.sources], target[table.targets]
     known = np.flatnonzero((sources >= 0) & (targets >= 0))
     of_known = np.empty(len(known), np.int64)
-    find_entries(old.row_offsets, old.targets, old.n_target_words, sources[known], targets[known], of_known)
+    find_entries(old.row_offsets, old.targets, sources[known], targets[known], of_known)
     entries = np.full(table.n_pairs, -1)
     entries[known] = of_known
     return entries
@@ -418,12 +417,10 @@ def _find(old: PairTable, table: PairTable, source: Ints, target: Ints) -> Ints:
 
 def _shares(bitext: Bitext, table: PairTable, weights: Floats) -> Floats:
     """The share of the expected count of every word pair that discounts leave."""
-    offsets, sentences, _ = postings(bitext.source_tokens, bitext.source_offsets, table.n_source_words)
-    meetings = np.empty(table.n_pairs)
-    count_meetings(
-        offsets, sentences, bitext.target_tokens, bitext.target_offsets, weights, table.row_offsets, table.targets,
-        table.n_target_words, meetings,
-    )  # fmt: skip
+    meetings = np.zeros(table.n_pairs)
+    for shard in iter_shards(bitext, table, weights):
+        of_cells = np.repeat(shard.weights, np.diff(shard.pairs.cell_offsets))
+        meetings[shard.pair_ids] += np.bincount(shard.pairs.cells, of_cells, len(shard.pair_ids))
     return 1.0 - _DISCOUNT / np.maximum(meetings, 1.0)
 
 
@@ -479,60 +476,46 @@ def splice(
         vocabularies[0].extend(new.bitext.source_vocabulary.words),
         vocabularies[1].extend(new.bitext.target_vocabulary.words),
     )
-    source = merged[0].lookup(new.bitext.source_vocabulary.words)
-    target = merged[1].lookup(new.bitext.target_vocabulary.words)
-    sizes = np.append(np.diff(old.row_offsets), np.zeros(len(merged[0]) - old.n_source_words, np.int64))
-    sizes[source] += np.bincount(new.table.sources[new.entries < 0], minlength=new.table.n_source_words)
-    row_offsets = offsets_of(sizes)
-    targets = np.empty(row_offsets[-1], np.int32)
-    forward, backward = np.zeros(len(targets) + 1), np.zeros(len(targets) + 1)
-    sides = old_params.forward, old_params.backward
-    learned = params.forward, params.backward
-    words, scale = _totals(sides[0], learned[0], source, len(merged[0]), new.strength)
-    other_words, other_scale = _totals(sides[1], learned[1], target, len(merged[1]), new.strength)
-    new_row = np.full(len(merged[0]), -1, np.int32)
-    new_row[source] = np.arange(len(source))
-    new_targets = target[new.table.targets]
-    order = np.lexsort((new_targets, new.table.sources))
-    splice_tables(
-        old.row_offsets, old.targets, sides[0].translation, sides[1].translation, scale, other_scale,
-        new.table.row_offsets, new_targets[order], learned[0].translation[order], learned[1].translation[order],
-        new_row, row_offsets, targets, forward, backward,
-    )  # fmt: skip
-    spliced = AlignmentParameters(
-        _whole(sides[0], learned[0], forward, words, target, len(merged[1]), new.strength),
-        _whole(sides[1], learned[1], backward, other_words, source, len(merged[0]), new.strength),
+    source, target = (
+        words.lookup(vocabulary.words).astype(np.int64)
+        for words, vocabulary in zip(merged, (new.bitext.source_vocabulary, new.bitext.target_vocabulary), strict=True)
     )
-    return PairTable(row_offsets, targets, len(merged[1])), spliced, merged
+    width, keys = len(merged[1]), source[new.table.sources] * len(merged[1]) + target[new.table.targets]
+    lacking, known = np.flatnonzero(new.entries < 0), np.flatnonzero(new.entries >= 0)
+    lacking = lacking[np.argsort(keys[lacking])]
+    places = np.searchsorted(old.sources * np.int64(width) + old.targets, keys[lacking])
+    sources, targets = np.divmod(keys[lacking], width)
+    sizes = np.bincount(sources, minlength=len(merged[0]))
+    sizes[: old.n_source_words] += np.diff(old.row_offsets)
+    table = PairTable(offsets_of(sizes), np.insert(old.targets, places, targets).astype(np.int32), width)
 
+    def direction(
+        before: DirectionParameters,
+        after: DirectionParameters,
+        row: NDArray[np.int32],
+        chosen: Ints,
+        produced: Ints,
+        sizes: tuple[int, int],
+    ) -> DirectionParameters:
+        """One direction; ``row`` has the chosen word of every old pair, ``sizes`` counts the words of both sides."""
+        assert before.totals is not None
+        assert after.totals is not None
+        words, null, total = np.zeros(sizes[0]), np.zeros(sizes[1] + 1), after.totals.null
+        earlier = new.strength * before.totals.words
+        words[: len(earlier)] = earlier
+        words[chosen] = after.totals.words
+        now = words[: len(earlier)]
+        scale = np.divide(earlier, now, out=np.ones(len(earlier)), where=now > 0)
+        translation = np.append(before.translation[:-1] * scale[row], 0.0)
+        translation[new.entries[known]] = after.translation[known]
+        translation = np.insert(translation, places, after.translation[lacking])
+        share = new.strength * before.totals.null / total if total > 0 else 1.0
+        null[: len(before.null) - 1] = before.null[:-1] * share
+        null[produced] = after.null[:-1]
+        totals = replace(after.totals, words=words)
+        return replace(after, translation=as_single(with_floor(translation)), null=with_floor(null), totals=totals)
 
-def _totals(
-    old: DirectionParameters, new: DirectionParameters, number: NDArray[np.int32], n_words: int, strength: float
-) -> tuple[Floats, Floats]:
-    """Totals of all conditioning words, and the factors of old probabilities that no new ones replace."""
-    assert old.totals is not None
-    assert new.totals is not None
-    before, words = strength * old.totals.words, np.zeros(n_words)
-    words[: len(before)] = before
-    words[number] = new.totals.words
-    now = words[: len(before)]
-    return words, np.divide(before, now, out=np.ones(len(before)), where=now > 0)
-
-
-def _whole(
-    old: DirectionParameters,
-    new: DirectionParameters,
-    translation: Floats,
-    words: Floats,
-    number: NDArray[np.int32],
-    n_produced: int,
-    strength: float,
-) -> DirectionParameters:
-    assert old.totals is not None
-    assert new.totals is not None
-    before, now = strength * old.totals.null, new.totals.null
-    null = np.zeros(n_produced + 1)
-    null[: len(old.null) - 1] = old.null[:-1] * (before / now if now > 0 else 1.0)
-    null[number] = new.null[:-1]
-    totals = Totals(words, now, new.totals.jumps, new.totals.ends)
-    return replace(new, translation=as_single(with_floor(translation)), null=with_floor(null), totals=totals)
+    lengths = len(merged[0]), len(merged[1])
+    forward = direction(old_params.forward, params.forward, old.sources, source, target, lengths)
+    backward = direction(old_params.backward, params.backward, old.targets, target, source, lengths[::-1])
+    return table, AlignmentParameters(forward, backward), merged

@@ -12,9 +12,14 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints, Reals
 from spectrem.data import Bitext, Vocabulary
-from spectrem.kernels.alignments.cooccurrence import find_entries, list_class_pairs, sum_links
-from spectrem.kernels.alignments.multinomials import normalise_left_out, normalise_lexical
-from spectrem.kernels.alignments.similarity import look_alike
+from spectrem.kernels.alignments.cooccurrence import (
+    find_entries,
+    list_class_pairs,
+    look_alike,
+    normalise_left_out,
+    normalise_lexical,
+    sum_links,
+)
 from spectrem.models.alignment.pairs import Anchors, PairTable, count_words
 from spectrem.models.priors import Numbers, Prior
 
@@ -390,7 +395,7 @@ class GivenCounts:
         width = max(table.n_target_words, 1)
         keys, place = np.unique(source[known] * width + target[known], return_inverse=True)
         entries = np.empty(len(keys), np.int64)
-        find_entries(table.row_offsets, table.targets, table.n_target_words, *np.divmod(keys, width), entries)
+        find_entries(table.row_offsets, table.targets, *np.divmod(keys, width), entries)
         sums = [np.bincount(place, counts[known], len(keys)).astype(np.float64) for counts in (forward, backward)]
         present = np.flatnonzero(entries >= 0)
         present = present[np.argsort(entries[present])]

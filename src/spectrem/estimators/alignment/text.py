@@ -235,15 +235,12 @@ def given_counts(aligner: AlignerParameters, table: PairTable, bitext: Bitext) -
             "one by one",
         )
     words, others = bitext.source_vocabulary, bitext.target_vocabulary
-    pairs = _dictionary_pairs(aligner, words, others)
-    if aligner.same:
-        pairs += [
-            (s, t, aligner.same_strength)
-            for s, t in enumerate(others.lookup(words.words).tolist())
-            if t >= 0 and kind_of(words.words[s]) in aligner.same
-        ]
-    numbers = np.array([pair[:2] for pair in pairs], np.int64).reshape(-1, 2)
-    return GivenCounts.of(table, numbers[:, 0], numbers[:, 1], np.array([pair[2] for pair in pairs]))
+    same = [
+        (s, t, aligner.same_strength)
+        for s, t in enumerate(others.lookup(words.words).tolist() if aligner.same else ())
+        if t >= 0 and kind_of(words.words[s]) in aligner.same
+    ]
+    return GivenCounts.of(table, *_columns([*_dictionary_pairs(aligner, words, others), *same]))
 
 
 def listed_pairs(aligner: AlignerParameters, source: Vocabulary, target: Vocabulary) -> ListedPairs | None:
@@ -253,9 +250,12 @@ def listed_pairs(aligner: AlignerParameters, source: Vocabulary, target: Vocabul
     """
     if aligner.dictionary is None or fused_rules(aligner) is not None:
         return None
-    pairs = _dictionary_pairs(aligner, source, target)
-    numbers = np.array([pair[:2] for pair in pairs], np.int64).reshape(-1, 2)
-    return ListedPairs.of(numbers[:, 0], numbers[:, 1], len(target))
+    return ListedPairs.of(*_columns(_dictionary_pairs(aligner, source, target))[:2], len(target))
+
+
+def _columns(pairs: list[tuple[int, int, float]]) -> tuple[Ints, Ints, Floats]:
+    source, target, counts = np.array(pairs, np.float64).reshape(-1, 3).T
+    return source.astype(np.int64), target.astype(np.int64), counts
 
 
 def _dictionary_pairs(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem.kernels.alignments.bidirectional import PAD, Direction, Duals, Expected, couple, side_by_side
+from spectrem.kernels.alignments.bidirectional import PAD, Direction, Duals, Expected, couple
 from spectrem.kernels.alignments.cells import anchor, diagonal_pass
 from spectrem.models.alignment.model import (
     AlignmentModel,
@@ -248,11 +248,10 @@ class CoupledKernel:
 
 def _links(params: AlignmentParameters, shard: BitextShard, gamma: float) -> Floats:
     """Potentials of the shard's entries in both directions, shape (n_entries, 2)."""
-    n_seen, unseen = len(shard.pair_ids), shard.unseen
-    links = np.empty((n_seen + (0 if unseen is None else len(unseen[0])), 2))
-    side_by_side(params.forward.translation, params.backward.translation, shard.pair_ids, links)
-    if unseen is not None:
-        links[n_seen:, 0], links[n_seen:, 1] = unseen
+    links = np.column_stack([
+        shard.of_entries(side.translation, backward=bool(way))
+        for way, side in enumerate((params.forward, params.backward))
+    ])  # fmt: skip
     return links if gamma == 1 else links ** (1 / gamma)
 
 

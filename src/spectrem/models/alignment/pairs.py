@@ -200,6 +200,15 @@ class PairTable:
         """Source word of every pair, shape (n_pairs,); made at each access, as it is as large as the table."""
         return np.repeat(np.arange(self.n_source_words, dtype=np.int32), np.diff(self.row_offsets))
 
+    def find(self, sources: NDArray[np.integer], targets: NDArray[np.integer]) -> Ints:
+        """The entry of every pair of words, -1 where there is none or a word is unknown (-1)."""
+        entries = np.full(len(sources), -1)
+        known = (sources >= 0) & (sources < self.n_source_words) & (targets >= 0) & (targets < self.n_target_words)
+        found = np.empty(int(known.sum()), np.int64)
+        cooccurrence.find_entries(self.row_offsets, self.targets, sources[known], targets[known], found)
+        entries[known] = found
+        return entries
+
     @cached_property
     def target_sizes(self) -> Ints:
         """Number of pairs of every target word, shape (n_target_words,)."""

@@ -33,14 +33,8 @@ from spectrem.data import ParsedSentence
 from spectrem.estimators import DependencyModel
 from spectrem.exceptions import ConvergenceWarning, InvalidInputError
 from spectrem.metrics import attachment_scores, head_is_next
-from spectrem.models.grammar import (
-    GrammarParameters,
-    ValenceModel,
-    build_shards,
-    harmonic,
-)
+from spectrem.models.grammar import GrammarParameters, ValenceModel, build_shards, harmonic, in_corpus_order
 from spectrem.models.priors import MeanFieldPrior
-from spectrem.models.shards import in_corpus_order
 
 QUICK = {"languages": ("es",), "max_iter": 3}
 PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {

@@ -21,6 +21,7 @@ from spectrem.models.estep import Statistics
 from spectrem.models.priors import DirichletPrior
 from spectrem.models.shards import Columns, cut
 from spectrem.structures import Bracketings, Parts
+from spectrem.structures._columns import TEXT, missing_where
 from spectrem.structures._ragged import offsets_of, positions_of, ranges_of, rows_of
 
 __all__ = [
@@ -386,12 +387,11 @@ class ConstituentContextModel:
         n_spans = shard.lengths * (shard.lengths + 1) // 2
         word, size = np.repeat(np.cumsum(shard.lengths) - shard.lengths, n_spans), np.repeat(shard.lengths, n_spans)
         before, after = np.where(start > 0, word + start - 1, -1), np.where(end < size, word + end, -1)
-        names = _with_missing(range(self.vocabulary.n_tags) if self.names is None else self.names)
-        tags = names[np.append(shard.tags, -1)]
-        words = {name: _ending_in_missing(values) for name, values in shard.columns.of_words.items()}
-        of_spans: dict[str, Key] = {"yield": self._texts[shard.yields]}
+        names, tags = np.array(self._names), np.append(shard.tags, NEVER)
+        of_spans = {"yield": _taken(self._texts, shard.yields)}
         for place, at in zip(PLACES, (word + start, word + end - 1, before, after), strict=True):
-            of_spans |= {place: tags[at], **{f"{place}_{name}": values[at] for name, values in words.items()}}
+            of_spans[place] = _taken(names, tags[at])
+            of_spans |= {f"{place}_{name}": _taken(values, at) for name, values in shard.columns.of_words.items()}
         twice = np.repeat(np.arange(len(start)), 2)  # as a constituent, and as none
         columns = {name: values[twice] for name, values in of_spans.items()}
         return {"sentence": shard.instances, **columns, **shard.columns.of_sentences}
@@ -427,9 +427,12 @@ class ConstituentContextModel:
 
     @cached_property
     def _texts(self) -> NDArray:
-        """The yields as text, with a missing one behind the last."""
-        names = [str(name) for name in (range(self.vocabulary.n_tags) if self.names is None else self.names)]
-        return _with_missing([" ".join(names[tag] for tag in tags) for tags in self.vocabulary.yields()])
+        """The yields as text."""
+        return np.array([" ".join(str(self._names[tag]) for tag in tags) for tags in self.vocabulary.yields()], TEXT)
+
+    @property
+    def _names(self) -> Sequence[Any]:
+        return range(self.vocabulary.n_tags) if self.names is None else self.names
 
 
 def log_trees(lengths: Ints) -> Floats:
@@ -450,22 +453,11 @@ def _whole(lengths: Ints) -> Ints:
     return np.cumsum(spans) - spans + lengths - 1
 
 
-def _ending_in_missing(column: Key) -> Key:
-    """A column with a missing value at the end."""
+def _taken(column: Key, places: Ints) -> Key:
+    """The entries of a column at some places, missing where the place is negative."""
     if isinstance(column, Coded):
-        return Coded(column.values, np.append(column.codes, np.int32(-1)))
-    values: NDArray[Any] = np.asarray(column)
-    return (
-        _with_missing(values.tolist()) if values.dtype.kind in "OUT" else np.append(values.astype(np.float64), np.nan)
-    )
-
-
-def _with_missing(values: Sequence[Any] | range) -> NDArray:
-    """Values as an array with a missing one at the end: text, or numbers as float64."""
-    listed = list(values)
-    if all(not isinstance(value, str) for value in listed):
-        return np.array([*listed, np.nan], np.float64)
-    return np.array([*map(str, listed), np.nan], np.dtypes.StringDType(na_object=np.nan))
+        return Coded(column.values, np.where(places < 0, np.int32(-1), column.codes[places]))
+    return missing_where(np.asarray(column)[places], places < 0)
 
 
 def tree_scores(lengths: np.ndarray, start: str) -> Parts:

@@ -18,13 +18,13 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.inference.segments import sum_by
 from spectrem.models.estep import Statistics
 from spectrem.models.priors import DirichletPrior, Multinomials, Prior, Tables
-from spectrem.models.shards import Columns, cut
+from spectrem.models.shards import Columns, cut, in_corpus_order
 from spectrem.structures import Known, Parts, Structure, ValenceTrees
 from spectrem.structures._ragged import offsets_of, ranges_of
 
 __all__ = [
-    "GrammarParameters", "GrammarShard", "ValenceModel", "build_shards", "harmonic", "random_counts", "supervised",
-    "uniform",
+    "GrammarParameters", "GrammarShard", "ValenceModel", "build_shards", "harmonic", "in_corpus_order",
+    "random_counts", "supervised", "uniform",
 ]  # fmt: skip
 
 # Parts of a shard.

@@ -82,7 +82,7 @@ class ProjectiveTrees(ArcStructure):
     [1, -1]
     """
 
-    @cached_property
+    @property
     def _layout(self) -> _Layout:
         return _Layout(eisner, self.block_offsets, self.offsets)
 
@@ -354,7 +354,7 @@ class ValenceTrees(Trees):
         indicator.unary[stops[known]] = 1.0
         return indicator
 
-    @cached_property
+    @property
     def _layout(self) -> _Layout:
         return _Layout(valence, self.offsets, self._choice_offsets)
 

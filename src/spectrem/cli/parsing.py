@@ -186,7 +186,7 @@ class TrainingOptions:
 
 
 @app.command()
-@takes(ParserParameters, beside=GrammarSettings)
+@takes(ParserParameters, beside=[GrammarSettings])
 def train(options: TrainingOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn a parser from trees, or with --dmv a grammar from tags alone.
 
@@ -634,7 +634,7 @@ class TransferOptions:
 
 
 @app.command()
-@takes(ParserParameters, beside=GrammarSettings, defaults={"infeasible": "skip"})
+@takes(ParserParameters, beside=[GrammarSettings], defaults={"infeasible": "skip"})
 def transfer(options: TransferOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn a parser of a language without trees from translations with trees.
 

@@ -39,7 +39,7 @@ from spectrem.learning import (
     posterior,
     run_em,
 )
-from spectrem.models.shards import in_corpus_order
+from spectrem.models.shards import count_known, in_corpus_order
 from spectrem.reports import (
     ConstraintReport,
     ConstraintSummary,
@@ -99,11 +99,11 @@ def estep_of(estimator: Any, constraints: Any = None, *, reference: Callable[[An
 
 
 class LabelledFit(NamedTuple):
-    """The weights that are best for labelled instances, and how they were found.
+    """The parameters that are best for labelled instances, and how they were found.
 
     Attributes
     ----------
-    theta : ndarray of shape (n_weights,)
+    params : parameters of the model
     record : Record
         With the objective reached.
     status : FitStatus
@@ -111,7 +111,7 @@ class LabelledFit(NamedTuple):
         Of L-BFGS.
     """
 
-    theta: Floats
+    params: Any
     record: Record
     status: FitStatus
     n_steps: int = 0
@@ -129,7 +129,8 @@ class Task:
         Finds parameters to start from; called once for each start, and not where labels are learnt from first.
     estep : EStep
     labelled : callable or None
-        Learns from the labels that are known, before all else. See `spectrem.estimators.labelled`.
+        Learns from the labels that are known, before all else: `learn_labels`, or for log-linear models
+        `spectrem.estimators.labelled`.
     learns : bool
         Whether there is more to learn than these labels.
     unused : sequence of constraints or None
@@ -207,10 +208,10 @@ def train(estimator: Any, task: Task) -> Trained:
     start, n_steps = task.start, 0
     if task.labelled is not None:
         first = task.labelled()
-        start, n_steps = lambda: first.theta, first.n_steps
+        start, n_steps = lambda: first.params, first.n_steps
         if not task.learns:
-            reports = _report_labelled(estimator, task, first.theta)
-            return Trained(first.theta, (first.record,), first.status, *reports, n_steps)
+            reports = _report_labelled(estimator, task, first.params)
+            return Trained(first.params, (first.record,), first.status, *reports, n_steps)
     n_starts = task.n_starts or getattr(estimator, "n_init", None)
     stages = ["em"] if n_starts is None else [f"start-{number + 1}" for number in range(n_starts)]
     criterion = getattr(estimator, "criterion", None)
@@ -275,6 +276,13 @@ def run_settings(
         "on_iteration": on_iteration or estimator.on_iteration,
         "checkpoint": None if checkpoint is None else Path(checkpoint) / stage,
     }
+
+
+def learn_labels(model: Any, corpus: Corpus, params: Any) -> LabelledFit:
+    """The M-step of the shards whose labels are known, from ``params`` on; the record is of a pass after it."""
+    known = corpus.part(np.flatnonzero(list(corpus.collect(count_known))).tolist())
+    fitted = run_em(model, known, params, stopping=Stopping(2, 0.0))
+    return LabelledFit(fitted.params, fitted.history[-1], FitStatus.CONVERGED)
 
 
 def _report_labelled(estimator: Any, task: Task, params: Any) -> Reports:

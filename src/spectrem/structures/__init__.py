@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from spectrem.structures.alignment import NULL, Alignment
     from spectrem.structures.bracketings import Bracketings
     from spectrem.structures.categorical import Categorical
-    from spectrem.structures.chains.chain import Chain
-    from spectrem.structures.chains.chain2 import Chain2
+    from spectrem.structures.chains.chain import Chain, Chain2
     from spectrem.structures.chains.edge_chain import EdgeChain
     from spectrem.structures.chains.tied import TiedChain, TiedChain2, TiedCounts, TiedCounts2
     from spectrem.structures.draws import n_best, sample
@@ -30,7 +29,7 @@ _HOMES = {
     "Bracketings": "bracketings",
     "Categorical": "categorical",
     "Chain": "chains.chain",
-    "Chain2": "chains.chain2",
+    "Chain2": "chains.chain",
     "EdgeChain": "chains.edge_chain",
     "Known": "known",
     "NULL": "alignment",

@@ -34,7 +34,7 @@ class Moves(NamedTuple):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def solve_groups(scores, rows, offsets, low, high, capacity, labels, price, status):
-    """Labels of the rows of every group, whose bounds are their own, and prices of labels that prove them best.
+    """Labels of the rows of every group, each with bounds for itself, and prices of labels that prove them best.
 
     Parameters
     ----------
@@ -64,14 +64,14 @@ def solve_groups(scores, rows, offsets, low, high, capacity, labels, price, stat
     )
     prices = np.empty(k + 1)
     for g in range(len(offsets) - 1):
-        own = rows[offsets[g] : offsets[g + 1]]
+        group = rows[offsets[g] : offsets[g + 1]]
         prices[:] = 0.0
         # From few rows to all of them: the prices of a sample start the next larger one.
         step = 1
-        while len(own) // (step * _SHARE) >= _FEWEST:
+        while len(group) // (step * _SHARE) >= _FEWEST:
             step *= _SHARE
         while True:
-            sample = own[::step]
+            sample = group[::step]
             least, most = low[g] // step, (high[g] + step - 1) // step
             status[g] = _solve(scores, sample, least, most, prices, labels, moves)
             if step == 1:

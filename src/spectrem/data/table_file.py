@@ -76,17 +76,13 @@ class TableFile:
         """Names of the columns, in order."""
         return list(self.schema)
 
-    @cached_property
-    def _n_rows(self) -> int:
+    def __len__(self) -> int:
         import polars
 
         return int(self._collect(polars.len()).item()) if self.n_rows is None else self.n_rows
 
-    def __len__(self) -> int:
-        return self._n_rows
-
     def place(self, row: int) -> str:
-        """Where a row stands, for messages."""
+        """The row or line that messages name."""
         return f"row {row} (from 0)" if self.line_of is None else f"line {self.line_of(row)}"
 
     def check(self, names: Collection[str], option: str) -> None:
@@ -185,7 +181,7 @@ class TableFile:
             columns can be named.
         """
         names = []
-        for name, (is_number, is_slip, _) in self._kinds.items():
+        for name, (is_number, is_slip, _) in self._column_types.items():
             if is_number and name not in without:
                 names.append(name)
             elif is_slip and name not in without:
@@ -205,7 +201,7 @@ class TableFile:
         ["'b' (line 2: 'x' is not a number)"]
         """
         others = []
-        for name, (is_number, _, has_numbers) in self._kinds.items():
+        for name, (is_number, _, has_numbers) in self._column_types.items():
             if name not in names:
                 row, odd = self._first_odd(name) if has_numbers and not is_number else (0, "")
                 others.append(quoted(name) + (f" ({self.place(row)}: {odd})" if odd else ""))
@@ -225,20 +221,20 @@ class TableFile:
             )
 
     @cached_property
-    def _kinds(self) -> Mapping[str, tuple[bool, bool, bool]]:
+    def _column_types(self) -> Mapping[str, tuple[bool, bool, bool]]:
         """Per column: is it one of numbers; if not, does that seem a slip; are some of its cells numbers."""
         if not self.is_text:
             return {name: (kind.is_numeric(), False, False) for name, kind in self.schema.items()}
         filled, numbers = self._count(self.names, _ANY, _NUMBER)
-        kinds = {name: (filled[name] > 0, False, False) for name in self.names}
+        types = {name: (filled[name] > 0, False, False) for name in self.names}
         mixed = [name for name in self.names if numbers[name] < filled[name]]
         whole, codes, written = self._count(mixed, _WHOLE, _CODE, _WRITTEN)
         for name in mixed:
             # names of rows may be 007 and 8, but not 0.5
             are_names = numbers[name] + codes[name] == filled[name] and numbers[name] == whole[name]
             slip = 2 * (numbers[name] + written[name]) >= filled[name] and not are_names
-            kinds[name] = (False, slip, numbers[name] + codes[name] > 0)
-        return kinds
+            types[name] = (False, slip, numbers[name] + codes[name] > 0)
+        return types
 
     def _count(self, names: Sequence[str], *patterns: str) -> list[dict[str, int]]:
         """By pattern, in how many rows columns of text match it."""

@@ -211,7 +211,7 @@ class Cells:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """What constraints may name besides the columns of the user."""
+        """The columns that constraints may name besides those of the user."""
         return ("row", "label") if self.is_table else tuple(self.columns)
 
     @property
@@ -269,7 +269,7 @@ class Cells:
         return read_columns(columns, lengths, taken=self.column_names, hint=hint)
 
     def positions(self, cells: Ints) -> Ints:
-        """Which of the labels to choose among one cell of each row, or token, is."""
+        """The position of one cell of each row, or token, among its labels."""
         if isinstance(self.structure, EdgeChain):
             return self.structure.state_part[cells] % self.structure.n_states
         return cells - self.structure.offsets[:-1]
@@ -486,7 +486,7 @@ def _weights(cells: Cells) -> Floats:
 def _distinct_rows(
     constraints: Sequence[Any], cells: Cells, columns: Mapping[str, Key]
 ) -> tuple[Alike, Mapping[str, Key], Floats] | None:
-    """Which rows of the table constraints cannot tell apart, the columns of one of each, and how often each counts.
+    """Classes of rows that constraints cannot tell apart, the columns of one row of each, and their total weights.
 
     None where that cannot be said, or where most rows are of their own.
     """

@@ -103,12 +103,12 @@ class Quadratic:
 
 # Least curvature, relative to the square of the row's coefficients, so that quotients are finite.
 _TINY = 1e-100
-# How often a batch is looked at, as long as prices are far from what it asks for.
-_LOOKS = 30
+# Evaluations of a batch at most, as long as prices are far from what it asks for.
+_MOST_EVALUATIONS = 30
 # The numbers of `Kept`, 0 for rows that no batch has shown.
 _NUMBERS = ("prices", "moments", "largest", "seen")
 
-Look: TypeAlias = Callable[[Floats], tuple[Floats, sp.csr_array, Floats]]
+EvaluateBatch: TypeAlias = Callable[[Floats], tuple[Floats, sp.csr_array, Floats]]
 """From prices of all rows to what a batch shows at them: its marginals, shape (n_unary,); how much the expectations of
 the rows over the batch fall when prices rise, shape (n_rows, n_rows); and the second moments of the rows over the
 batch, over gamma, which are at least as large, shape (n_rows,)."""
@@ -259,7 +259,7 @@ class BatchRows:
     observed: Bools
     open: Ints
 
-    def descend(self, n: int, look: Look, weight: float, gamma: float) -> Kept:
+    def descend(self, n: int, evaluate: EvaluateBatch, weight: float, gamma: float) -> Kept:
         """The rows kept, with prices that have made a step down the dual.
 
         New prices x minimise the dual of the batch and a quadratic approximation of those of the batches before it,
@@ -273,16 +273,16 @@ class BatchRows:
         average curvature is (1 - s) H + s C, with that of the batch C and s = 2 / (t + 2), which makes prices an
         average of what batches ask for in which late ones count more.
 
-        Every look at the batch takes one Newton step of this problem, within the signs and under the slack of the rows,
-        whose curvature is raised by that of as many independent instances as rows meet in it, over the number of
-        instances seen (Levenberg's damping: few instances do not show how many rows curve together). Scores move by no
-        more than gamma; where they would, the batch is looked at again.
+        Every evaluation of the batch is followed by one Newton step of this problem, within the signs and under the
+        slack of the rows, whose curvature is raised by that of as many independent instances as rows meet in it, over
+        the number of instances seen (Levenberg's damping: few instances do not show how many rows curve together).
+        Scores move by no more than gamma; where they would, the batch is evaluated again.
 
         Parameters
         ----------
         n : int
             Instances of the batch.
-        look : callable
+        evaluate : callable
             From prices to marginals, curvature and moments of the batch.
         weight : float
             How many instances of the whole set one of the batch stands for.
@@ -300,8 +300,8 @@ class BatchRows:
         former = (1.0 - latest) * kept.curvature
         pull, terms, here = _scaled(former, stretch), self.terms, row_maxima(self.matrix)
         largest = np.maximum(here, kept.largest)
-        for _ in range(_LOOKS):
-            marginals, curvature, batch_moments = look(prices)
+        for _ in range(_MOST_EVALUATIONS):
+            marginals, curvature, batch_moments = evaluate(prices)
             average = sp.csr_array(former + (latest * weight) * curvature)
             moments = kept.moments + share * (weight * batch_moments - kept.moments)
             known_slope = self.observed & (largest > 0)
@@ -324,14 +324,14 @@ class BatchRows:
         seen = np.where(self.observed, kept.seen + n, kept.seen)
         return replace(kept, prices=prices, moments=moments, largest=largest, seen=seen, curvature=average)
 
-    def solved(self, n: int, look: Look, prices: Floats, gamma: float) -> Kept:
+    def solved(self, n: int, evaluate: EvaluateBatch, prices: Floats, gamma: float) -> Kept:
         """The rows kept, with the prices of the ``open`` ones that solve the dual of the whole set, the batch."""
         multipliers = np.zeros(len(self.bounds))
         multipliers[self.open] = prices
         kept = replace(self.kept, prices=multipliers, seen=np.full(len(multipliers), float(n)))
         if not gamma > 0:
             return kept
-        _, curvature, moments = look(multipliers)
+        _, curvature, moments = evaluate(multipliers)
         return replace(kept, moments=moments, largest=row_maxima(self.matrix), curvature=curvature)
 
 
@@ -540,7 +540,7 @@ class ConstrainedTargets:
     def targets(self, log_probabilities: Any, columns: Any = None) -> Any:
         """Targets at the prices as they are; parameters and result as of `update`.
 
-        Use for a batch that is looked at only, or again.
+        Use for a batch from which prices are not to learn, or not again.
         """
         return self._soft_targets(log_probabilities, columns, learns=False)
 
@@ -583,15 +583,15 @@ class ConstrainedTargets:
             cells, values = table._cells, table._cells.user_columns(columns)
             self._kept = Kept.none(self._across)
             rows = self._rows(cells, values, 1.0, learns=True)
-            look = partial(self._look, cells, self._rows_within(cells, values), rows.matrix)
-            self._kept = rows.solved(n, look, np.concatenate(prices), self.gamma)
+            evaluate = partial(self._evaluate, cells, self._rows_within(cells, values), rows.matrix)
+            self._kept = rows.solved(n, evaluate, np.concatenate(prices), self.gamma)
         return table.proba
 
     @property
     def prices_(self) -> dict[str, Floats]:
         """Multipliers of the constraints over the whole set, by name; a second one of a name is ``"name (2)"``."""
         prices = self._kept.split(self._kept.prices)
-        return prices_by_name((one.name, own.copy()) for one, own in zip(self._across, prices, strict=True))
+        return prices_by_name((one.name, values.copy()) for one, values in zip(self._across, prices, strict=True))
 
     def state_dict(self) -> dict[str, Any]:
         """The prices and what their steps rest on, as mappings and lists of numbers and text, to be saved with a model.
@@ -634,7 +634,7 @@ class ConstrainedTargets:
         return [repr(one) for one in self._across]
 
     def _lies_within(self, one: Any) -> bool:
-        """Whether a constraint is solved in every batch; an error if that cannot be said."""
+        """Whether a constraint is solved in every batch; raises if that cannot be told."""
         if isinstance(one, RowLinks) and one.column in self.within_batch:
             return True
         if not isinstance(one, Constraint):
@@ -661,7 +661,7 @@ class ConstrainedTargets:
         return False
 
     def _weight(self, n: int) -> float:
-        """How many rows of the whole set one of a batch of n stands for."""
+        """The number of rows of the whole set for which one of a batch of n stands."""
         name = self._across[0].name
         if self.gamma <= 0:
             raise InvalidInputError(
@@ -691,7 +691,7 @@ class ConstrainedTargets:
             rows = self._rows(cells, values, weight, learns=learns)
             kept = rows.kept
             if learns:
-                kept = rows.descend(n, partial(self._look, cells, within, rows.matrix), weight, self.gamma)
+                kept = rows.descend(n, partial(self._evaluate, cells, within, rows.matrix), weight, self.gamma)
                 self._kept = kept
             scores = _shifted(scores, rows.matrix, kept.prices)
         return cells.cut(self._project(cells, within, scores).marginals.unary)
@@ -714,10 +714,10 @@ class ConstrainedTargets:
         """The projection onto the constraints within the batch, of scores less the prices of the others."""
         return project_batch(cells.structure, scores, within, self.gamma, tol=self.tol)
 
-    def _look(
+    def _evaluate(
         self, cells: Cells, within: Rows, matrix: sp.csr_array, prices: Floats
     ) -> tuple[Floats, sp.csr_array, Floats]:
-        """See `Look`; from the curvature of the rows over the whole set that of those within the batch is taken."""
+        """See `EvaluateBatch`; the curvature is what the rows within the batch leave of that of the others."""
         scores = _shifted(cells.scores, matrix, prices)
         projection = self._project(cells, within, scores)
         curvature, moments = covariances(matrix, cells.structure, projection.marginals.unary)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
@@ -33,7 +32,7 @@ from spectrem.estimators.declare import check_parameters, documented, parameters
 from spectrem.estimators.labelled import fit_members
 from spectrem.estimators.sentences import read_labels
 from spectrem.estimators.storage import Codec, Saved, read_constraints, write_texts
-from spectrem.estimators.table_input import UNLABELLED, read_targets, row_columns, score_rows
+from spectrem.estimators.table_input import UNLABELLED, read_targets, row_columns, score_rows, take_columns
 from spectrem.estimators.views.parameters import ViewsParameters
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.learning import EStep, Step, Stopping, pose
@@ -820,10 +819,7 @@ def _some_columns(X: Any, listed: Any, view: str) -> Any:
             f"feature_groups[{view!r}] must list columns of X, got {sorted(unknown, key=repr)[0]!r}, and X has "
             f"{', '.join(map(repr, known[:5]))}, ...; give numbers of columns, or names of a frame"
         )
-    if frame is not None:
-        return frame[:, [known.index(name) for name in wanted]].to_native()
-    table: Any = X
-    return (table.tocsc() if sp.issparse(X) else np.asarray(X))[:, wanted]
+    return take_columns(X, wanted)
 
 
 def _targets(settings: Any, y: Any) -> dict[str, Any]:

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     )
     from spectrem.inference.oracle import shift_scores
     from spectrem.inference.result import Infeasible, Projection, Status, check_infeasible
-    from spectrem.inference.solvers.first_order import (
+    from spectrem.inference.solvers.linear_program import LinearProgram, Subgradient
+    from spectrem.inference.solvers.smooth import (
         Accelerated,
         Bracket,
         FixedStep,
+        Newton,
         QuasiNewton,
         Solution,
         Solver,
         Spectral,
     )
-    from spectrem.inference.solvers.linear_program import LinearProgram, Subgradient
-    from spectrem.inference.solvers.newton import Newton
 
 # Loaded on first use: EM without constraints, or with compiled ones, needs nothing of them.
 _MODULES = {
@@ -38,9 +38,10 @@ _MODULES = {
     ],
     "oracle": ["shift_scores"],
     "result": ["Infeasible", "Projection", "Status", "check_infeasible"],
-    "solvers.first_order": ["Accelerated", "Bracket", "FixedStep", "QuasiNewton", "Solution", "Solver", "Spectral"],
+    "solvers.smooth": [
+        "Accelerated", "Bracket", "FixedStep", "Newton", "QuasiNewton", "Solution", "Solver", "Spectral"
+    ],
     "solvers.linear_program": ["LinearProgram", "Subgradient"],
-    "solvers.newton": ["Newton"],
 }  # fmt: skip
 _HOMES = {name: home for home, names in _MODULES.items() for name in names}
 __all__ = list(_HOMES)

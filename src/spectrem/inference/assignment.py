@@ -30,8 +30,8 @@ from spectrem.inference.program import (
 )
 from spectrem.inference.result import Status
 from spectrem.inference.segments import sum_by
-from spectrem.inference.solvers.first_order import Solution
 from spectrem.inference.solvers.linear_program import LinearProgram, follow_temperatures
+from spectrem.inference.solvers.smooth import Solution
 from spectrem.kernels import transport
 from spectrem.kernels.categorical import max_pass
 from spectrem.structures._ragged import indicators

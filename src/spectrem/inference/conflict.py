@@ -30,7 +30,7 @@ from spectrem.inference.program import (
 )
 from spectrem.inference.result import Status
 from spectrem.inference.segments import max_by, row_maxima, sum_by
-from spectrem.inference.solvers.first_order import Solution
+from spectrem.inference.solvers.smooth import Solution
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import has_one_label
 

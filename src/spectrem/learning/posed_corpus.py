@@ -401,7 +401,7 @@ def evaluate_and_keep(posed: Posed, step: Step) -> tuple[Statistics, Posed]:
 
 def curvature_of(posed: Posed, step: Step) -> Floats:
     """The second derivatives of a shard's value in the prices, at its own multipliers; NaN where they are not known."""
-    from spectrem.inference.solvers.newton import curvature_of_batch
+    from spectrem.inference.solvers.smooth import curvature_of_batch
 
     structure, across, prices = posed.structure, posed.transpose, step.prices
     assert across is not None

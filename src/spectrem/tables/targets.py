@@ -28,7 +28,7 @@ from spectrem.inference import Projection, project_batch
 from spectrem.inference.oracle import Evaluation
 from spectrem.inference.segments import row_maxima, sum_by
 from spectrem.inference.slack import SlackTerms, compile_slack
-from spectrem.inference.solvers.newton import Curved, curvature_of_batch, smooth_solver
+from spectrem.inference.solvers.smooth import Curved, curvature_of_batch, smooth_solver
 from spectrem.learning.schedule import check_gamma
 from spectrem.reports import prices_by_name
 from spectrem.structures import Parts, Structure

@@ -18,8 +18,7 @@ from spectrem.inference.oracle import Evaluation
 from spectrem.inference.program import Deadline, compile_slack_variables, run_linear, write_program
 from spectrem.inference.result import Status
 from spectrem.inference.slack import SlackTerms, compile_slack
-from spectrem.inference.solvers.first_order import Solution, Solver, check_now
-from spectrem.inference.solvers.newton import MOST_ROWS, Curved, smooth_solver
+from spectrem.inference.solvers.smooth import MOST_ROWS, Curved, Solution, Solver, check_now, smooth_solver
 
 Evaluate = Callable[[Floats], tuple[float | Floats, Floats]]
 """From multipliers to values and expectations, with a row per shard or summed over the corpus."""

@@ -25,8 +25,7 @@ from spectrem.inference.program import (
 )
 from spectrem.inference.result import Status
 from spectrem.inference.segments import sum_by
-from spectrem.inference.solvers.first_order import Solution, excess_of, mark_infeasible
-from spectrem.inference.solvers.newton import smooth_solver
+from spectrem.inference.solvers.smooth import Solution, excess_of, mark_infeasible, smooth_solver
 from spectrem.structures._ragged import no_parts
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import has_one_label

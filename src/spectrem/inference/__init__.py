@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         solve_corpus_dual,
         solve_corpus_program,
     )
-    from spectrem.inference.oracle import shift_scores
+    from spectrem.inference.dual import shift_scores
     from spectrem.inference.result import Infeasible, Projection, Status, check_infeasible
     from spectrem.inference.solvers.linear_program import LinearProgram, Subgradient
     from spectrem.inference.solvers.smooth import (
@@ -36,7 +36,7 @@ _MODULES = {
     "corpus.dual": [
         "CorpusMixture", "CorpusSolution", "check_corpus_rows", "solve_corpus_dual", "solve_corpus_program"
     ],
-    "oracle": ["shift_scores"],
+    "dual": ["shift_scores"],
     "result": ["Infeasible", "Projection", "Status", "check_infeasible"],
     "solvers.smooth": [
         "Accelerated", "Bracket", "FixedStep", "Newton", "QuasiNewton", "Solution", "Solver", "Spectral"

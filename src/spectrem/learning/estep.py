@@ -336,7 +336,7 @@ def posterior(posed: Posed, step: Step) -> Posterior:
         if posed.inside is not None:
             result = _projected(posed, posed.inside, scores, step)
         else:
-            from spectrem.inference.oracle import refuse_impossible
+            from spectrem.inference.dual import refuse_impossible
 
             values, marginals = posed.structure.smoothed_max(scores, max(step.gamma, 0.0), weights=posed.weights)
             refuse_impossible(values)

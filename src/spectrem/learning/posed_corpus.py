@@ -421,8 +421,7 @@ def support_of(posed: Posed, step: Step, direction: Floats) -> Statistics:
     Rows inside the shard enter by their multipliers at the prices of ``step``, scaled like the direction. Any
     multipliers give an upper bound on the maximum under these rows; these ones give a close one where prices diverge.
     """
-    from spectrem.inference.oracle import possible_parts
-    from spectrem.inference.slack import compile_slack
+    from spectrem.inference.dual import compile_slack, possible_parts
 
     structure, weights, inside = posed.structure, posed.weights, posed.inside
     possible = possible_parts(scores_of(posed, step))
@@ -479,7 +478,7 @@ def squared_norms(posed: Posed, n_rows: int) -> Floats:
 
 def worst_violation(rows: CorpusRows, excess: Floats) -> float:
     """The largest violation of a row, or of rows that share a slack, beyond the slack allowed, relative to bounds."""
-    from spectrem.inference.slack import compile_slack
+    from spectrem.inference.dual import compile_slack
 
     terms = compile_slack(rows.blocks, np.zeros(len(rows.bounds), np.int64), 1)
     return float(terms.worst_violation(excess, np.maximum(1.0, np.abs(rows.bounds)))[0])

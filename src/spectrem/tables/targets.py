@@ -25,9 +25,7 @@ from spectrem.constraints.text import Constraints, flatten
 from spectrem.corpus.corpus import ONE_BLAS_THREAD
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.inference import Projection, project_batch
-from spectrem.inference.oracle import Evaluation
-from spectrem.inference.segments import row_maxima, sum_by
-from spectrem.inference.slack import SlackTerms, compile_slack
+from spectrem.inference.dual import Evaluation, SlackTerms, compile_slack, row_maxima, sum_by
 from spectrem.inference.solvers.smooth import Curved, curvature_of_batch, smooth_solver
 from spectrem.learning.schedule import check_gamma
 from spectrem.reports import prices_by_name

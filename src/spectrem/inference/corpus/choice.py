@@ -15,11 +15,9 @@ from spectrem.exceptions import InfeasibleConstraintError, warn_unconverged
 from spectrem.inference.batch import project_batch
 from spectrem.inference.conflict import place_of
 from spectrem.inference.corpus.dual import CorpusMixture
-from spectrem.inference.oracle import shift_scores
+from spectrem.inference.dual import SlackTerms, compile_slack, row_maxima, shift_scores, sum_by
 from spectrem.inference.program import Deadline, Program, compile_slack_variables, run_integer, write_program
 from spectrem.inference.result import Infeasible, Status
-from spectrem.inference.segments import row_maxima, sum_by
-from spectrem.inference.slack import SlackTerms, compile_slack
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
 

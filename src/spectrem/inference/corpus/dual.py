@@ -14,10 +14,9 @@ from spectrem._arrays import Bools, Floats
 from spectrem.constraints.compilation.rows import CorpusRows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, warn_unconverged
 from spectrem.inference.conflict import demand_of, place_of
-from spectrem.inference.oracle import Evaluation
+from spectrem.inference.dual import Evaluation, SlackTerms, compile_slack
 from spectrem.inference.program import Deadline, compile_slack_variables, run_linear, write_program
 from spectrem.inference.result import Status
-from spectrem.inference.slack import SlackTerms, compile_slack
 from spectrem.inference.solvers.smooth import MOST_ROWS, Curved, Solution, Solver, check_now, smooth_solver
 
 Evaluate = Callable[[Floats], tuple[float | Floats, Floats]]

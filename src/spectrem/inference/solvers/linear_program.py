@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.oracle import BatchDual, DualFunction
+from spectrem.inference.dual import BatchDual, DualFunction, sum_by
 from spectrem.inference.program import (
     INFEASIBLE,
     Deadline,
@@ -24,7 +24,6 @@ from spectrem.inference.program import (
     run_linear,
 )
 from spectrem.inference.result import Status
-from spectrem.inference.segments import sum_by
 from spectrem.inference.solvers.smooth import Solution, excess_of, mark_infeasible, smooth_solver
 from spectrem.structures._ragged import no_parts
 from spectrem.structures.parts import Parts

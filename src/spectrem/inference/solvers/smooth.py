@@ -14,11 +14,18 @@ from numpy.typing import NDArray
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.oracle import BatchDual, DualFunction, per_copy, split_problems
+from spectrem.inference.dual import (
+    BatchDual,
+    DualFunction,
+    compile_slack,
+    max_by,
+    members_of,
+    per_copy,
+    split_problems,
+    sum_by,
+)
 from spectrem.inference.program import choice_offsets
 from spectrem.inference.result import Status
-from spectrem.inference.segments import max_by, members_of, sum_by
-from spectrem.inference.slack import compile_slack
 from spectrem.kernels.duals.extrapolation import anderson_points, quasi_newton_directions
 from spectrem.kernels.duals.newton import Instances, Problems, curve_minima, newton_duals
 from spectrem.kernels.duals.newton import Rows as LinearRows

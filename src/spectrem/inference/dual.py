@@ -352,10 +352,6 @@ class DualFunction(Protocol):
         """Problems, shape (n_problems,), that the direction of ``multipliers`` proves to have no feasible point."""
         ...
 
-    def gap_unit(self, bound: Floats) -> Floats:
-        """The unit of duality gaps at dual values ``bound``, nats, shape (n_problems,)."""
-        ...
-
 
 class BatchDual:
     """The dual of one batch: scores, rows and temperature over a structure.

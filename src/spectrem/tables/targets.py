@@ -86,9 +86,6 @@ class Quadratic:
     def infeasible(self, multipliers: Floats, active: Bools) -> Bools:
         return np.zeros(self.n_problems, np.bool_)
 
-    def gap_unit(self, bound: Floats) -> Floats:
-        return np.maximum(1.0, np.abs(bound))
-
     def minimum(self) -> Floats:
         """The multipliers at the minimum, shape (n_rows,); it does not depend on the number of threads."""
         with ONE_BLAS_THREAD:

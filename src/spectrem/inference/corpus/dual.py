@@ -144,9 +144,6 @@ class CorpusDual:
             "(a penalty or a bound)"
         )
 
-    def gap_unit(self, bound: Floats) -> Floats:
-        return np.maximum(1.0, np.abs(bound))
-
 
 def solve_corpus_dual(
     evaluate: Evaluate,
@@ -158,7 +155,6 @@ def solve_corpus_dual(
     solver: Solver | None = None,
     start: ArrayLike | None = None,
     tol: float = 1e-8,
-    max_iter: int | None = None,
 ) -> CorpusSolution:
     """Multipliers of rows of corpus scope; the shards are seen only through ``evaluate``.
 
@@ -183,7 +179,7 @@ def solve_corpus_dual(
     curvature : callable or None
         From the multipliers that ``evaluate`` saw last to the second derivatives of its value, shape (n_rows, n_rows),
         or NaN. Few rows are then solved in fewer evaluations, which pays where these solve rows inside shards.
-    solver, start, tol, max_iter
+    solver, start, tol
         As in `project_batch`.
 
     Returns
@@ -209,12 +205,12 @@ def solve_corpus_dual(
     >>> evaluate(result.multipliers)[1].round(6)
     array([0.5])
     """
-    if solver is None and not gamma > 0:
+    if not gamma > 0:
         raise InvalidInputError(f"gamma must be positive; got {gamma:g}; at gamma = 0 call solve_corpus_program")
     dual = CorpusDual(evaluate, rows, gamma, support)
     if solver is None:
-        few = dual.terms.is_box and len(dual.bounds) <= MOST_ROWS and max_iter is None
-        solver = smooth_solver(dual, tol, max_iter) if curvature is None or not few else Curved(curvature, tol)
+        few = dual.terms.is_box and len(dual.bounds) <= MOST_ROWS
+        solver = smooth_solver(dual, tol) if curvature is None or not few else Curved(curvature, tol)
     solution = dual.solve(solver, start)
     value = dual.evaluate(solution.multipliers, np.ones(1, bool)).value + dual.terms.value(solution.multipliers)
     return CorpusSolution(

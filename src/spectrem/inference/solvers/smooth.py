@@ -117,12 +117,6 @@ def residual_of(dual: DualFunction, multipliers: Floats, gradient: Floats) -> Fl
     return max_by(dual.row_problem, distance / (scale * dual.size), dual.n_problems)
 
 
-def excess_of(dual: DualFunction, gradient: Floats) -> Floats:
-    """``U mu - b`` from the gradient; 0 for rows that weigh nothing."""
-    weighty = dual.row_weight > 0
-    return np.where(weighty, -gradient / np.where(weighty, dual.row_weight, 1.0), 0.0)
-
-
 def mark_infeasible(dual: DualFunction, multipliers: Floats, active: Bools, status: NDArray[np.int8]) -> Bools:
     """The active problems that the multipliers prove infeasible; their ``status`` is set."""
     lost = dual.infeasible(multipliers, active) if active.any() else np.zeros_like(active)

@@ -7,7 +7,7 @@ from spectrem._first_use import on_first_use
 
 if TYPE_CHECKING:
     from spectrem.inference.batch import project_batch
-    from spectrem.inference.corpus.choice import CorpusChoice, ShardVariants, choose_structures, find_variants
+    from spectrem.inference.corpus.choice import ShardVariants, choose_structures, find_variants
     from spectrem.inference.corpus.dual import (
         CorpusMixture,
         CorpusSolution,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # Loaded on first use: EM without constraints, or with compiled ones, needs nothing of them.
 _MODULES = {
     "batch": ["project_batch"],
-    "corpus.choice": ["CorpusChoice", "ShardVariants", "choose_structures", "find_variants"],
+    "corpus.choice": ["ShardVariants", "choose_structures", "find_variants"],
     "corpus.dual": [
         "CorpusMixture", "CorpusSolution", "check_corpus_rows", "solve_corpus_dual", "solve_corpus_program"
     ],

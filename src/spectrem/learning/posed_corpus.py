@@ -26,7 +26,6 @@ from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.learning.estep import (
     EStep,
     Latest,
-    Mixture,
     Numbered,
     Posed,
     Posterior,
@@ -329,15 +328,13 @@ class PosedCorpus:
             evaluate, rows, support=partial(gathered, scored, many, support_of, linear._replace(prices=self._start())),
             start=self._start(), tol=step.estep.tol, max_iter=_FEW_LOOKS if many else _LOOKS,
         )  # fmt: skip
-        chosen, value = Mixture(mixture.points, shares=mixture.weights), mixture.value
-        if step.gamma == -np.inf:
-            choice = choose_structures(partial(scored.collect, variants_of, step), mixture, rows)
-            chosen, value = Mixture(choice.points, choices=choice.choices), choice.value
-        # Posteriors are kept beside the shards for this look, as at gamma > 0.
-        last = step._replace(mixture=chosen, prices=mixture.multipliers, look=1)
-        reached = scored.sum(evaluate_shard, last).expectation.dense
         is_solved = mixture.status != Status.MAX_ITERATIONS
-        return Solved(last, mixture.multipliers, value, self.length, is_solved, scored, reached)
+        if step.gamma == -np.inf:
+            mixture = choose_structures(partial(scored.collect, variants_of, step), mixture, rows)
+        # Posteriors are kept beside the shards for this look, as at gamma > 0.
+        last = step._replace(mixture=mixture, prices=mixture.multipliers, look=1)
+        reached = scored.sum(evaluate_shard, last).expectation.dense
+        return Solved(last, mixture.multipliers, mixture.value, self.length, is_solved, scored, reached)
 
     def _start(self) -> Floats:
         assert self.rows is not None

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from spectrem._arrays import Bools, Floats
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.rows import CorpusRows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, warn_unconverged
 from spectrem.inference.conflict import demand_of, place_of
@@ -432,18 +432,19 @@ def check_corpus_rows(
 
 @dataclass(frozen=True)
 class CorpusMixture:
-    """A mixture of the best structures at several prices, which solves the linear program over a corpus.
+    """Best structures at several prices of the rows over a corpus: what solves the E-step at gamma <= 0.
 
-    A statistic that is linear in marginals is the sum over points k and shards s of ``weights[k, s]`` times that of the
-    best structures of shard s at ``points[k]``.
+    At gamma = 0 they are mixed: a statistic that is linear in marginals is the sum over points k and shards s of
+    ``weights[k, s]`` times that of the best structures of shard s at ``points[k]``. At gamma = -inf every instance
+    takes its best structure at one of the points.
 
     Attributes
     ----------
     points : ndarray of shape (n_points, n_rows)
         Multipliers, nats per unit of each row.
-    weights : ndarray of shape (n_points, n_shards)
-        In [0, 1]; every shard's sum to 1. At most ``n_rows`` of a solved program lie between 0 and 1 beyond one per
-        shard.
+    weights : ndarray of shape (n_points, n_shards) or (n_points, 1), or None
+        In [0, 1]; those of every shard, or of all together, sum to 1. At most ``n_rows`` of a solved program lie
+        between 0 and 1 beyond one per shard. None at gamma = -inf.
     multipliers : ndarray of shape (n_rows,)
         The best found: at these the dual takes the value ``bound``.
     value : float
@@ -460,10 +461,13 @@ class CorpusMixture:
     expectation : ndarray of shape (n_rows,)
         ``U mu`` of the mixture.
     n_evaluations : int
+    choices : tuple of (instances, points), one per shard
+        At gamma = -inf: instances of the shard that take another structure than the best at ``points[0]``, increasing,
+        and the number of the point at which theirs is the best.
     """
 
     points: Floats
-    weights: Floats
+    weights: Floats | None
     multipliers: Floats
     value: float
     bound: float
@@ -472,6 +476,7 @@ class CorpusMixture:
     violation: float
     expectation: Floats
     n_evaluations: int
+    choices: tuple[tuple[Ints, Ints], ...] = ()
 
 
 def solve_corpus_program(

@@ -13,7 +13,7 @@ from spectrem.constraints import E, cannot_link, compile_constraints, part
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import assignment
 from spectrem.inference.assignment import assign, find_counts
-from spectrem.inference.oracle import BatchDual, weigh_rows
+from spectrem.inference.dual import BatchDual, weigh_rows
 from spectrem.inference.program import OUT_OF_TIME
 from spectrem.inference.result import Status
 from spectrem.structures import Categorical, Parts

@@ -14,7 +14,7 @@ from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import LinearProgram, Status, project_batch
 from spectrem.inference.assignment import find_transports, tidy_rows
-from spectrem.inference.oracle import BatchDual
+from spectrem.inference.dual import BatchDual
 from spectrem.structures import Categorical, Parts
 
 

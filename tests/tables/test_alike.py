@@ -13,7 +13,7 @@ from spectrem.constraints.compilation.compile import compile_constraints
 from spectrem.constraints.text import flatten
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference.batch import project_batch
-from spectrem.inference.oracle import BatchDual
+from spectrem.inference.dual import BatchDual
 from spectrem.tables.project import compile_table, expected_before, expected_of, read_cells
 
 LABEL = part("label")

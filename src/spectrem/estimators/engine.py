@@ -23,7 +23,7 @@ from spectrem.corpus import Corpus, Local
 from spectrem.estimators.conventions import PerSentence, row_weights, take_course
 from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.exceptions import InvalidInputError, NoEffectWarning, Unconverged, quoted, setting, warn
-from spectrem.inference.slack import compile_slack
+from spectrem.inference.dual import compile_slack
 from spectrem.learning import (
     Constant,
     EStep,

@@ -17,7 +17,7 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, setting, warn_unconverged
 from spectrem.inference.conflict import explain_whole
-from spectrem.inference.oracle import BatchDual, refuse_impossible
+from spectrem.inference.dual import BatchDual, refuse_impossible, sum_by
 from spectrem.inference.program import (
     INFEASIBLE,
     OPTIMAL,
@@ -29,9 +29,8 @@ from spectrem.inference.program import (
     run_linear,
 )
 from spectrem.inference.result import Status
-from spectrem.inference.segments import sum_by
-from spectrem.inference.solvers.first_order import Solution
 from spectrem.inference.solvers.linear_program import LinearProgram, follow_temperatures
+from spectrem.inference.solvers.smooth import Solution
 from spectrem.kernels import transport
 from spectrem.kernels.categorical import max_pass
 from spectrem.structures._ragged import indicators

@@ -20,13 +20,11 @@ from spectrem.inference.conflict import (
     prove_infeasible,
     refuse_unreachable,
 )
-from spectrem.inference.oracle import BatchDual, per_copy, shift_scores
+from spectrem.inference.dual import BatchDual, per_copy, share_equally, shift_scores, sum_by
 from spectrem.inference.program import INFEASIBLE, OPTIMAL, Deadline, ProblemPrograms, run_integer
 from spectrem.inference.result import Infeasible, Projection, Status, check_infeasible, warn_open
-from spectrem.inference.segments import share_equally, sum_by
-from spectrem.inference.solvers.first_order import Bracket, Solution, Solver
 from spectrem.inference.solvers.linear_program import LinearProgram, Subgradient
-from spectrem.inference.solvers.newton import Newton, smooth_solver, suits_newton
+from spectrem.inference.solvers.smooth import Bracket, Newton, Solution, Solver, smooth_solver, suits_newton
 from spectrem.structures._ragged import check_scores
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure

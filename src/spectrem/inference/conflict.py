@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.rows import Block, Rows
 from spectrem.exceptions import InfeasibleConstraintError, setting
-from spectrem.inference.oracle import BatchDual
+from spectrem.inference.dual import BatchDual, max_by, row_maxima, sum_by
 from spectrem.inference.program import (
     INFEASIBLE,
     OPTIMAL,
@@ -29,8 +29,7 @@ from spectrem.inference.program import (
     write_program,
 )
 from spectrem.inference.result import Status
-from spectrem.inference.segments import max_by, row_maxima, sum_by
-from spectrem.inference.solvers.first_order import Solution
+from spectrem.inference.solvers.smooth import Solution
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import has_one_label
 

@@ -16,9 +16,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.oracle import BatchDual
-from spectrem.inference.segments import members_of, row_maxima, sum_by
-from spectrem.inference.slack import SlackGroups, SlackTerms
+from spectrem.inference.dual import BatchDual, SlackGroups, SlackTerms, members_of, row_maxima, sum_by
 from spectrem.structures import Product
 from spectrem.structures._polytopes import join_polytopes
 from spectrem.structures._ragged import offsets_of, ranges_of

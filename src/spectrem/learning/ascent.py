@@ -15,7 +15,7 @@ from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.constraints.compilation.rows import CorpusRows
 from spectrem.corpus import Corpus, Local
 from spectrem.exceptions import InvalidInputError, warn_unconverged
-from spectrem.inference.oracle import refuse_impossible, weigh_rows
+from spectrem.inference.dual import refuse_impossible, weigh_rows
 from spectrem.learning.criteria import Expectations, Posteriors
 from spectrem.learning.estep import EStep, Numbered, Posed, Step, expectation, posed_of
 from spectrem.learning.model import is_known, log_prior

@@ -25,7 +25,7 @@ from spectrem.structures import Parts, Structure
 from spectrem.structures._ragged import no_parts
 
 if TYPE_CHECKING:
-    from spectrem.inference import Solver
+    from spectrem.inference import CorpusMixture, Solver
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,23 +168,6 @@ class Latest:
         return Latest, ()
 
 
-class Mixture(NamedTuple):
-    """Best structures at several multipliers of the rows that span the corpus: what solves the E-step at gamma <= 0.
-
-    Attributes
-    ----------
-    points : ndarray of shape (n_points, n_rows)
-    shares : ndarray of shape (n_points, n_shards) or (n_points, 1), or None
-        At gamma = 0: in which proportions the structures at the points are mixed in every shard, or in all.
-    choices : tuple of (instances, points) per shard
-        At gamma = -inf: instances that take their structure at another point than the first.
-    """
-
-    points: Floats
-    shares: Floats | None = None
-    choices: tuple[tuple[Ints, Ints], ...] = ()
-
-
 class Step(NamedTuple):
     """The arguments that the E-step of every shard has in common; sent once per call.
 
@@ -197,7 +180,7 @@ class Step(NamedTuple):
     gamma: float
     estep: EStep
     prices: Floats | None = None
-    mixture: Mixture | None = None
+    mixture: CorpusMixture | None = None
     look: int = 0
 
 
@@ -336,7 +319,7 @@ def posterior(posed: Posed, step: Step) -> Posterior:
         if posed.inside is not None:
             result = _projected(posed, posed.inside, scores, step)
         else:
-            from spectrem.inference.oracle import refuse_impossible
+            from spectrem.inference.dual import refuse_impossible
 
             values, marginals = posed.structure.smoothed_max(scores, max(step.gamma, 0.0), weights=posed.weights)
             refuse_impossible(values)
@@ -393,16 +376,16 @@ def with_multipliers(shard: Any, multipliers: Floats | None) -> Any:
     return replace(shard, multipliers=multipliers)
 
 
-def _mixed(posed: Posed, step: Step, mixture: Mixture) -> Posterior:
+def _mixed(posed: Posed, step: Step, mixture: CorpusMixture) -> Posterior:
     """Best structures at several multipliers, in a mixture or one per instance.
 
     The value is 0 here: the caller knows that of the whole corpus.
     """
     structure = posed.structure
     marginals, violation, skipped, left_out = no_parts(structure), 0.0, Counter[str](), None
-    if mixture.shares is not None:
+    if mixture.weights is not None:
         # With the weights that the points were evaluated with: rows that tie instances would else be looser.
-        shares = mixture.shares[:, posed.number if mixture.shares.shape[1] > 1 else 0]
+        shares = mixture.weights[:, posed.number if mixture.weights.shape[1] > 1 else 0]
         pieces = ((posed, share, share) for share in shares)
     else:
         point = np.zeros(structure.n_instances, np.int64)

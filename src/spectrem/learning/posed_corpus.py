@@ -26,7 +26,6 @@ from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.learning.estep import (
     EStep,
     Latest,
-    Mixture,
     Numbered,
     Posed,
     Posterior,
@@ -329,15 +328,13 @@ class PosedCorpus:
             evaluate, rows, support=partial(gathered, scored, many, support_of, linear._replace(prices=self._start())),
             start=self._start(), tol=step.estep.tol, max_iter=_FEW_LOOKS if many else _LOOKS,
         )  # fmt: skip
-        chosen, value = Mixture(mixture.points, shares=mixture.weights), mixture.value
-        if step.gamma == -np.inf:
-            choice = choose_structures(partial(scored.collect, variants_of, step), mixture, rows)
-            chosen, value = Mixture(choice.points, choices=choice.choices), choice.value
-        # Posteriors are kept beside the shards for this look, as at gamma > 0.
-        last = step._replace(mixture=chosen, prices=mixture.multipliers, look=1)
-        reached = scored.sum(evaluate_shard, last).expectation.dense
         is_solved = mixture.status != Status.MAX_ITERATIONS
-        return Solved(last, mixture.multipliers, value, self.length, is_solved, scored, reached)
+        if step.gamma == -np.inf:
+            mixture = choose_structures(partial(scored.collect, variants_of, step), mixture, rows)
+        # Posteriors are kept beside the shards for this look, as at gamma > 0.
+        last = step._replace(mixture=mixture, prices=mixture.multipliers, look=1)
+        reached = scored.sum(evaluate_shard, last).expectation.dense
+        return Solved(last, mixture.multipliers, mixture.value, self.length, is_solved, scored, reached)
 
     def _start(self) -> Floats:
         assert self.rows is not None
@@ -401,7 +398,7 @@ def evaluate_and_keep(posed: Posed, step: Step) -> tuple[Statistics, Posed]:
 
 def curvature_of(posed: Posed, step: Step) -> Floats:
     """The second derivatives of a shard's value in the prices, at its own multipliers; NaN where they are not known."""
-    from spectrem.inference.solvers.newton import curvature_of_batch
+    from spectrem.inference.solvers.smooth import curvature_of_batch
 
     structure, across, prices = posed.structure, posed.transpose, step.prices
     assert across is not None
@@ -421,8 +418,7 @@ def support_of(posed: Posed, step: Step, direction: Floats) -> Statistics:
     Rows inside the shard enter by their multipliers at the prices of ``step``, scaled like the direction. Any
     multipliers give an upper bound on the maximum under these rows; these ones give a close one where prices diverge.
     """
-    from spectrem.inference.oracle import possible_parts
-    from spectrem.inference.slack import compile_slack
+    from spectrem.inference.dual import compile_slack, possible_parts
 
     structure, weights, inside = posed.structure, posed.weights, posed.inside
     possible = possible_parts(scores_of(posed, step))
@@ -479,7 +475,7 @@ def squared_norms(posed: Posed, n_rows: int) -> Floats:
 
 def worst_violation(rows: CorpusRows, excess: Floats) -> float:
     """The largest violation of a row, or of rows that share a slack, beyond the slack allowed, relative to bounds."""
-    from spectrem.inference.slack import compile_slack
+    from spectrem.inference.dual import compile_slack
 
     terms = compile_slack(rows.blocks, np.zeros(len(rows.bounds), np.int64), 1)
     return float(terms.worst_violation(excess, np.maximum(1.0, np.abs(rows.bounds)))[0])

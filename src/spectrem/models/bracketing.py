@@ -16,7 +16,7 @@ from spectrem._validate import as_bool, as_integers, as_lengths, as_weights
 from spectrem.constraints.compilation.groups import Coded, Key
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.segments import sum_by
+from spectrem.inference.dual import sum_by
 from spectrem.models.estep import Statistics
 from spectrem.models.priors import DirichletPrior
 from spectrem.models.shards import Columns, cut

@@ -26,7 +26,7 @@ from spectrem.data.frames import as_frame, filled_frame
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import Infeasible, Solver, Status, project_batch
 from spectrem.inference.assignment import assign
-from spectrem.inference.oracle import posteriors_alike, weigh_rows
+from spectrem.inference.dual import posteriors_alike, weigh_rows
 from spectrem.inference.program import Deadline
 from spectrem.reports import ConstraintReport, price_copies, prices_by_name, report_rows, row_line
 from spectrem.reports.html import constraint_tables, facts, page

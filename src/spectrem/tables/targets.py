@@ -25,10 +25,8 @@ from spectrem.constraints.text import Constraints, flatten
 from spectrem.corpus.corpus import ONE_BLAS_THREAD
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.inference import Projection, project_batch
-from spectrem.inference.oracle import Evaluation
-from spectrem.inference.segments import row_maxima, sum_by
-from spectrem.inference.slack import SlackTerms, compile_slack
-from spectrem.inference.solvers.newton import Curved, curvature_of_batch, smooth_solver
+from spectrem.inference.dual import Evaluation, SlackTerms, compile_slack, row_maxima, sum_by
+from spectrem.inference.solvers.smooth import Curved, curvature_of_batch, smooth_solver
 from spectrem.learning.schedule import check_gamma
 from spectrem.reports import prices_by_name
 from spectrem.structures import Parts, Structure
@@ -87,9 +85,6 @@ class Quadratic:
 
     def infeasible(self, multipliers: Floats, active: Bools) -> Bools:
         return np.zeros(self.n_problems, np.bool_)
-
-    def gap_unit(self, bound: Floats) -> Floats:
-        return np.maximum(1.0, np.abs(bound))
 
     def minimum(self) -> Floats:
         """The multipliers at the minimum, shape (n_rows,); it does not depend on the number of threads."""

@@ -10,16 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from spectrem._arrays import Bools, Floats
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.rows import CorpusRows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, warn_unconverged
 from spectrem.inference.conflict import demand_of, place_of
-from spectrem.inference.oracle import Evaluation
+from spectrem.inference.dual import Evaluation, SlackTerms, compile_slack
 from spectrem.inference.program import Deadline, compile_slack_variables, run_linear, write_program
 from spectrem.inference.result import Status
-from spectrem.inference.slack import SlackTerms, compile_slack
-from spectrem.inference.solvers.first_order import Solution, Solver, check_now
-from spectrem.inference.solvers.newton import MOST_ROWS, Curved, smooth_solver
+from spectrem.inference.solvers.smooth import MOST_ROWS, Curved, Solution, Solver, check_now, smooth_solver
 
 Evaluate = Callable[[Floats], tuple[float | Floats, Floats]]
 """From multipliers to values and expectations, with a row per shard or summed over the corpus."""
@@ -146,9 +144,6 @@ class CorpusDual:
             "(a penalty or a bound)"
         )
 
-    def gap_unit(self, bound: Floats) -> Floats:
-        return np.maximum(1.0, np.abs(bound))
-
 
 def solve_corpus_dual(
     evaluate: Evaluate,
@@ -160,7 +155,6 @@ def solve_corpus_dual(
     solver: Solver | None = None,
     start: ArrayLike | None = None,
     tol: float = 1e-8,
-    max_iter: int | None = None,
 ) -> CorpusSolution:
     """Multipliers of rows of corpus scope; the shards are seen only through ``evaluate``.
 
@@ -185,7 +179,7 @@ def solve_corpus_dual(
     curvature : callable or None
         From the multipliers that ``evaluate`` saw last to the second derivatives of its value, shape (n_rows, n_rows),
         or NaN. Few rows are then solved in fewer evaluations, which pays where these solve rows inside shards.
-    solver, start, tol, max_iter
+    solver, start, tol
         As in `project_batch`.
 
     Returns
@@ -211,12 +205,12 @@ def solve_corpus_dual(
     >>> evaluate(result.multipliers)[1].round(6)
     array([0.5])
     """
-    if solver is None and not gamma > 0:
+    if not gamma > 0:
         raise InvalidInputError(f"gamma must be positive; got {gamma:g}; at gamma = 0 call solve_corpus_program")
     dual = CorpusDual(evaluate, rows, gamma, support)
     if solver is None:
-        few = dual.terms.is_box and len(dual.bounds) <= MOST_ROWS and max_iter is None
-        solver = smooth_solver(dual, tol, max_iter) if curvature is None or not few else Curved(curvature, tol)
+        few = dual.terms.is_box and len(dual.bounds) <= MOST_ROWS
+        solver = smooth_solver(dual, tol) if curvature is None or not few else Curved(curvature, tol)
     solution = dual.solve(solver, start)
     value = dual.evaluate(solution.multipliers, np.ones(1, bool)).value + dual.terms.value(solution.multipliers)
     return CorpusSolution(
@@ -438,18 +432,19 @@ def check_corpus_rows(
 
 @dataclass(frozen=True)
 class CorpusMixture:
-    """A mixture of the best structures at several prices, which solves the linear program over a corpus.
+    """Best structures at several prices of the rows over a corpus: what solves the E-step at gamma <= 0.
 
-    A statistic that is linear in marginals is the sum over points k and shards s of ``weights[k, s]`` times that of the
-    best structures of shard s at ``points[k]``.
+    At gamma = 0 they are mixed: a statistic that is linear in marginals is the sum over points k and shards s of
+    ``weights[k, s]`` times that of the best structures of shard s at ``points[k]``. At gamma = -inf every instance
+    takes its best structure at one of the points.
 
     Attributes
     ----------
     points : ndarray of shape (n_points, n_rows)
         Multipliers, nats per unit of each row.
-    weights : ndarray of shape (n_points, n_shards)
-        In [0, 1]; every shard's sum to 1. At most ``n_rows`` of a solved program lie between 0 and 1 beyond one per
-        shard.
+    weights : ndarray of shape (n_points, n_shards) or (n_points, 1), or None
+        In [0, 1]; those of every shard, or of all together, sum to 1. At most ``n_rows`` of a solved program lie
+        between 0 and 1 beyond one per shard. None at gamma = -inf.
     multipliers : ndarray of shape (n_rows,)
         The best found: at these the dual takes the value ``bound``.
     value : float
@@ -466,10 +461,13 @@ class CorpusMixture:
     expectation : ndarray of shape (n_rows,)
         ``U mu`` of the mixture.
     n_evaluations : int
+    choices : tuple of (instances, points), one per shard
+        At gamma = -inf: instances of the shard that take another structure than the best at ``points[0]``, increasing,
+        and the number of the point at which theirs is the best.
     """
 
     points: Floats
-    weights: Floats
+    weights: Floats | None
     multipliers: Floats
     value: float
     bound: float
@@ -478,6 +476,7 @@ class CorpusMixture:
     violation: float
     expectation: Floats
     n_evaluations: int
+    choices: tuple[tuple[Ints, Ints], ...] = ()
 
 
 def solve_corpus_program(

@@ -15,8 +15,7 @@ from spectrem._validate import as_lengths
 from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.oracle import refuse_impossible
-from spectrem.inference.segments import sum_by
+from spectrem.inference.dual import refuse_impossible, sum_by
 from spectrem.models.estep import EStepResult, Statistics
 from spectrem.models.priors import DirichletPrior, Multinomials, Prior, Tables
 from spectrem.models.shards import count_known

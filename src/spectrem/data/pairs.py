@@ -5,18 +5,15 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-import numpy as np
-
-from spectrem._arrays import Bools, Ints
 from spectrem._validate import as_bool
 from spectrem.data.bitext import Bitext, NumberedSide, join_lines, new_folder
 from spectrem.data.files import (
@@ -31,7 +28,7 @@ from spectrem.data.files import (
 )
 from spectrem.data.segmented import SegmentedText, Segmenter, encode_segmented
 from spectrem.data.table_file import TableFile, batches, read_table
-from spectrem.data.text import Text, Vocabulary, tokenise
+from spectrem.data.text import Vocabulary, tokenise
 from spectrem.exceptions import InvalidInputError, did_you_mean, no_such, quoted
 
 JSON_LINES = (".jsonl", ".ndjson")
@@ -333,7 +330,11 @@ def _named_errors(path: str | os.PathLike[str], name: str) -> Iterator[BinaryIO]
 
 
 _LINES_AT_ONCE = 2000
-_SEPARATORS = {"|||": re.compile(r"(?:(?<=[ \t])|^)\|\|\|(?=[ \t]|$)"), "\t": re.compile(r"\t")}
+# What separates source and target of a line, how it mostly stands there, and all ways in which it may.
+_SEPARATORS = {
+    b"|||": (b" ||| ", re.compile(rb"(?:(?<=[ \t])|^)\|\|\|(?=[ \t]|$)")),
+    b"\t": (b"\t", re.compile(rb"\t")),
+}
 _TABLES = (".parquet", ".csv", ".tsv", ".tab", *JSON_LINES)
 
 
@@ -479,7 +480,7 @@ def read_pairs(
     elif kind == "table":
         pairs = iter_columns(source, columns or DEFAULT_COLUMNS)
     elif target is None:
-        pairs = _split_lines(iter_lines(source), name)
+        pairs = _split_text(source)
     else:
         pairs = _text_pairs(source, target)
     segmented = None
@@ -512,66 +513,68 @@ def _number_file(path: str | os.PathLike[str], side: NumberedSide, limit: int | 
     """Append the first lines of a file to a side; the number of all of its lines."""
     n_lines = 0
     for piece in read_pieces(path):
-        if data := _head(piece, limit, n_lines):
+        if data := piece if limit is None else b"".join(islice(io.BytesIO(piece), max(limit - n_lines, 0))):
             side.append(tokenise(data, display_name(path), first_line=n_lines + 1))
         n_lines += piece.count(b"\n") + (not piece.endswith(b"\n"))
     return n_lines
 
 
 def _number_columns(path: str | os.PathLike[str], sides: Sequence[NumberedSide], limit: int | None) -> None:
-    """Append both sides of the first lines of a file, which the first line that is not blank shows how to separate."""
-    name, n_lines, separator = display_name(path), 0, None
+    """Append both sides of the first lines of a file."""
+    name = display_name(path)
+    for first_line, piece, columns in _read_columns(path, limit):
+        try:
+            for side, lines in zip(sides, columns, strict=True):
+                side.append(tokenise(b"\n".join(lines) + b"\n", name))
+        except InvalidInputError:
+            decode(piece, name, first_line)  # says where in the whole line
+            raise
+
+
+def _read_columns(
+    path: str | os.PathLike[str], limit: int | None = None
+) -> Iterator[tuple[int, bytes, tuple[list[bytes], list[bytes]]]]:
+    """The first lines of a file of both sides, piece by piece: number of the first, all bytes, sources and targets."""
+    name, n_lines, separator = display_name(path), 0, b""
     for piece in read_pieces(path):
-        data = _head(piece, limit, n_lines)
-        if not data:
+        whole = piece.replace(b"\r\n", b"\n").removesuffix(b"\r") if b"\r" in piece else piece
+        lines = whole.removesuffix(b"\n").split(b"\n")[: None if limit is None else limit - n_lines]
+        if not lines:
             return
-        if separator is None:
-            separator = _first_separator(decode(data, name, n_lines + 1), name, n_lines + 1)
-        text = tokenise(
-            data.replace(b"\t", b" \t ") if separator == "\t" else data,
-            name,
-            split_tabs=separator != "\t",
-            first_line=n_lines + 1,
-        )
-        for side, part in zip(sides, _split_tokens(text, separator, name, n_lines + 1), strict=True):
-            side.append(part)
-        n_lines += text.n_lines
+        try:
+            sources, targets, separator = _split_lines(lines, name, n_lines + 1, separator)
+        except InvalidInputError:
+            decode(piece, name, n_lines + 1)  # what is not UTF-8 is said first
+            raise
+        yield n_lines + 1, piece, (sources, targets)
+        n_lines += len(lines)
 
 
-def _head(piece: bytes, limit: int | None, n_before: int) -> bytes:
-    """The lines of a piece that are among the first of a file, of which some stand in earlier pieces."""
-    return piece if limit is None else b"".join(islice(io.BytesIO(piece), max(limit - n_before, 0)))
-
-
-def _split_tokens(text: Text, separator: str | None, name: str, first_line: int) -> tuple[Text, Text]:
-    """The tokens before and behind the separator of every line; blank lines need none."""
-    places = np.flatnonzero(text.tokens == (text.words.index(separator) if separator in text.words else -1))
-    n_lines, lengths = text.n_lines, np.diff(text.offsets)
-    per_line = np.bincount(np.searchsorted(text.offsets, places, "right") - 1, minlength=n_lines)
-    wrong = np.flatnonzero((per_line != 1) & (lengths > 0))
-    if wrong.size:
-        _refuse_separators(name, wrong[0] + first_line, separator, per_line[wrong[0]])
-    separators = text.offsets[:-1].copy()
-    separators[lengths > 0] = places
-    source_lengths = separators - text.offsets[:-1]
-    target_lengths = np.maximum(lengths - source_lengths - 1, 0)
-    runs = np.column_stack([source_lengths, lengths - source_lengths - target_lengths, target_lengths]).ravel()
-    return (
-        _select(text, np.repeat(np.tile([True, False, False], n_lines), runs), source_lengths),
-        _select(text, np.repeat(np.tile([False, False, True], n_lines), runs), target_lengths),
-    )
-
-
-def _select(text: Text, keep: Bools, lengths: Ints) -> Text:
-    """The kept tokens of a text, renumbered in the order of first appearance among them."""
-    tokens = text.tokens[keep]
-    first = np.full(len(text.words), tokens.size, dtype=np.int64)
-    first[tokens[::-1]] = np.arange(tokens.size)[::-1]  # the last write, hence the first position, stays
-    present = np.argsort(first, kind="stable")[: np.count_nonzero(first < tokens.size)]
-    number = np.empty(len(text.words), dtype=np.int32)
-    number[present] = np.arange(present.size)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return Text(number[tokens], offsets, tuple([text.words[word] for word in present.tolist()]))
+def _split_lines(
+    lines: list[bytes], name: str, first_line: int, separator: bytes
+) -> tuple[list[bytes], list[bytes], bytes]:
+    """The sources and targets of lines, and what separates them, as the first line of the file shows that is filled."""
+    sources, targets = list[bytes](), list[bytes]()
+    for number, line in enumerate(lines, start=first_line):
+        if not line.strip(b" \t"):
+            sources.append(b"")
+            targets.append(b"")
+            continue
+        separator = separator or _find_separator(line, name, number)
+        mostly, every = _SEPARATORS[separator]
+        source, between, target = line.partition(mostly)
+        if not between or line.count(separator) > 1:
+            parts = every.split(line)
+            if len(parts) != 2:
+                what = "a tab" if separator == b"\t" else f"` {separator.decode()} `"
+                raise InvalidInputError(
+                    f"{name}, line {number}: must have {what} once between source and target, but has it "
+                    f"{len(parts) - 1} times; repair or remove the line"
+                )
+            source, target = parts
+        sources.append(source)
+        targets.append(target)
+    return sources, targets, separator
 
 
 def _check_counts(source: str | os.PathLike[str], target: str | os.PathLike[str], counts: Sequence[int]) -> None:
@@ -624,6 +627,14 @@ def _kind_of_name(path: str | os.PathLike[str], has_columns: bool) -> str:
     return "table" if is_table else "text"
 
 
+def _split_text(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
+    """Both sides of every line of a file, without the spaces around each."""
+    for first_line, piece, columns in _read_columns(path):
+        decode(piece, display_name(path), first_line)
+        for source, target in zip(*columns, strict=True):
+            yield source.decode().strip(" \t"), target.decode().strip(" \t")
+
+
 def _text_pairs(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
     """The lines of two files."""
     counts = [0, 0]
@@ -635,43 +646,12 @@ def _text_pairs(source: str | os.PathLike[str], target: str | os.PathLike[str]) 
     _check_counts(source, target, counts)
 
 
-def _split_lines(lines: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
-    """Both sides of every line, without the spaces around each; the first that is not blank shows what separates."""
-    separator: str | None = None
-    for number, line in enumerate(lines, start=1):
-        if not line.strip(" \t"):
-            yield "", ""
-            continue
-        separator = separator or _find_separator(line, name, number)
-        parts = _SEPARATORS[separator].split(line)
-        if len(parts) != 2:
-            _refuse_separators(name, number, separator, len(parts) - 1)
-        yield parts[0].strip(" \t"), parts[1].strip(" \t")
-
-
-def _first_separator(text: str, name: str, first_line: int) -> str | None:
-    """The separator of the first line that is not blank; None if all are."""
-    filled = re.search(r"[^ \t\r\n]", text)
-    if filled is None:
-        return None
-    start = text.rfind("\n", 0, filled.start()) + 1
-    return _find_separator(text[start:].partition("\n")[0], name, first_line + text.count("\n", 0, start))
-
-
-def _find_separator(line: str, name: str, number: int) -> str:
+def _find_separator(line: bytes, name: str, number: int) -> bytes:
     """The separator of a line that is not blank."""
-    for separator, between in _SEPARATORS.items():
-        if between.search(line):
+    for separator, (_, every) in _SEPARATORS.items():
+        if every.search(line):
             return separator
     raise InvalidInputError(
         f"{name}, line {number}: has neither ` ||| ` nor a tab between source and target; give two files, lines of "
         "`source ||| target`, or, if it is a table, --columns"
-    )
-
-
-def _refuse_separators(name: str, line: int, separator: str | None, n_found: int) -> NoReturn:
-    what = "a tab" if separator == "\t" else f"` {separator} `"
-    raise InvalidInputError(
-        f"{name}, line {line}: must have {what} once between source and target, but has it {n_found} times; repair or "
-        "remove the line"
     )

@@ -13,8 +13,8 @@ from spectrem.models.alignment import (
     AlignmentModel,
     AlignmentParameters,
     Continuation,
-    GivenCounts,
     Language,
+    PseudoCounts,
     Totals,
     UnseenPairs,
     iter_shards,
@@ -308,7 +308,7 @@ def test_a_weight_of_two_is_two_pairs():
 def test_given_counts_are_those_of_pairs_that_the_model_lacks():
     def listed(table, bitext):
         s, t = (v.index for v in (bitext.source_vocabulary, bitext.target_vocabulary))
-        return GivenCounts.of(table, [s["blue"], s["the"]], [t["azul"], t["das"]], np.array([50.0, 50.0]))
+        return PseudoCounts.of(table, [s["blue"], s["the"]], [t["azul"], t["das"]], np.array([50.0, 50.0]))
 
     plain, given = (by_name(*continued(NEW, listed=one)[3])[0] for one in (None, listed))
     assert given["blue", "azul"] > plain["blue", "azul"] + 0.2

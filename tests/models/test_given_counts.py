@@ -5,7 +5,7 @@ import pytest
 from bitext_oracles import KINDS, literal_counts, make_bitext, make_model, random_parameters
 
 from spectrem.learning import Stopping, run_em
-from spectrem.models.alignment import GivenCounts, PriorWithCounts, build_shards, lexical_priors
+from spectrem.models.alignment import PriorWithCounts, PseudoCounts, build_shards, lexical_priors
 from spectrem.models.priors import DirichletPrior
 
 
@@ -22,7 +22,7 @@ def test_entries_are_found_and_counts_of_repeated_pairs_added(seed):
         sums[0] += forward[k]
         sums[1] += backward[k]
     pairs = list(zip(table.sources.tolist(), table.targets.tolist(), strict=True))
-    found = GivenCounts.of(table, source, target, forward, backward)
+    found = PseudoCounts.of(table, source, target, forward, backward)
     assert found.entries.tolist() == [k for k, pair in enumerate(pairs) if pair in expected]
     wanted = np.array([expected[pair] for pair in pairs if pair in expected])
     np.testing.assert_allclose(np.array([found.forward, found.backward]).T, wanted)
@@ -31,7 +31,7 @@ def test_entries_are_found_and_counts_of_repeated_pairs_added(seed):
 def test_nothing_given_changes_nothing():
     table, _ = build_shards(make_bitext([(2, 3)], np.random.default_rng(0)))
     priors = DirichletPrior(), DirichletPrior()
-    assert GivenCounts.of(table, [-1, 3], [0, 99], [1.0, 1.0]).added_to(priors) is priors
+    assert PseudoCounts.of(table, [-1, 3], [0, 99], [1.0, 1.0]).added_to(priors) is priors
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -40,7 +40,7 @@ def test_em_adds_them_in_both_directions_and_the_objective_rises(kind):
     rng = np.random.default_rng(1)
     table, (shard,) = build_shards(make_bitext([(2, 3), (3, 2), (1, 2), (2, 1)], rng))
     entries = np.array([0, table.n_pairs // 2, table.n_pairs - 1])
-    given = GivenCounts(entries, np.array([0.5, 2.0, 1.0]), np.array([3.0, 0.1, 1.0]))
+    given = PseudoCounts(entries, np.array([0.5, 2.0, 1.0]), np.array([3.0, 0.1, 1.0]))
     priors = given.added_to((DirichletPrior(), DirichletPrior()))
     model = make_model(kind, table, forward_prior=priors[0], backward_prior=priors[1])
     params = random_parameters(kind, table, rng)

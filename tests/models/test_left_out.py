@@ -7,7 +7,7 @@ from spectrem import WordAligner
 from spectrem.data import Links, encode_bitext
 from spectrem.datasets import make_bitext
 from spectrem.estimators.alignment.text import read_anchors
-from spectrem.models.alignment import GivenCounts, build_shards, left_out_priors, lexical_priors
+from spectrem.models.alignment import PseudoCounts, build_shards, left_out_priors, lexical_priors
 
 SOURCE = ["government governs nation", "nations a 1995", "a government nation", "1996 a nation natural", "a member"]
 TARGET = [
@@ -32,7 +32,7 @@ def make(bitext, discount, weights=None, anchors=None, given=None):
     counts = np.bincount(bitext.source_tokens), np.bincount(bitext.target_tokens)
     lexical = lexical_priors(table, *words, *counts, stem_strength=STEMS, cognate_strength=COGNATES)
     weights = np.ones(bitext.n_pairs) if weights is None else weights
-    given = GivenCounts.of(table, [], [], []) if given is None else given(table)
+    given = PseudoCounts.of(table, [], [], []) if given is None else given(table)
     return table, lexical, left_out_priors(lexical, bitext, weights, anchors, given, discount)
 
 
@@ -122,7 +122,7 @@ def test_nothing_is_left_out_of_what_is_given(bitext, backward, scale):
     weights = np.array([2.0, 1.0, 3.0, 0.0, 2.0]) / scale
 
     def given(table):
-        return GivenCounts.of(table, [0, 2], [0, 2], [4.0, 0.25], [3.0, 0.5])
+        return PseudoCounts.of(table, [0, 2], [0, 2], [4.0, 0.25], [3.0, 0.5])
 
     table, lexical, last = make(bitext, 1.0, weights, anchors, given)
     counts = np.random.default_rng(1).random(table.n_pairs) + 1.0

@@ -203,23 +203,23 @@ class Alignment:
     ) -> tuple[NDArray[np.float64], Parts]:
         """Values, shape (n_instances,) in nats, and link posteriors with jump counts; see `Structure.smoothed_max`."""
         gamma = as_gamma(gamma)
-        given = check_inputs(self, scores, active, weights)
+        inputs = check_inputs(self, scores, active, weights)
         if gamma == 0.0:
-            values, choices, counts = self._best(given)
+            values, choices, counts = self._best(inputs)
             return values, Parts(indicators(choices, self.position_offsets), counts)
         values, marginals = np.zeros(self.n_instances), np.zeros(self.n_unary)
         if self.max_jump is None:
             independent.sum_pass(
-                self.target_offsets, self.position_offsets, given.unary, gamma, given.active, values, marginals
+                self.target_offsets, self.position_offsets, inputs.unary, gamma, inputs.active, values, marginals
             )
             return values, Parts(marginals)
-        layout, counts = self._layout(given), self._no_counts()
+        layout, counts = self._layout(inputs), self._no_counts()
         status = np.zeros(self.n_instances, dtype=np.int8)
-        kernel.sum_pass(layout, gamma, given.active, given.weights, values, marginals, counts, status)
+        kernel.sum_pass(layout, gamma, inputs.active, inputs.weights, values, marginals, counts, status)
         if status.any():
             marginals[(status != 0)[self.instance]] = 0.0
-            scores = Parts(given.unary, given.factors)
-            sum_up(self, status != 0, scores, gamma, given.weights, values, Parts(marginals, tuple(counts)))
+            scores = Parts(inputs.unary, inputs.factors)
+            sum_up(self, status != 0, scores, gamma, inputs.weights, values, Parts(marginals, tuple(counts)))
         return values, Parts(marginals, tuple(counts))
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
@@ -243,12 +243,12 @@ class Alignment:
         """The steps that derive the alignments of one pair, target position by target position."""
         n = check_instance(self, instance)
         n_source, n_target = int(self.source_lengths[n]), int(self.target_lengths[n])
-        own = slice(int(self.offsets[n]), int(self.offsets[n + 1]))
+        block = slice(int(self.offsets[n]), int(self.offsets[n + 1]))
         steps = keep_steps(_steps, n_source, n_target, self.max_jump) if n_target else NO_STEPS
         offsets = np.arange(n_target + 1) * (n_source + 1)
-        entries, uses = np.arange(own.start, own.stop), np.ones(n_target, np.int64)
+        entries, uses = np.arange(block.start, block.stop), np.ones(n_target, np.int64)
         if self.max_jump is None:
-            return Derivations(steps, entries, own, (), offsets, uses)
+            return Derivations(steps, entries, block, (), offsets, uses)
         (n_jumps,), (_, n_columns), (n_ends,) = self.factor_shapes
         tables = [np.arange(n_jumps), n_source * n_columns + np.arange(n_source + 1), np.arange(n_ends)]
         blocks = [len(entries), *map(len, tables)]
@@ -258,7 +258,7 @@ class Alignment:
         cells = tuple(np.where(factor == k, cell, -1) for k in range(3))
         ends = offsets_of(np.array(blocks))
         return Derivations(
-            steps, entries, own, cells, np.append(offsets, ends[2:]), np.append(uses, [0, 0, min(n_target, 1)])
+            steps, entries, block, cells, np.append(offsets, ends[2:]), np.append(uses, [0, 0, min(n_target, 1)])
         )
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
@@ -279,20 +279,20 @@ class Alignment:
                 indicator.factors[2][min(n_source - 1 - last, width)] += 1.0
             yield indicator
 
-    def _layout(self, given: Inputs) -> kernel.Scores:
-        return kernel.Scores(self.source_lengths, self.target_lengths, self.offsets, given.unary, *given.factors)
+    def _layout(self, inputs: Inputs) -> kernel.Scores:
+        return kernel.Scores(self.source_lengths, self.target_lengths, self.offsets, inputs.unary, *inputs.factors)
 
     def _no_counts(self) -> kernel.Expected:
         return kernel.Expected(*(np.zeros(shape) for shape in self.factor_shapes))
 
-    def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64], tuple[NDArray[np.float64], ...]]:
+    def _best(self, inputs: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64], tuple[NDArray[np.float64], ...]]:
         """Values, the label of every target position (I is NULL, negative if undecided) and counts."""
-        values, choices = np.zeros(self.n_instances), np.full(self.n_positions, -1)
+        values, choices, active = np.zeros(self.n_instances), np.full(self.n_positions, -1), inputs.active
         if self.max_jump is None:
-            independent.max_pass(self.target_offsets, self.position_offsets, given.unary, given.active, values, choices)
+            independent.max_pass(self.target_offsets, self.position_offsets, inputs.unary, active, values, choices)
             return values, choices, ()
         counts = self._no_counts()
-        kernel.max_pass(self._layout(given), given.active, given.weights, values, choices, counts)
+        kernel.max_pass(self._layout(inputs), active, inputs.weights, values, choices, counts)
         return values, choices, tuple(counts)
 
 

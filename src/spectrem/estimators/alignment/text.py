@@ -18,7 +18,7 @@ from spectrem.estimators.conventions import row_weights
 from spectrem.exceptions import InvalidInputError, quoted, warn
 from spectrem.learning import Constant
 from spectrem.models import alignment
-from spectrem.models.alignment import Anchors, BitextShard, GivenCounts, ListedPairs, PairTable, UnseenPairs
+from spectrem.models.alignment import Anchors, BitextShard, ListedPairs, PairTable, PseudoCounts, UnseenPairs
 
 if TYPE_CHECKING:
     from spectrem.estimators.alignment.word_aligner import WordAligner
@@ -218,7 +218,7 @@ def kind_of(token: str) -> str:
     return "numbers" if "N" in categories and not categories & {"L", "M"} else "words"
 
 
-def given_counts(aligner: AlignerParameters, table: PairTable, bitext: Bitext) -> GivenCounts:
+def pseudo_counts(aligner: AlignerParameters, table: PairTable, bitext: Bitext) -> PseudoCounts:
     """Pseudo-counts of word pairs that the ``dictionary`` of a `WordAligner` lists or that are the ``same`` token.
 
     Warns
@@ -240,7 +240,7 @@ def given_counts(aligner: AlignerParameters, table: PairTable, bitext: Bitext) -
         for s, t in enumerate(others.lookup(words.words).tolist() if aligner.same else ())
         if t >= 0 and kind_of(words.words[s]) in aligner.same
     ]
-    return GivenCounts.of(table, *_columns([*_dictionary_pairs(aligner, words, others), *same]))
+    return PseudoCounts.of(table, *_columns([*_dictionary_pairs(aligner, words, others), *same]))
 
 
 def listed_pairs(aligner: AlignerParameters, source: Vocabulary, target: Vocabulary) -> ListedPairs | None:

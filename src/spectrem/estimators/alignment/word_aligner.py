@@ -141,7 +141,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         bitext, weights, links = training
         table = alignment.tabulate_pairs(bitext, self.max_chance)
         words, counts = (bitext.source_vocabulary, bitext.target_vocabulary), text.count_sides(bitext)
-        extra = text.given_counts(self, table, bitext)
+        extra = text.pseudo_counts(self, table, bitext)
         spelling = alignment.lexical_priors(
             table, words[0].words, words[1].words, *counts, stem_strength=self.stem_strength,
             cognate_strength=self.cognate_strength, classes=classes,
@@ -224,7 +224,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         training, n_skipped = text.read_training(self, source, target, known, anchors, sample_weight)
         bitext, weights, links = training
         table = alignment.tabulate_pairs(bitext)  # what meets by chance here may be translations that the model knows
-        extra = text.given_counts(self, table, bitext)
+        extra = text.pseudo_counts(self, table, bitext)
         unseen = replace(
             text.unseen_pairs(as_fitted(self)), stem_strength=self.stem_strength, cognate_strength=self.cognate_strength
         )

@@ -30,19 +30,19 @@ from spectrem.models.alignment.pairs import (
     tabulate_pairs,
 )
 from spectrem.models.alignment.priors import (
-    GivenCounts,
     Language,
     LeftOutPrior,
     LexicalPrior,
     PriorWithCounts,
+    PseudoCounts,
     left_out_priors,
     lexical_priors,
 )
 
 __all__ = [
     "AlignmentModel", "AlignmentParameters", "AlignmentStats", "Anchors", "BitextShard", "Continuation",
-    "ContinuedPrior", "CoupledKernel", "DirectionParameters", "GivenCounts", "KeptPlaces", "Language", "LeftOutPrior",
-    "LexicalPrior", "ListedPairs", "NewText", "PairTable", "PriorWithCounts", "Totals", "UnseenPairs",
-    "build_shards", "count_words", "cut_text", "diagonal_posteriors", "expect_new_words", "iter_shards",
-    "left_out_priors", "lexical_priors", "shards_to_train", "splice", "tabulate_pairs",
+    "ContinuedPrior", "CoupledKernel", "DirectionParameters", "KeptPlaces", "Language", "LeftOutPrior", "LexicalPrior",
+    "ListedPairs", "NewText", "PairTable", "PriorWithCounts", "PseudoCounts", "Totals", "UnseenPairs", "build_shards",
+    "count_words", "cut_text", "diagonal_posteriors", "expect_new_words", "iter_shards", "left_out_priors",
+    "lexical_priors", "shards_to_train", "splice", "tabulate_pairs",
 ]  # fmt: skip

@@ -23,9 +23,9 @@ from spectrem.models.alignment.pairs import BitextShard, PairTable, iter_shards
 from spectrem.models.alignment.priors import (
     FREQUENCY_STRENGTH,
     ClassTable,
-    GivenCounts,
     Language,
     LexicalPrior,
+    PseudoCounts,
     Words,
     find_alike,
     lexical_priors,
@@ -306,7 +306,7 @@ class Continuation:
         table: PairTable,
         weights: Floats,
         strength: float,
-        listed: GivenCounts | None = None,
+        listed: PseudoCounts | None = None,
     ) -> Continuation:
         """Look up the words and word pairs of a new text in a trained model.
 
@@ -322,7 +322,7 @@ class Continuation:
         weights : ndarray of shape (n_sentence_pairs,)
         strength : float
             At least 0; 1 takes the old text for as much as the new.
-        listed : GivenCounts, optional
+        listed : PseudoCounts, optional
             Pseudo-counts of entries of ``table``; given to those that the model lacks.
         """
         vocabularies = bitext.source_vocabulary, bitext.target_vocabulary

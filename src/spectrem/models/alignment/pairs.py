@@ -204,9 +204,9 @@ class PairTable:
         """The entry of every pair of words, -1 where there is none or a word is unknown (-1)."""
         entries = np.full(len(sources), -1)
         known = (sources >= 0) & (sources < self.n_source_words) & (targets >= 0) & (targets < self.n_target_words)
-        found = np.empty(int(known.sum()), np.int64)
-        cooccurrence.find_entries(self.row_offsets, self.targets, sources[known], targets[known], found)
-        entries[known] = found
+        of_known = np.empty(int(known.sum()), np.int64)
+        cooccurrence.find_entries(self.row_offsets, self.targets, sources[known], targets[known], of_known)
+        entries[known] = of_known
         return entries
 
     @cached_property

@@ -339,7 +339,7 @@ class ClassTable:
 
 
 @dataclass(frozen=True, eq=False)
-class GivenCounts:
+class PseudoCounts:
     """Pseudo-counts of some entries of a table of word pairs, in both directions.
 
     Attributes
@@ -355,8 +355,8 @@ class GivenCounts:
     >>> from spectrem.data import encode_bitext
     >>> from spectrem.models.alignment import tabulate_pairs
     >>> table = tabulate_pairs(encode_bitext(["the house"], ["das haus"]))
-    >>> given = GivenCounts.of(table, [1, 1, 7], [1, 1, 0], [2.0, 3.0, 9.0])
-    >>> given.entries.tolist(), given.forward.tolist(), given.backward.tolist()
+    >>> counts = PseudoCounts.of(table, [1, 1, 7], [1, 1, 0], [2.0, 3.0, 9.0])
+    >>> counts.entries.tolist(), counts.forward.tolist(), counts.backward.tolist()
     ([3], [5.0], [5.0])
     """
 
@@ -372,7 +372,7 @@ class GivenCounts:
         target: NDArray[np.integer],
         forward: Floats,
         backward: Floats | None = None,
-    ) -> GivenCounts:
+    ) -> PseudoCounts:
         """Counts of word pairs; those of a pair that is given several times are added up.
 
         Parameters
@@ -386,11 +386,9 @@ class GivenCounts:
         source, target = np.asarray(source, np.int64), np.asarray(target, np.int64)
         forward = np.asarray(forward, np.float64)
         backward = forward if backward is None else np.asarray(backward, np.float64)
-        found = table.find(source, target)
-        entries, place = np.unique(found[found >= 0], return_inverse=True)
-        sums = [
-            np.bincount(place, counts[found >= 0], len(entries)).astype(np.float64) for counts in (forward, backward)
-        ]
+        at = table.find(source, target)
+        entries, place = np.unique(at[at >= 0], return_inverse=True)
+        sums = [np.bincount(place, counts[at >= 0], len(entries)).astype(np.float64) for counts in (forward, backward)]
         return cls(entries, sums[0], sums[1])
 
     def added_to(self, priors: tuple[Prior, Prior]) -> tuple[Prior, Prior]:
@@ -520,7 +518,7 @@ def left_out_priors(
     bitext: Bitext,
     weights: Floats,
     anchors: Anchors | None,
-    given: GivenCounts,
+    pseudo_counts: PseudoCounts,
     discount: float,
 ) -> tuple[Prior, Prior]:
     """Priors for the last M-step of both directions, forward and backward.
@@ -534,7 +532,7 @@ def left_out_priors(
         Where all are less than 1, at most the largest of them is left out of a count.
     anchors : Anchors or None
         Known links of the text, of which nothing is left out.
-    given : GivenCounts
+    pseudo_counts : PseudoCounts
         Pseudo-counts, which are added; nothing is left out of these either.
     discount : float
         See `LeftOutPrior`.
@@ -542,10 +540,10 @@ def left_out_priors(
     table = lexical[0].table
     source, source_share = _bands(bitext.source_tokens, bitext.source_lengths, weights, table.n_source_words)
     target, target_share = _bands(bitext.target_tokens, bitext.target_lengths, weights, table.n_target_words)
-    certain = given if anchors is None else _with_links(table, bitext, weights, anchors, given)
+    certain = pseudo_counts if anchors is None else _with_links(table, bitext, weights, anchors, pseudo_counts)
     most = min(float(weights.max(initial=0.0)), 1.0)  # pairs of larger weights count as that many pairs
     entries = certain.entries
-    return given.added_to((
+    return pseudo_counts.added_to((
         LeftOutPrior(lexical[0], entries, certain.forward, source, target, target_share, discount, most),
         LeftOutPrior(lexical[1], entries, certain.backward, target, source, source_share, discount, most),
     ))  # fmt: skip
@@ -560,17 +558,19 @@ def _bands(tokens: NDArray[np.int32], lengths: Ints, weights: Floats, n_words: i
     return bands, ratio(counts, np.bincount(bands, counts, 1)[bands])
 
 
-def _with_links(table: PairTable, bitext: Bitext, weights: Floats, anchors: Anchors, given: GivenCounts) -> GivenCounts:
-    """Given counts, and those of known links: what does not come from posteriors."""
+def _with_links(
+    table: PairTable, bitext: Bitext, weights: Floats, anchors: Anchors, counts: PseudoCounts
+) -> PseudoCounts:
+    """Pseudo-counts, and the counts of known links: what does not come from posteriors."""
     links, sentence = anchors.links, anchors.links.sentence
     source = bitext.source_offsets[sentence] + links.source
     target = bitext.target_offsets[sentence] + links.target
     # A word with several known links shares its count among them.
     forward, backward = (weights[sentence] / np.bincount(place)[place] for place in (target, source))
-    return GivenCounts.of(
+    return PseudoCounts.of(
         table,
-        np.concatenate([table.sources[given.entries], bitext.source_tokens[source]]),
-        np.concatenate([table.targets[given.entries], bitext.target_tokens[target]]),
-        np.concatenate([given.forward, forward]),
-        np.concatenate([given.backward, backward]),
+        np.concatenate([table.sources[counts.entries], bitext.source_tokens[source]]),
+        np.concatenate([table.targets[counts.entries], bitext.target_tokens[target]]),
+        np.concatenate([counts.forward, forward]),
+        np.concatenate([counts.backward, backward]),
     )

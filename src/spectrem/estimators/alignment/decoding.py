@@ -407,15 +407,12 @@ def _log_likelihoods(aligner: WordAligner, shard: BitextShard) -> Floats:
     params = aligner.params_
     if not shard.by_position:
         return coupled(aligner, aligner.model_, project=False).log_likelihoods(params, shard)
-    linked, other_linked = np.zeros(len(shard.target_tokens)), []
-    for forward, backward in alignment.diagonal_posteriors(params, shard, 1.0, 0, 1.0):
-        linked += forward.sum(axis=0)
-        other_linked.append(backward.sum(axis=1))
+    forward, backward = _whole(shard, alignment.diagonal_posteriors(params, shard, 1.0, 0, 1.0))
     total = 0.0
     # what NULL explains of a word says how probable the word is
     for side, tokens, mass in (
-        (params.forward, shard.target_tokens, linked),
-        (params.backward, shard.source_tokens, np.concatenate(other_linked)),
+        (params.forward, shard.target_tokens, forward.sum(axis=0)),
+        (params.backward, shard.source_tokens, backward.sum(axis=1)),
     ):
         total += float(np.sum(np.log(side.null_probability * side.null[tokens] / np.maximum(1 - mass, _LEAST))))
     return np.array([min(total, 0.0)])
@@ -439,20 +436,29 @@ def _long_blocks(aligner: WordAligner, shard: BitextShard, gamma: float) -> Iter
 
 def _long_posteriors(aligner: WordAligner, shard: BitextShard, gamma: float) -> tuple[Floats, Floats]:
     """Forward and backward posteriors of a long pair, two arrays of shape (n_cells,)."""
-    both = np.empty((2, len(shard.source_tokens), len(shard.target_tokens)))
-    first = 0
-    for blocks in _long_blocks(aligner, shard, gamma):
-        both[:, first : first + len(blocks[0])] = blocks
-        first += len(blocks[0])
+    forward, backward = _whole(shard, _long_blocks(aligner, shard, gamma))
     if shard.anchors is not None:
-        shard.anchors.impose_on_masses(*both)
-    return both[0].ravel(), both[1].ravel()
+        shard.anchors.impose_on_masses(forward, backward)
+    return forward.ravel(), backward.ravel()
+
+
+def _whole(shard: BitextShard, blocks: Iterator[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """Forward and backward posteriors of a long pair from those of some source words at a time."""
+    both, first = np.empty((2, len(shard.source_tokens), len(shard.target_tokens))), 0
+    for block in blocks:
+        both[:, first : first + len(block[0])] = block
+        first += len(block[0])
+    return both[0], both[1]
 
 
 def long_links(aligner: WordAligner, shard: BitextShard) -> Links:
     """Links of a long pair as the aligner decodes."""
     if aligner.decode != "posterior":
-        return _best_links(shard, alignment.diagonal_posteriors(aligner.params_, shard, 1.0, 0, 1.0), aligner.decode)
+        forward, backward = _whole(shard, alignment.diagonal_posteriors(aligner.params_, shard, 1.0, 0, 1.0))
+        # The likeliest link of every word, or NULL, under each direction alone.
+        choices = np.where(forward.max(axis=0) > 1 - forward.sum(axis=0), forward.argmax(axis=0), -1)
+        other = np.where(backward.max(axis=1) > 1 - backward.sum(axis=1), backward.argmax(axis=1), -1)
+        return _merged_links(shard, choices, other, aligner.decode)
     sources, targets, first = [], [], 0
     source_shares, target_shares = trusted_shares(aligner, shard)
     for forward, backward in _long_blocks(aligner, shard, aligner.gamma_):
@@ -463,19 +469,3 @@ def long_links(aligner: WordAligner, shard: BitextShard) -> Links:
         first += len(forward)
     source, target = np.concatenate(sources), np.concatenate(targets)
     return Links.from_arrays(np.zeros(len(source), np.int64), source, target, n_sentences=1)
-
-
-def _best_links(shard: BitextShard, blocks: Iterator[tuple[Floats, Floats]], decode: str) -> Links:
-    """The likeliest link of every word, or NULL, under each direction alone."""
-    n_source, n_target = len(shard.source_tokens), len(shard.target_tokens)
-    best, linked = np.zeros(n_target), np.zeros(n_target)
-    choice, other_choice = np.full(n_target, -1), np.full(n_source, -1)
-    first = 0
-    for forward, backward in blocks:
-        choice = np.where(forward.max(axis=0) > best, forward.argmax(axis=0) + first, choice)
-        best, linked = np.maximum(best, forward.max(axis=0)), linked + forward.sum(axis=0)
-        likely = backward.max(axis=1) > 1 - backward.sum(axis=1)
-        other_choice[first : first + len(backward)] = np.where(likely, backward.argmax(axis=1), -1)
-        first += len(forward)
-    choice[best <= 1 - linked] = -1
-    return _merged_links(shard, choice, other_choice, decode)

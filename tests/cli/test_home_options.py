@@ -13,8 +13,8 @@ from spectrem.cli.training import Home
 from spectrem.data import write_lines, write_tag_dictionary
 from spectrem.datasets import make_tagged_corpus
 from spectrem.exceptions import InvalidInputError, SpectremError
+from spectrem.models import tagging as shards
 from spectrem.models.alignment import pairs
-from spectrem.models.tagging import lexicon as shards
 
 ALL = ("--n-threads", "--spill", "--dask", "--checkpoint")
 OPTIONS = {

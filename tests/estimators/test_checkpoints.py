@@ -12,9 +12,9 @@ from spectrem.datasets import make_bitext, make_tagged_corpus
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal
 from spectrem.learning.em import leaves
+from spectrem.models import tagging as shards
 from spectrem.models.alignment import pairs
 from spectrem.models.priors import MeanFieldPrior
-from spectrem.models.tagging import lexicon as shards
 
 TAGGED = make_tagged_corpus(16)
 BITEXT = make_bitext(16, seed=3)

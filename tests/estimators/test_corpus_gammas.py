@@ -14,7 +14,7 @@ from tagger_helpers import DICTIONARY, SENTENCES, WORDS, make, sequences, tables
 from spectrem import E, GaussianMixture, SelfTrainer, part
 from spectrem.constraints import at_least, label_proportions
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError
-from spectrem.models.tagging import lexicon as shards
+from spectrem.models import tagging as shards
 
 GAMMAS = [2.0, 1.0, 0.5, 0.0, -math.inf]
 

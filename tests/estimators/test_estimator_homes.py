@@ -16,10 +16,10 @@ from spectrem.datasets import make_bitext, make_tagged_corpus
 from spectrem.estimators.mixture import gaussian_mixture
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning.em import leaves
+from spectrem.models import tagging as shards
 from spectrem.models.alignment import pairs
 from spectrem.models.mixture import build_shards
 from spectrem.models.priors import MeanFieldPrior
-from spectrem.models.tagging import lexicon as shards
 
 TAGGED = make_tagged_corpus(24)
 NEW = make_tagged_corpus(9, seed=7).words

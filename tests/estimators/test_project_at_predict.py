@@ -29,9 +29,9 @@ from spectrem.inference.corpus import dual
 from spectrem.learning import posed_corpus
 from spectrem.models import bracketing as bracket_shards
 from spectrem.models import grammar as grammar_shards
+from spectrem.models import tagging as tag_shards
 from spectrem.models.loglinear import features as loglinear_shards
 from spectrem.models.parsing import ParsingText
-from spectrem.models.tagging import lexicon as tag_shards
 from spectrem.structures import NULL
 
 GAMMAS = [2.0, 1.0, 0.5, 0.0, -math.inf]

@@ -14,4 +14,4 @@ def in_general(model, params, gamma, shards, *constraints, **options):
     """What the E-step that every model has finds in every shard."""
     estep = EStep(constraints, **options)
     posed, step = pose(model, Local(shards), estep).at_prices(Step(model, params, gamma, estep))
-    return [expect(shard, step)[0] for shard in posed.shards]
+    return [expect(shard, step) for shard in posed.shards]

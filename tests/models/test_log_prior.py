@@ -13,7 +13,7 @@ from spectrem import E, part
 from spectrem.learning import Constant, EStep, Stopping, run_em
 from spectrem.models.alignment import lexical_priors
 from spectrem.models.priors import DirichletPrior, MeanFieldPrior
-from spectrem.models.tagging import HMMModel, Restriction, Restrictions, TagKernel
+from spectrem.models.tagging import HMMModel, TagKernel
 
 PRIORS = {"smoothed": DirichletPrior(2.0), "sparse": MeanFieldPrior(0.05), "very sparse": MeanFieldPrior(1e-4)}
 SHARE = [(E[part("tag") == 1] >= 0.4 * E.count(part("tag") >= 0)).named("share")]
@@ -86,12 +86,8 @@ def test_under_a_mean_field_prior_the_objective_is_the_variational_lower_bound(o
 
 
 def test_smoothing_counts_every_free_entry():
-    rule = Restriction(
-        np.array([[True, False, False], [False] * 3, [False] * 3]),
-        np.array([[False] * 3, [False, True, False], [True] * 3]),
-        np.array([[9.0, 9.0, 9.0], [9.0, 0.4, 9.0], [0.5, 0.5, 0.0]]),
-    )
-    model, _, params = make_problem(1, seed=7, dense=True, restrictions=Restrictions(transition=rule))
+    rule = np.array([[0.0, np.nan, np.nan], [np.nan, 0.4, np.nan], [0.5, 0.5, 0.0]])
+    model, _, params = make_problem(1, seed=7, dense=True, restrictions={"transition": rule})
     model = replace(model, transition_prior=DirichletPrior(2.0), emission_prior=DirichletPrior(0.5))
     params = model.restrict(params)
     first, second = params.transition[0, 1:], params.transition[1, [0, 2]] / 0.6

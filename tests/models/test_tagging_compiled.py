@@ -11,8 +11,8 @@ from tagging_oracles import assert_same_tables, literal_counts, make_problem, ra
 from spectrem.corpus import Local
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal, Constant, EStep, Quench, Stopping, run_em
+from spectrem.models import tagging as shard_module
 from spectrem.models.tagging import HMMModel, Lexicon, TagKernel, TagShard, build_shards, uniform
-from spectrem.models.tagging import lexicon as shard_module
 
 
 @pytest.mark.parametrize("order", [1, 2])

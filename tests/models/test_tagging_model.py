@@ -26,8 +26,6 @@ from spectrem.models.tagging import (
     HMMParameters,
     Lexicon,
     Names,
-    Restriction,
-    Restrictions,
     TagShard,
     build_shards,
     uniform,
@@ -198,8 +196,8 @@ def test_columns():
 
 def test_restrict_gives_distributions():
     lexicon = Lexicon.from_allowed([0, 1, 3], [0, 0, 1], n_states=2)
-    rule = Restriction(impossible=np.array([[True, False], [False, False]]))
-    model = HMMModel(lexicon, 1, restrictions=Restrictions(transition=rule))
+    rule = np.array([[0.0, np.nan], [np.nan, np.nan]])
+    model = HMMModel(lexicon, 1, restrictions={"transition": rule})
     params = model.restrict(HMMParameters(np.array([2.0, 6.0]), np.array([[3.0, 0.0], [1.0, 3.0]]), None, np.ones(3)))
     assert params.initial.tolist() == [0.25, 0.75]
     assert params.transition.tolist() == [[0.0, 1.0], [0.25, 0.75]]
@@ -233,10 +231,6 @@ def test_bad_start_parameters(params, message):
         ({"order": 3}, r"order must be 1 or 2, got 3; use 1 for bigrams"),
         ({"order": 1, "names": Names(tags=("N",))}, r"names.tags must hold 2 names.*got 1; name every one or none"),
         ({"order": 1, "names": Names(words=("a", "b", "c"))}, r"names.words must hold 2 names.*got 3"),
-        (
-            {"order": 1, "restrictions": Restrictions(second=Restriction())},
-            r"restrictions.second must be None at order 1.*restrict transition",
-        ),
     ],
 )
 def test_bad_models(options, message):

@@ -11,8 +11,6 @@ from spectrem.models.priors import DirichletPrior, MeanFieldPrior
 from spectrem.models.tagging import (
     HMMModel,
     Lexicon,
-    Restriction,
-    Restrictions,
     TagKernel,
     build_shards,
     posterior_uniform,
@@ -25,27 +23,24 @@ from spectrem.models.tagging import (
 SHAPES = {"initial": (3,), "transition": (3, 3), "second": (3, 3), "emission": (12,)}
 
 
-def place(shape, *entries, value=True):
-    table = np.zeros(shape, type(value))
-    for at in entries:
+def kept(shape, entries):
+    """What a table keeps, by entry."""
+    table = np.full(shape, np.nan)
+    for at, value in entries.items():
         table[at] = value
     return table
 
 
-def both(shape, impossible, fixed, value):
-    return Restriction(place(shape, impossible), place(shape, fixed), place(shape, fixed, value=value))
-
-
 def restricted_problem(order, prior=None):
     """Impossible and fixed entries in every table; every word keeps a possible state."""
-    transition = both((3,) * (order + 1), (0,) * order + (2,), (1,) * order + (0,), 0.3)
-    rules = Restrictions(
-        both((3,), 1, 2, 0.25),
-        transition,
-        both((3, 3), (2, 2), (0, 0), 0.125) if order == 2 else None,
+    rules = {
+        "initial": kept((3,), {1: 0.0, 2: 0.25}),
+        "transition": kept((3,) * (order + 1), {(0,) * order + (2,): 0.0, (1,) * order + (0,): 0.3}),
         # cells of the dictionary: 0 | 0 1 2 | 0 2 | 1 | 1 2
-        both((9,), 2, 1, 0.2),
-    )
+        "emission": kept((9,), {2: 0.0, 1: 0.2}),
+    }
+    if order == 2:
+        rules["second"] = kept((3, 3), {(2, 2): 0.0, (0, 0): 0.125})
     prior = prior or DirichletPrior(0.01)
     lengths = (4, 2, 5, 1, 3, 6)
     return make_problem(
@@ -90,20 +85,14 @@ def test_restrictions_survive_em_exactly(order, compiled, prior):
 
 
 def test_free_entries_share_what_is_left_in_proportion_without_pseudo_counts_for_the_impossible():
-    rule = Restriction(
-        np.array([[True, False, False], [False] * 3, [False] * 3]),
-        np.array([[False] * 3, [False, True, False], [True, True, True]]),
-        np.array([[9.0, 9.0, 9.0], [9.0, 0.4, 9.0], [0.5, 0.25, 0.25]]),
-    )
-    model = HMMModel(
-        Lexicon.full(2, 3), 1, transition_prior=DirichletPrior(1.0), restrictions=Restrictions(transition=rule)
-    )
+    rule = np.array([[0.0, np.nan, np.nan], [np.nan, 0.4, np.nan], [0.5, 0.25, 0.25]])
+    model = HMMModel(Lexicon.full(2, 3), 1, transition_prior=DirichletPrior(1.0), restrictions={"transition": rule})
     counts = no_counts(model)
     counts.transition[:] = [[7, 1, 3], [2, 9, 0], [5, 5, 5]]
     found = model.m_step(None, counts, None).transition
     np.testing.assert_allclose(found, [[0, 2 / 6, 4 / 6], [0.6 * 3 / 4, 0.4, 0.6 * 1 / 4], [0.5, 0.25, 0.25]])
     counts.transition[:] = 0
-    model = HMMModel(Lexicon.full(2, 3), 1, restrictions=Restrictions(transition=rule))
+    model = HMMModel(Lexicon.full(2, 3), 1, restrictions={"transition": rule})
     np.testing.assert_allclose(
         model.m_step(None, counts, None).transition, [[0, 0.5, 0.5], [0.3, 0.4, 0.3], [0.5, 0.25, 0.25]]
     )
@@ -132,85 +121,54 @@ def test_starts_respect_restrictions():
 
 
 def test_a_fixed_row_leaves_nothing_to_free_entries():
-    rule = Restriction(fixed=np.array([True, False]), values=np.array([1.0, 0.0]))
-    model = HMMModel(Lexicon.full(2, 2), 1, restrictions=Restrictions(initial=rule))
+    model = HMMModel(Lexicon.full(2, 2), 1, restrictions={"initial": np.array([1.0, np.nan])})
     assert uniform(model).initial.tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(
     ("name", "rule", "message"),
     [
-        ("transition", {"impossible": np.zeros((2, 3), bool)}, r"transition.impossible must be .* \(3, 3\);.*\(2, 3\)"),
-        (
-            "initial",
-            {"impossible": np.zeros(3)},
-            r"restrictions.initial.impossible must be a boolean.*got dtype float64",
-        ),
-        ("initial", {"impossible": np.ones(3, bool)}, r"initial.impossible must leave an entry.*the only row has none"),
+        ("initial", np.zeros(3), r"initial.impossible must leave an entry.*the only row has none"),
         (
             "transition",
-            {"impossible": place((3, 3), (1, slice(None)))},
+            kept((3, 3), {1: 0.0}),
             r"transition.impossible must leave an entry in every row; row \[1\] has none left; leave at least one",
         ),
         (
             "emission",
-            {"impossible": np.arange(12) % 3 == 2},
+            np.where(np.arange(12) % 3 == 2, 0.0, np.nan),
             r"emission.impossible must leave an entry in every row; state 2 has none left",
         ),
         (
             "initial",
-            {"fixed": place(3, 1)},
-            r"initial.values must hold the fixed probabilities; got None; give an array",
-        ),
-        (
-            "initial",
-            {"fixed": place(3, 1), "values": np.zeros(2)},
-            r"initial.values must have shape \(3,\); got \(2,\)",
-        ),
-        (
-            "initial",
-            {"fixed": place(3, 1), "values": np.array([0, -0.1, 0])},
+            kept(3, {1: -0.1}),
             r"initial.values must be probabilities in \[0, 1\] where fixed; got -0.1 at flat index 1",
         ),
-        (
-            "initial",
-            {"fixed": place(3, 1), "values": np.array([0, np.nan, 0])},
-            r"where fixed; got nan at flat index 1",
-        ),
+        ("initial", kept(3, {1: np.inf}), r"where fixed; got inf at flat index 1"),
         (
             "transition",
-            {"fixed": place((3, 3), (2, 0), (2, 1)), "values": np.full((3, 3), 0.6)},
+            kept((3, 3), {(2, 0): 0.6, (2, 1): 0.6}),
             r"transition.values must sum to at most 1 in every row; got 1.2 in row \[2\]; scale them down",
         ),
         (
             "initial",
-            {"fixed": np.ones(3, bool), "values": np.full(3, 0.3)},
+            np.full(3, 0.3),
             r"initial.values must sum to 1 in a row without free entries; got 0.9 in the only row; raise them",
-        ),
-        (
-            "emission",
-            {"impossible": place(12, 4), "fixed": place(12, 4), "values": np.full(12, 0.5)},
-            r"restrictions.emission: an impossible entry must not be fixed above 0; got 0.5 at cell 4 \(state 1\)",
-        ),
-        (
-            "transition",
-            {"impossible": place((3, 3), (0, 1)), "fixed": place((3, 3), (0, 1)), "values": np.full((3, 3), 0.5)},
-            r"must not be fixed above 0; got 0.5 at index \(0, 1\); drop one of the two",
         ),
     ],
 )
 def test_bad_restrictions(name, rule, message):
     with pytest.raises(InvalidInputError, match=message):
-        HMMModel(Lexicon.full(4, 3), 1, restrictions=Restrictions(**{name: Restriction(**rule)}))
+        HMMModel(Lexicon.full(4, 3), 1, restrictions={name: rule})
 
 
 def test_a_row_of_order_2_is_named_by_both_states():
-    mask = place((3, 3, 3), (2, 1, slice(None)))
+    rule = kept((3, 3, 3), {(2, 1): 0.0})
     with pytest.raises(InvalidInputError, match=r"row \[2, 1\] has none left"):
-        HMMModel(Lexicon.full(4, 3), 2, restrictions=Restrictions(transition=Restriction(mask)))
+        HMMModel(Lexicon.full(4, 3), 2, restrictions={"transition": rule})
 
 
 def test_states_without_words_have_no_emission_row_to_restrict():
     lexicon = Lexicon.from_allowed([0, 1], [1], n_states=2)
-    model = HMMModel(lexicon, 1, restrictions=Restrictions(emission=Restriction(np.array([False]))))
+    model = HMMModel(lexicon, 1, restrictions={"emission": np.array([np.nan])})
     assert uniform(model).emission.tolist() == [1.0]

@@ -9,9 +9,9 @@ from spectrem import E, part
 from spectrem.corpus import Local
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import EStep, Step, Stopping, pose, posterior, run_em
+from spectrem.models import tagging as module
 from spectrem.models.shards import Columns, in_corpus_order
 from spectrem.models.tagging import HMMModel, Lexicon, build_shards, uniform
-from spectrem.models.tagging import lexicon as module
 
 
 def lexicon():

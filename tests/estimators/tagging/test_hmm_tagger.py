@@ -21,7 +21,7 @@ from tagger_helpers import (
 from spectrem import HMMTagger
 from spectrem.data import Vocabulary
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.tagging import lexicon as shards
+from spectrem.models import tagging as shards
 
 TAGS = ("DT", "NN", "VB")
 

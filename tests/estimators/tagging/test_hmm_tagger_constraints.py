@@ -12,7 +12,7 @@ from spectrem import E, HMMTagger, part
 from spectrem.constraints import at_least, at_most, dictionary_in_expectation, label_proportions, sparsity
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
 from spectrem.learning import Anneal, Constant, Quench
-from spectrem.models.tagging import lexicon as shards
+from spectrem.models import tagging as shards
 
 TAGS = ("DT", "NN", "VB")
 VERB = at_least(1, "VB")

@@ -184,6 +184,11 @@ def test_all_fixed_is_no_training():
             "one, or drop the state",
         ),
         (
+            {"transition_mask": {"DT": ["NN"]}, "fixed": {"transition": {("DT", "VB"): 0.5}}},
+            "restrictions.transition: an impossible entry must not be fixed above 0; got 0.5 at index (0, 2); drop one "
+            "of the two",
+        ),
+        (
             {"fixed": {"initial": {"DT": 0.8, "NN": 0.7}}},
             "restrictions.initial.values must sum to at most 1 in every row; got 1.5 in the only row; scale them down",
         ),

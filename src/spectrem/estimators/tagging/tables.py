@@ -28,7 +28,7 @@ from spectrem.estimators.tagging.parameters import TABLES
 from spectrem.exceptions import InvalidInputError
 from spectrem.models import tagging
 from spectrem.models.shards import count_known
-from spectrem.models.tagging import HMMModel, HMMParameters, Lexicon, Names, Restriction, Restrictions, TagShard
+from spectrem.models.tagging import HMMModel, HMMParameters, Lexicon, Names, TagShard
 from spectrem.structures import Parts
 
 FIXABLE = ("initial", "transition", "second", "emission")
@@ -203,15 +203,15 @@ def _entry(word: object, entry: Any) -> tuple[Tag, ...]:
 # ---- tables ---------------------------------------------------------------------------------------------------------
 
 
-def restrictions(coding: Coding, order: int, fixed: Any, transition_mask: Any) -> Restrictions:
-    """Restrictions from ``fixed`` and ``transition_mask`` of a tagger.
+def restrictions(coding: Coding, order: int, fixed: Any, transition_mask: Any) -> dict[str, Floats]:
+    """The probabilities that tables keep by ``fixed`` and ``transition_mask`` of a tagger, NaN where they are learned.
 
     Raises
     ------
     InvalidInputError
         If arrays have the wrong shape or names are not tags, words or tables.
     """
-    rules: dict[str, Restriction] = {}
+    kept: dict[str, Floats] = {}
     fixed_tables = fixed or {}
     if not isinstance(fixed_tables, Mapping):
         raise InvalidInputError(
@@ -222,16 +222,14 @@ def restrictions(coding: Coding, order: int, fixed: Any, transition_mask: Any) -
     for name, entries in fixed_tables.items():
         if name not in tables:
             raise InvalidInputError(f"fixed must name tables among {', '.join(tables)}, got {name!r}")
-        values = _emission(coding, entries) if name == "emission" else _dense(coding, order, name, entries)
-        known = ~np.isnan(values)
-        rules[name] = Restriction(fixed=known, values=np.where(known, values, 0.0))
+        kept[name] = _emission(coding, entries) if name == "emission" else _dense(coding, order, name, entries)
     if transition_mask is not None:
         impossible = ~_mask(coding, order, transition_mask)
         if order == 2 and impossible.ndim == 2:
-            rules["second"] = _forbid(rules.get("second"), impossible)
+            kept["second"] = _forbid(kept.get("second"), impossible, "second")
             impossible = np.repeat(impossible[None], len(impossible), axis=0)
-        rules["transition"] = _forbid(rules.get("transition"), impossible)
-    return Restrictions(**rules)
+        kept["transition"] = _forbid(kept.get("transition"), impossible, "transition")
+    return kept
 
 
 def by_cell(coding: Coding, emission: Floats) -> Floats:
@@ -254,10 +252,17 @@ def by_cell(coding: Coding, emission: Floats) -> Floats:
     return table[lexicon.cell_states, lexicon.cell_words]
 
 
-def _forbid(rule: Restriction | None, impossible: Bools) -> Restriction:
-    if rule is None:
-        return Restriction(impossible=impossible)
-    return Restriction(impossible, rule.fixed, rule.values)
+def _forbid(kept: Floats | None, impossible: Bools, name: str) -> Floats:
+    """The probabilities that a table keeps, with 0 for impossible entries."""
+    known = np.full(impossible.shape, np.nan) if kept is None else kept
+    clash = impossible & (known > 0)
+    if clash.any():
+        at = tuple(np.argwhere(clash)[0].tolist())
+        raise InvalidInputError(
+            f"restrictions.{name}: an impossible entry must not be fixed above 0; got {known[at]:g} at index {at}; "
+            "drop one of the two"
+        )
+    return np.where(impossible, 0.0, known)
 
 
 def _mask(coding: Coding, order: int, mask: Any) -> Bools:
@@ -402,8 +407,7 @@ class Start:
         return "unambiguous" if some else "random"
 
     def _continues(self, tagger: Any) -> bool:
-        restricted = any(getattr(self.model.restrictions, name) is not None for name in FIXABLE)
-        return not restricted and tagger.coding_.vocabulary.words == self.coding.vocabulary.words
+        return not self.model.restrictions and tagger.coding_.vocabulary.words == self.coding.vocabulary.words
 
 
 def given_parameters(params: HMMParameters, coding: Coding) -> HMMParameters:

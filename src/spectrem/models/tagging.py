@@ -1,121 +1,353 @@
-"""Hidden Markov models of order 1 and 2 over the cells of a lexicon: tables, model, where they start, and samples."""
+"""Hidden Markov models of order 1 and 2 over tagged, partly tagged or untagged sentences.
+
+A `Lexicon` says which states may emit each word, and holds what tokens refer to; `build_shards` cuts a corpus of such
+tokens. `HMMModel` has its tables over the cells of a lexicon; then come the compiled E-step, samples, and parameters to
+start from.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem._validate import as_lengths
+from spectrem._validate import as_count, as_integers, as_lengths, as_offsets, as_weights
 from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.dual import refuse_impossible, sum_by
 from spectrem.models.estep import EStepResult, Statistics
 from spectrem.models.priors import DirichletPrior, Multinomials, Prior, Tables
-from spectrem.models.shards import count_known
-from spectrem.models.tagging.lexicon import Lexicon, TagShard
+from spectrem.models.shards import Columns, check_numbers, check_total, count_known, cut
 from spectrem.structures import Chain, Chain2, Parts, TiedChain, TiedChain2, TiedCounts2
 from spectrem.structures._ragged import offsets_of, ranges_of, rows_of
+from spectrem.structures.chains._tokens import check_states
 
 _NOISE = 1e-9
+# Pairs of a token and a state in a shard.
+_LEAST_PARTS, _MOST_PARTS = 1 << 14, 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
-class Restriction:
-    """Entries of one table that are not learned; arrays have the table's shape.
+class Lexicon:
+    """Cells, the (word, state) pairs that have an emission probability, and entries, to which tokens refer.
 
-    Use when the grammar of states is known in part: a left-to-right chain, a state that must be followed by another,
-    an emission measured elsewhere.
+    An entry is a word with the states that the token may be in. Entry w < n_words is word w in any state that can emit
+    it; `with_entries` adds words in fewer states (labels, sets of labels) and words never seen, whose emissions do not
+    depend on the state.
 
     Attributes
     ----------
-    impossible : ndarray of bool, optional
-        True where the probability is 0 and stays 0; such entries get no pseudo-count.
-    fixed : ndarray of bool, optional
-        True where the probability is ``values`` and stays so; the other entries of the row share what is left.
-    values : ndarray of float64, optional
-        Probabilities, read where ``fixed`` is True.
+    n_states : int
+    cell_offsets : ndarray of shape (n_words + 1,), int64
+        Cells of word w are ``cell_offsets[w]:cell_offsets[w + 1]``.
+    cell_states : ndarray of shape (n_cells,), int64
+        State of every cell, increasing within a word.
+    entry_offsets : ndarray of shape (n_entries + 1,), int64
+    entry_states : ndarray of shape (n_entry_parts,), int64
+        States of every entry, increasing within an entry.
+    entry_cells : ndarray of shape (n_entry_parts,), int64
+        Emission cell of each, or ``n_cells`` for a word never seen, whose score is 0 nats in every state.
+
+    Examples
+    --------
+    >>> lexicon = Lexicon.from_allowed([0, 1, 3], [0, 0, 1], n_states=2)  # word 0: state 0; word 1: both
+    >>> lexicon, entries = lexicon.with_entries([1, -1], [(1,), (0, 1)])  # word 1 labelled 1; a word never seen
+    >>> entries.tolist(), lexicon.entry_states.tolist(), lexicon.entry_cells.tolist()
+    ([2, 3], [0, 0, 1, 1, 0, 1], [0, 1, 2, 2, 3, 3])
     """
 
-    impossible: Bools | None = None
-    fixed: Bools | None = None
-    values: Floats | None = None
+    n_states: int
+    cell_offsets: Ints
+    cell_states: Ints
+    entry_offsets: Ints
+    entry_states: Ints
+    entry_cells: Ints
+
+    @classmethod
+    def full(cls, n_words: int, n_states: int) -> Lexicon:
+        """Every state emits every word.
+
+        Raises
+        ------
+        InvalidInputError
+            If ``n_words`` < 0 or ``n_states`` < 1.
+        """
+        n_words, n_states = as_count(n_words, "n_words", minimum=0), as_count(n_states, "n_states", minimum=1)
+        return cls.from_allowed(np.arange(n_words + 1) * n_states, np.tile(np.arange(n_states), n_words), n_states)
+
+    @classmethod
+    def from_allowed(cls, offsets: ArrayLike, states: ArrayLike, n_states: int) -> Lexicon:
+        """The states ``states[offsets[w]:offsets[w + 1]]`` emit word w.
+
+        Raises
+        ------
+        InvalidInputError
+            If a word has no state, or its states are out of range or do not increase.
+        """
+        n_states = as_count(n_states, "n_states", minimum=1)
+        offsets = as_integers(offsets, "offsets")
+        offsets = as_offsets(offsets, "offsets", max(len(offsets) - 1, 0))
+        states = check_states(offsets, states, n_states, "states", "word")
+        empty = np.diff(offsets) == 0
+        if empty.any():
+            raise InvalidInputError(
+                f"every word needs a state that can emit it; word {int(np.argmax(empty))} has none; give it every "
+                "state to leave it free"
+            )
+        return cls(n_states, offsets, states, offsets, states, np.arange(len(states)))
+
+    @property
+    def n_words(self) -> int:
+        return len(self.cell_offsets) - 1
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.cell_states)
+
+    @property
+    def n_entries(self) -> int:
+        return len(self.entry_offsets) - 1
+
+    @cached_property
+    def dense(self) -> bool:
+        """Whether every entry has all states."""
+        return bool((np.diff(self.entry_offsets) == self.n_states).all())
+
+    @cached_property
+    def cell_words(self) -> Ints:
+        """Word of every cell, shape (n_cells,)."""
+        return np.repeat(np.arange(self.n_words), np.diff(self.cell_offsets))
+
+    @cached_property
+    def entry_words(self) -> Ints:
+        """Word of every entry, shape (n_entries,); -1 for words never seen."""
+        return np.append(self.cell_words, -1)[self.entry_cells[self.entry_offsets[:-1]]]
+
+    @cached_property
+    def state_sizes(self) -> Ints:
+        """Number of words that each state can emit, shape (n_states,)."""
+        return np.bincount(self.cell_states, minlength=self.n_states)
+
+    def table(self, values: Floats) -> Floats:
+        """Values by cell as a matrix of shape (n_states, n_words), zero where there is no cell."""
+        table = np.zeros((self.n_states, self.n_words))
+        table[self.cell_states, self.cell_words] = values
+        return table
+
+    def with_entries(self, words: ArrayLike, allowed: Sequence[Sequence[int]]) -> tuple[Lexicon, Ints]:
+        """A lexicon in which words may also be restricted to some states, and where to find them.
+
+        Parameters
+        ----------
+        words : array-like of shape (k,), int
+            -1 stands for a word never seen: its entry says nothing about the states it may take.
+        allowed : sequence of k sequences of int
+            The states of each, increasing; all of a word's states give the word's own entry.
+
+        Returns
+        -------
+        lexicon : Lexicon
+            It has the same cells. Existing entries keep their numbers, each new one is stored once.
+        entries : ndarray of shape (k,), int64
+
+        Raises
+        ------
+        InvalidInputError
+            If a word is out of range, or its states are none, out of range, falling or ones that cannot emit it.
+        """
+        words = as_integers(words, "words")
+        if len(words) != len(allowed):
+            raise InvalidInputError(
+                f"words and allowed must be of one length, got {len(words)} and {len(allowed)}; give every word its "
+                "states"
+            )
+        entry_of: dict[tuple[int, tuple[int, ...]], int] = {}
+        for entry in range(self.n_words, self.n_entries):
+            word_states = self.entry_states[self.entry_offsets[entry] : self.entry_offsets[entry + 1]]
+            entry_of[int(self.entry_words[entry]), tuple(word_states.tolist())] = entry
+        states: list[tuple[int, ...]] = []
+        cells: list[Ints] = []
+        entries = np.empty(len(words), np.int64)
+        for k, key in enumerate(zip(words.tolist(), map(tuple, allowed), strict=True)):
+            if key not in entry_of:
+                word_cells = self._cells_of(*key)
+                whole = key[0] >= 0 and len(word_cells) == self.cell_offsets[key[0] + 1] - self.cell_offsets[key[0]]
+                entry_of[key] = key[0] if whole else self.n_entries + len(states)
+                if not whole:
+                    states.append(key[1])
+                    cells.append(word_cells)
+            entries[k] = entry_of[key]
+        if not states:
+            return self, entries
+        sizes = np.cumsum([len(word_states) for word_states in states])
+        return replace(
+            self,
+            entry_offsets=np.concatenate([self.entry_offsets, self.entry_offsets[-1] + sizes]),
+            entry_states=np.append(self.entry_states, [state for word_states in states for state in word_states]),
+            entry_cells=np.concatenate([self.entry_cells, *cells]),
+        ), entries
+
+    def _cells_of(self, word: int, states: tuple[int, ...]) -> Ints:
+        """Cells of a word in some states, n_cells for a word never seen."""
+        if not -1 <= word < self.n_words:
+            raise InvalidInputError(
+                f"words must be in 0..{self.n_words - 1}, or -1 for a word never seen; got {word}; number the words as "
+                "the lexicon does"
+            )
+        rising = all(a < b for a, b in pairwise(states))
+        if not states or not rising or states[0] < 0 or states[-1] >= self.n_states:
+            raise InvalidInputError(
+                f"allowed must hold increasing states in 0..{self.n_states - 1}, at least one for each word; got "
+                f"{list(states)} for word {word}; sort them, or give every state to leave the word free"
+            )
+        if word < 0:
+            return np.full(len(states), self.n_cells)
+        start = self.cell_offsets[word]
+        possible = self.cell_states[start : self.cell_offsets[word + 1]]
+        at = np.searchsorted(possible, states)
+        missing = np.append(possible, -1)[at] != states
+        if missing.any():
+            raise InvalidInputError(
+                f"allowed must hold states that can emit their word; state {states[int(np.argmax(missing))]} cannot "
+                f"emit word {word}, which has {possible.tolist()}; add the state to the word's in the lexicon or drop "
+                "it here"
+            )
+        return start + at
 
 
 @dataclass(frozen=True, eq=False)
-class Restrictions:
-    """Restrictions of the tables of `HMMParameters`, each in the shape of its table (emission by cell)."""
+class TagShard:
+    """Some sentences of a corpus.
 
-    initial: Restriction | None = None
-    transition: Restriction | None = None
-    second: Restriction | None = None
-    emission: Restriction | None = None
+    Attributes
+    ----------
+    lengths : ndarray of shape (n_sentences,), int64
+        Tokens of every sentence.
+    entries : ndarray of shape (n_tokens,), int64
+        Entry of the lexicon of every token.
+    weights : ndarray of shape (n_sentences,), float64
+    known : bool
+        Whether the states are given; constraints inside instances then do not apply.
+    instances : ndarray of shape (n_sentences,), int64
+        Numbers of the sentences in the corpus.
+    columns : Columns
+        More columns for constraints.
+    """
+
+    lengths: Ints
+    entries: Ints
+    weights: Floats
+    known: bool
+    instances: Ints
+    columns: Columns = Columns()  # noqa: RUF009
+
+    @property
+    def n_tokens(self) -> int:
+        return len(self.entries)
 
 
-def dense_rows(shape: tuple[int, ...], restriction: Restriction | None, name: str) -> Multinomials:
-    """A table whose last axis holds the events of a row.
+def build_shards(
+    lexicon: Lexicon,
+    lengths: ArrayLike,
+    entries: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    known: ArrayLike | None = None,
+    columns: Columns = Columns(),  # noqa: B008
+) -> list[TagShard]:
+    """Cut a corpus into shards: first sentences with unknown states, then those whose states are given.
+
+    Within each of the two kinds sentences keep their order; `spectrem.models.shards.in_corpus_order` puts results back.
+    Sentences of length 0, or of weight 0, are in no shard.
+
+    Parameters
+    ----------
+    lexicon : Lexicon
+    lengths : array-like of shape (n_sentences,), int
+        Tokens of every sentence, >= 0.
+    entries : array-like of shape (n_tokens,), int
+        Entries of the lexicon, sentence after sentence.
+    weights : array-like of shape (n_sentences,), optional
+        Weight of every sentence, >= 0; default 1.
+    known : array-like of shape (n_sentences,), bool, optional
+        Sentences whose states are given; default those with a single state at every token.
+    columns : Columns, optional
+        More columns for constraints.
+
+    Returns
+    -------
+    list of TagShard
+        At least one, the same for every number of workers.
 
     Raises
     ------
     InvalidInputError
-        If the restriction has another shape, contradicts itself or leaves a row without a distribution.
+        If lengths do not add up to the number of entries, or an entry is not in the lexicon.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from spectrem.models.priors import DirichletPrior
-    >>> rule = Restriction(impossible=np.array([[True, False, False], [False] * 3]))
-    >>> rows = dense_rows((2, 3), rule, "transition")
-    >>> rows.normalise(np.array([[5.0, 1.0, 3.0], [1.0, 1.0, 2.0]]), DirichletPrior(0.0)).tolist()
-    [[0.0, 0.25, 0.75], [0.25, 0.25, 0.5]]
+    >>> lexicon = Lexicon.from_allowed([0, 1, 3], [0, 0, 1], n_states=2)
+    >>> shards = build_shards(lexicon, [1, 2, 1], [0, 0, 1, 0])
+    >>> [(shard.known, shard.instances.tolist(), shard.entries.tolist()) for shard in shards]
+    [(False, [1], [0, 1]), (True, [0, 2], [0, 0])]
     """
-    return _restrict(Multinomials.dense(shape), restriction, name)
+    lengths, entries = as_lengths(lengths, "lengths"), as_integers(entries, "entries")
+    check_total(lengths, len(entries), "entries", "give one entry per token")
+    advice = "use those that Lexicon.with_entries returned with this lexicon"
+    check_numbers(entries, lexicon.n_entries, "entries", advice)
+    weights = as_weights(weights, len(lengths))
+    offsets, widths = offsets_of(lengths), np.diff(lexicon.entry_offsets)[entries]
+    part_offsets, open_offsets = offsets_of(widths)[offsets], offsets_of(widths > 1)[offsets]
+    known = np.diff(open_offsets) == 0 if known is None else np.asarray(known, np.bool_)
+    counted = weights > 0
+    shards = []
+    for run, is_known in cut(np.diff(part_offsets), [~known & counted, known & counted], _LEAST_PARTS, _MOST_PARTS):
+        tokens, named = ranges_of(offsets[run], lengths[run]), columns.take(run, lengths)
+        shards.append(TagShard(lengths[run], entries[tokens], weights[run], bool(is_known), run, named))
+    return shards
 
 
-def emission_rows(lexicon: Lexicon, restriction: Restriction | None) -> Multinomials:
-    """Emissions by cell; the row of a cell is its state. A state that emits no word has an empty row."""
-    rows = Multinomials((lexicon.n_cells,), lexicon.cell_states, lexicon.state_sizes)
-    return _restrict(rows, restriction, "emission")
+def _restrict(rows: Multinomials, kept: Floats | None, name: str) -> Multinomials:
+    """The rows of a table whose entries have the probabilities ``kept``, but where these are NaN.
 
-
-def _restrict(rows: Multinomials, restriction: Restriction | None, name: str) -> Multinomials:
-    if restriction is None or (restriction.impossible is None and restriction.fixed is None):
+    Raises
+    ------
+    InvalidInputError
+        If a row is left without a distribution.
+    """
+    if kept is None:
         return rows
-    impossible = _mask(restriction.impossible, rows.shape, f"restrictions.{name}.impossible")
-    fixed = _mask(restriction.fixed, rows.shape, f"restrictions.{name}.fixed")
-    known = np.where(fixed, _values(restriction.values, fixed, rows.shape, name), 0.0)
-    clash = impossible & fixed & (known > 0)
-    if clash.any():
-        at = int(np.argmax(clash))
+    free = np.isnan(kept.ravel())
+    fixed = np.where(free, 0.0, kept.ravel())
+    outside = ~((fixed >= 0) & (fixed <= 1))
+    if outside.any():
+        at = int(np.argmax(outside))
         raise InvalidInputError(
-            f"restrictions.{name}: an impossible entry must not be fixed above 0; got {known[at]:g} at "
-            f"{_entry_name(rows, name, at)}; drop one of the two"
+            f"restrictions.{name}.values must be probabilities in [0, 1] where fixed; got {fixed[at]} at flat index "
+            f"{at}; give probabilities, not logarithms or counts"
         )
-    free = ~(impossible | fixed)
-    n_rows = len(rows.row_sizes)
-    sizes = np.bincount(rows.row[free], minlength=n_rows)
-    total = np.bincount(rows.row, known, n_rows)
-    n_fixed = np.bincount(rows.row[fixed], minlength=n_rows)
-    empty = (rows.row_sizes > 0) & (sizes == 0) & (n_fixed == 0)
+    sizes = np.bincount(rows.row[free], minlength=len(rows.row_sizes))
+    total = np.bincount(rows.row, fixed, len(rows.row_sizes))
+    closed = (rows.row_sizes > 0) & (sizes == 0)
+    empty, above, short = closed & (total == 0), total > 1 + _NOISE, closed & (total < 1 - _NOISE)
     if empty.any():
         raise InvalidInputError(
             f"restrictions.{name}.impossible must leave an entry in every row; "
             f"{_row_name(rows, name, int(np.argmax(empty)))} has none left; leave at least one, or drop the state"
         )
-    above = total > 1 + _NOISE
     if above.any():
         at = int(np.argmax(above))
         raise InvalidInputError(
             f"restrictions.{name}.values must sum to at most 1 in every row; got {total[at]:.12g} in "
             f"{_row_name(rows, name, at)}; scale them down"
         )
-    short = (n_fixed > 0) & (sizes == 0) & (total < 1 - _NOISE)
     if short.any():
         at = int(np.argmax(short))
         raise InvalidInputError(
@@ -123,14 +355,7 @@ def _restrict(rows: Multinomials, restriction: Restriction | None, name: str) ->
             f"{_row_name(rows, name, at)}; raise them, or leave an entry free to take the rest"
         )
     share = np.clip(1.0 - total, 0.0, None)
-    return Multinomials(rows.shape, rows.row[free], sizes, np.flatnonzero(free), known, share)
-
-
-def _entry_name(rows: Multinomials, table: str, entry: int) -> str:
-    """The name of an entry of a table in messages."""
-    if table == "emission":
-        return f"cell {entry} (state {rows.row[entry]})"
-    return f"index {tuple(int(i) for i in np.unravel_index(entry, rows.shape))}"
+    return Multinomials(rows.shape, rows.row[free], sizes, np.flatnonzero(free), fixed, share)
 
 
 def _row_name(rows: Multinomials, table: str, row: int) -> str:
@@ -139,42 +364,6 @@ def _row_name(rows: Multinomials, table: str, row: int) -> str:
         return f"state {row}"
     place = ", ".join(str(int(i)) for i in np.unravel_index(row, rows.shape[:-1] or (1,)))
     return f"row [{place}]" if len(rows.shape) > 1 else "the only row"
-
-
-def _mask(mask: Bools | None, shape: tuple[int, ...], name: str) -> Bools:
-    if mask is None:
-        return np.zeros(int(np.prod(shape)), np.bool_)
-    array = np.asarray(mask)
-    if array.shape != shape or array.dtype != np.bool_:
-        raise InvalidInputError(
-            f"{name} must be a boolean array of shape {shape}; got dtype {array.dtype}, shape {array.shape}; mark the "
-            "entries with True"
-        )
-    return array.ravel()
-
-
-def _values(values: Floats | None, fixed: Bools, shape: tuple[int, ...], name: str) -> Floats:
-    if values is None:
-        if fixed.any():
-            raise InvalidInputError(
-                f"restrictions.{name}.values must hold the fixed probabilities; got None; give an array of shape "
-                f"{shape}"
-            )
-        return np.zeros(len(fixed))
-    array = np.asarray(values, np.float64)
-    if array.shape != shape:
-        raise InvalidInputError(
-            f"restrictions.{name}.values must have shape {shape}; got {array.shape}; fill what is not fixed with 0"
-        )
-    flat = array.ravel()
-    outside = fixed & ~((flat >= 0) & (flat <= 1))
-    if outside.any():
-        at = int(np.argmax(outside))
-        raise InvalidInputError(
-            f"restrictions.{name}.values must be probabilities in [0, 1] where fixed; got {flat[at]} at flat index "
-            f"{at}; give probabilities, not logarithms or counts"
-        )
-    return flat
 
 
 _TABLES = ("initial", "transition", "second", "emission")
@@ -243,8 +432,10 @@ class HMMModel:
         1, or 2 for trigrams of states.
     initial_prior, transition_prior, emission_prior : Prior
         On the rows of each table; that of transitions also serves ``second``.
-    restrictions : Restrictions
-        Entries that are impossible or given; see `restrict` for start parameters.
+    restrictions : mapping of {"initial", "transition", "second", "emission"} -> ndarray of float64
+        Probabilities that entries of a table keep, in its shape (emission: by cell), NaN where they are learned.
+        Entries that keep 0 are impossible and get no pseudo-count; the others of a row share what is left. See
+        `restrict` for start parameters.
     names : Names
         For the columns ``tag`` and ``word`` of constraints.
 
@@ -276,25 +467,21 @@ class HMMModel:
     initial_prior: Prior = DirichletPrior()  # noqa: RUF009
     transition_prior: Prior = DirichletPrior()  # noqa: RUF009
     emission_prior: Prior = DirichletPrior()  # noqa: RUF009
-    restrictions: Restrictions = Restrictions()
+    restrictions: Mapping[str, Floats] = field(default_factory=dict)
     names: Names = Names()
 
     def __post_init__(self) -> None:
         if self.order not in (1, 2):
             raise InvalidInputError(f"order must be 1 or 2, got {self.order!r}; use 1 for bigrams of states")
-        for name, given, size in (
+        for name, listed, size in (
             ("tags", self.names.tags, self.lexicon.n_states),
             ("words", self.names.words, self.lexicon.n_words),
         ):
-            if given is not None and len(given) != size:
+            if listed is not None and len(listed) != size:
                 raise InvalidInputError(
-                    f"names.{name} must hold {size} names, as the lexicon does; got {len(given)}; name every one "
+                    f"names.{name} must hold {size} names, as the lexicon does; got {len(listed)}; name every one "
                     "or none"
                 )
-        if self.order == 1 and self.restrictions.second is not None:
-            raise InvalidInputError(
-                "restrictions.second must be None at order 1, which has no such table; restrict transition"
-            )
         _ = self._tables  # validates the restrictions
 
     @property
@@ -403,12 +590,14 @@ class HMMModel:
 
     @cached_property
     def _tables(self) -> Tables:
-        n, rules = self.n_states, self.restrictions
+        n, lexicon = self.n_states, self.lexicon
         shapes: dict[str, tuple[int, ...]] = {"initial": (n,), "transition": (n,) * (self.order + 1)}
         if self.order == 2:
             shapes["second"] = (n, n)
-        rows = {name: dense_rows(shape, getattr(rules, name), name) for name, shape in shapes.items()}
-        rows["emission"] = emission_rows(self.lexicon, rules.emission)
+        rows = {name: Multinomials.dense(shape) for name, shape in shapes.items()}
+        # the row of a cell is its state; a state that emits no word has an empty one
+        rows["emission"] = Multinomials((lexicon.n_cells,), lexicon.cell_states, lexicon.state_sizes)
+        rows = {name: _restrict(table, self.restrictions.get(name), name) for name, table in rows.items()}
         priors = self.initial_prior, self.transition_prior, self.transition_prior, self.emission_prior
         return Tables(rows, dict(zip(_TABLES, priors, strict=True)))
 
@@ -835,17 +1024,13 @@ def _certain(shard: TagShard, model: HMMModel) -> Statistics:
 
 
 def _ones(model: HMMModel) -> HMMParameters:
-    n, order = model.n_states, model.order
-    second = np.ones((n, n)) if order == 2 else None
-    return HMMParameters(np.ones(n), np.ones((n,) * (order + 1)), second, np.ones(model.lexicon.n_cells))
+    return _parameters({name: np.ones(rows.shape) for name, rows in model._tables.rows.items()})
 
 
 def _noisy(params: HMMParameters, spread: float, rng: np.random.Generator) -> HMMParameters:
-    def noise(table: Floats) -> Floats:
-        return table * (1.0 + spread * rng.random(table.shape))
-
-    second = None if params.second is None else noise(params.second)
-    return HMMParameters(noise(params.initial), noise(params.transition), second, noise(params.emission))
+    tables = {name: getattr(params, name) for name in ("second", "initial", "transition", "emission")}
+    noise = {name: 1.0 + spread * rng.random(table.shape) for name, table in tables.items() if table is not None}
+    return _parameters({name: tables[name] * factors for name, factors in noise.items()})
 
 
 def _expected(model: HMMModel, corpus: Corpus) -> Statistics:
@@ -860,6 +1045,4 @@ def _labelled_counts(
     """Counts of a shard whose states are given; zeros for other shards."""
     if shard.known:
         return expect(shard).stats
-    return 0.0 * Statistics(
-        initial=like.initial, transition=like.transition, second=like.second, emission=like.emission
-    )
+    return 0.0 * Statistics(**{name: getattr(like, name) for name in _TABLES})

@@ -30,6 +30,7 @@ MISSING_KEYS = ("", "NA", "<NA>", "NaN", "nan", "NaT", "null", "NULL", "None")
 _ANY = "."
 _WHOLE = r"^-?(?:0|[1-9][0-9]*)$"
 _CODE = r"^[+-]?0[0-9]+$"
+_PADDED = r"^[+-]?0[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?$"
 _NUMBER = r"^[+-]?(?:(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:nan|inf|infinity))$"
 _WRITTEN = r"^[+-]?(?:[0-9]{1,3}(?:[,' ][0-9]{3})+(?:\.[0-9]+)?|[0-9]+,[0-9]+|[0-9]+(?:\.[0-9]+)? ?%)$"
 _ROWS_AT_ONCE = 50_000
@@ -334,11 +335,7 @@ def as_label_names(names: Sequence[str]) -> list[Any]:
 
 
 def _wrong_cell(text: str) -> str:
-    try:
-        number = "_" not in text and float(text) == float(text)
-    except ValueError:
-        number = False
-    if number and re.match("[+-]?0[0-9]", text):
+    if re.match(_PADDED, text):
         return f"{quoted(text)} has a zero in front"
     if text.lower() not in ("", "nan"):
         return f"{quoted(text)} is not a number"

@@ -122,10 +122,15 @@ class Known:
         return declared_missing(self.inside, name)
 
     @cached_property
-    def _by_instance(self) -> sp.csr_array:
-        """Shares as a matrix of shape (n_instances, n_unary)."""
-        entries = (self.shares, (self.instance, np.arange(self.n_unary)))
-        return sp.csr_array(entries, shape=(self.n_instances, self.n_unary))
+    def _products(self) -> tuple[sp.csr_array, ...]:
+        """Shares, shape (n_instances, n_unary), and counts, without zeros: 0 times -inf counts as 0."""
+        used = np.flatnonzero(self.shares)
+        entries = (self.shares[used], (self.instance[used], used))
+        counts = (sp.csr_array(table, copy=True) for table in self.counts)
+        products = sp.csr_array(entries, shape=(self.n_instances, self.n_unary)), *counts
+        for table in products[1:]:
+            table.eliminate_zeros()
+        return products
 
     def smoothed_max(
         self,
@@ -141,9 +146,8 @@ class Known:
         """
         as_gamma(gamma)
         checked = check_inputs(self, scores, active, weights)
-        values = _product(self._by_instance, checked.unary)
-        for table, factor in zip(self.counts, checked.factors, strict=True):
-            values += _product(table, factor.ravel())
+        scored = (checked.unary, *(factor.ravel() for factor in checked.factors))
+        values = sum(table @ part for table, part in zip(self._products, scored, strict=True))
         values[~checked.active] = 0.0
         present = checked.active & (values > -np.inf)
         shares = np.where(present[self.instance], self.shares, 0.0)
@@ -173,13 +177,3 @@ class Known:
             unary=sp.csr_array(self.shares[parts][:, None]),
             factors=tuple(sp.csr_array(table[[n]].T) for table in self.counts),
         )
-
-
-def _product(table: sp.csr_array, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``table @ scores`` with ``0 * -inf = 0``."""
-    impossible = scores == -np.inf
-    if not impossible.any():
-        return np.asarray(table @ scores)
-    values = np.asarray(table @ np.where(impossible, 0.0, scores))
-    values[np.asarray(table @ impossible.astype(np.float64)) > 0] = -np.inf
-    return values

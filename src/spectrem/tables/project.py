@@ -250,14 +250,11 @@ class Cells:
         if "previous" in self.columns:
             before = self.columns["previous"]
             known = ~np.isnan(before)
-            if isinstance(self.names, Coded):
-                codes = np.full(len(before), -1, np.int32)
-                codes[known] = self.names.codes[before[known].astype(np.int64)]
-                labels["previous"] = Coded(self.names.values, codes)
+            names = self.names[np.where(known, before, 0).astype(np.int64)]
+            if isinstance(names, Coded):
+                labels["previous"] = Coded(names.values, np.where(known, names.codes, -1))
             else:
-                numbers = np.full(len(before), np.nan)
-                numbers[known] = self.names[before[known].astype(np.int64)]
-                labels["previous"] = numbers
+                labels["previous"] = np.where(known, names, np.nan)
         return labels
 
     def user_columns(self, columns: Any) -> Mapping[str, Key]:

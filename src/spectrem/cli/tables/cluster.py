@@ -16,7 +16,7 @@ from spectrem.cli.declare import Given, Settings, argument, option, takes
 from spectrem.cli.ending import say
 from spectrem.cli.files import command_files
 from spectrem.cli.rules import Rule, check_rules, needs
-from spectrem.cli.tables.options import ConstraintFile, ConstraintTexts, Quiet, Report, TableOutput, split_names
+from spectrem.cli.tables.options import TableOptions, split_names
 from spectrem.cli.training import Annealing, Dask, Home, warn_gaining
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
 from spectrem.exceptions import InvalidInputError, Unconverged, quoted, spelled
@@ -98,7 +98,6 @@ class ClusterOptions:
     """
 
     data: str = argument("DATA")
-    output: TableOutput = "-"
     features: str | None = option(
         None,
         metavar="A,B,C",
@@ -112,17 +111,15 @@ class ClusterOptions:
     size: str | None = option(None, metavar="MIN:MAX", group=_CONSTRAINTS)
     must_link: str | None = option(None, metavar="FILE", group=_CONSTRAINTS)
     cannot_link: str | None = option(None, metavar="FILE", group=_CONSTRAINTS)
-    constraints: ConstraintFile = None
-    constraint: ConstraintTexts = None
     probabilities: bool = option(False, group=_MORE)
     plot: str | None = option(None, metavar="FILE", group=_MORE)
-    report: Report = None
-    quiet: Quiet = False
     dask: Dask = None
 
 
 @takes(GaussianMixtureParameters, defaults={"n_components": ..., "random_state": 0})
-def cluster(settings: Settings, annealing: Annealing, options: ClusterOptions, given: Given) -> None:
+def cluster(
+    settings: Settings, annealing: Annealing, options: ClusterOptions, shared: TableOptions, given: Given
+) -> None:
     """Find clusters in a table of numbers, by a mixture of Gaussians, under constraints if wanted.
 
     Example: **spectrem cluster data.csv -k 3 --size 40:60 -o out.csv**
@@ -134,14 +131,14 @@ def cluster(settings: Settings, annealing: Annealing, options: ClusterOptions, g
     annealing.check(settings.get("gamma", 1.0))
     check_rules(_RULES, given)
     inputs = {"DATA": options.data, "--must-link": options.must_link, "--cannot-link": options.cannot_link}
-    inputs |= {"--constraints": options.constraints}
-    outputs = {"--output": options.output, "--plot": options.plot, "--report": options.report}
+    inputs |= {"--constraints": shared.constraints}
+    outputs = {"--output": shared.output, "--plot": options.plot, "--report": shared.report}
     home = Home(dask=options.dask)
     with command_files(inputs, outputs, home.folders(settings)), home.opened(annealing.schedule(settings)) as placed:
-        _cluster(options, placed, annealing.anneal)
+        _cluster(options, shared, placed, annealing.anneal)
 
 
-def _cluster(options: ClusterOptions, settings: Settings, anneal: float | None) -> None:
+def _cluster(options: ClusterOptions, shared: TableOptions, settings: Settings, anneal: float | None) -> None:
     """Read, cluster, write."""
     from spectrem.cli.tables.options import (
         list_names,
@@ -159,8 +156,8 @@ def _cluster(options: ClusterOptions, settings: Settings, anneal: float | None) 
     bounds = [] if options.size is None else [read_size(options.size)]
     with ExitStack() as stack:
         # opened first: who reads a pipe sees its end if the work fails
-        write = stack.enter_context(open_table(options.output))
-        page = None if options.report is None else stack.enter_context(open_output(options.report))
+        write = stack.enter_context(open_table(shared.output))
+        page = None if shared.report is None else stack.enter_context(open_output(shared.report))
         file = read_table(options.data)
         if len(file) < n_components:
             raise InvalidInputError(f"--n-components {n_components}: {file.name} has only {len(file)} rows; lower it")
@@ -172,10 +169,9 @@ def _cluster(options: ClusterOptions, settings: Settings, anneal: float | None) 
         for option, column in named.items():
             if column is not None:
                 file.check([column], option)
-        texts = options.constraint or ()
-        constraints, columns = read_table_constraints(options.constraints, texts, file, _MEANINGS)
+        constraints, columns = read_table_constraints(shared, file, _MEANINGS)
         check_values(constraints, "label", range(n_components))
-        if not options.quiet:
+        if not shared.quiet:
             print_notes(file, _MEANINGS if constraints else {}, columns)
         taken = [*columns, *(name for name in named.values() if name is not None)]
         if options.features is not None:
@@ -205,7 +201,7 @@ def _cluster(options: ClusterOptions, settings: Settings, anneal: float | None) 
             draw_clusters(mixture, x, names, options.plot)
         if page is not None:
             page.write(mixture.report_.to_html())
-    if not options.quiet:
+    if not shared.quiet:
         seconds = time.perf_counter() - started
         others = file.others({*names, *taken})
         say(

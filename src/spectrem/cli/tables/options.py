@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from spectrem.cli.declare import option
 from spectrem.cli.ending import say
 from spectrem.cli.options import errors_located, parse_options
 from spectrem.exceptions import InvalidInputError
@@ -22,28 +22,32 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
-TableOutput: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Where to write: .csv, .tsv (either also .gz) or .parquet; - is standard output, CSV. The file appears "
-        "once complete.",
-    ),
-]
-Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")]
 
+@dataclass(frozen=True)
+class TableOptions:
+    """Options that commands on tables share.
 
-Report: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--report",
-        metavar="FILE.html",
-        help="A page about the run and its constraints: what they demanded, changed and cost.",
-        rich_help_panel="More results",
-    ),
-]
+    Parameters
+    ----------
+    output
+        Where to write: .csv, .tsv (either also .gz) or .parquet; - is standard output, CSV. The file appears once
+        complete.
+    constraints
+        A list of constraints in YAML or JSON, each a text as after --constraint, or name: text.
+    constraint
+        A constraint as shown above; repeat for several. label is the label to be chosen (of clusters the number), row
+        the number of the row, both from 0; other names are columns of the table. docs/constraints.md tells all.
+    report
+        A page about the run and its constraints: what they demanded, changed and cost.
+    quiet
+        No summary.
+    """
+
+    constraints: str | None = option(None, "--constraints", "-c", metavar="FILE")
+    constraint: list[str] | None = option(None, metavar="TEXT")
+    output: str = option("-", "--output", "-o", metavar="FILE")
+    report: str | None = option(None, metavar="FILE.html", group="More results")
+    quiet: bool = option(False, "--quiet", "-q")
 
 
 def weight_column(file: TableFile, name: str) -> NDArray[np.float64]:
@@ -109,29 +113,8 @@ def list_names(names: Sequence[object]) -> str:
     return ", ".join(shown) + (f" and {len(names) - 8} more" if len(names) > 10 else "")
 
 
-ConstraintFile: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--constraints",
-        "-c",
-        metavar="FILE",
-        help="A list of constraints in YAML or JSON, each a text as after --constraint, or name: text.",
-    ),
-]
-ConstraintTexts: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--constraint",
-        metavar="TEXT",
-        help="A constraint as shown above; repeat for several. label is the label to be chosen (of clusters the "
-        "number), row the number of the row, both from 0; other names are columns of the table. docs/constraints.md "
-        "tells all.",
-    ),
-]
-
-
 def read_table_constraints(
-    path: str | None, texts: Sequence[str], file: TableFile, reserved: Collection[str]
+    options: TableOptions, file: TableFile, reserved: Collection[str]
 ) -> tuple[list[Any], dict[str, polars.Series]]:
     """Constraints of a file in YAML or JSON and of options, and the columns that they name.
 
@@ -140,8 +123,8 @@ def read_table_constraints(
     from spectrem.constraints import read_constraints
     from spectrem.constraints.compilation.draft import used_columns
 
-    known = list(dict.fromkeys([*reserved, *file.names]))
-    constraints = parse_options(texts, known)
+    known, path = list(dict.fromkeys([*reserved, *file.names])), options.constraints
+    constraints = parse_options(options.constraint, known)
     if path is not None:
         if not path.endswith(_SUFFIXES):
             raise InvalidInputError(f"--constraints {path}: the name must end in {', '.join(_SUFFIXES)}")

@@ -13,16 +13,7 @@ from spectrem.cli.declare import Given, argument, option, takes
 from spectrem.cli.ending import say
 from spectrem.cli.files import command_files
 from spectrem.cli.rules import Rule, check_rules, excludes, needs
-from spectrem.cli.tables.options import (
-    ConstraintFile,
-    ConstraintTexts,
-    Quiet,
-    Report,
-    TableOutput,
-    list_names,
-    split_names,
-    weight_column,
-)
+from spectrem.cli.tables.options import TableOptions, list_names, split_names, weight_column
 from spectrem.exceptions import InvalidInputError, listed, spelled
 
 if TYPE_CHECKING:
@@ -100,9 +91,6 @@ class ProjectOptions:
     """
 
     scores: str = argument("SCORES")
-    constraints: ConstraintFile = None
-    constraint: ConstraintTexts = None
-    output: TableOutput = "-"
     labels: str | None = option(
         None,
         metavar="A,B,C",
@@ -119,12 +107,10 @@ class ProjectOptions:
     decide: bool = option(False, group=_MORE)
     time_limit: float | None = option(None, min=0.0, metavar="SECONDS", show_default="300", group=_MORE)
     prices: str | None = option(None, metavar="FILE", group=_MORE)
-    report: Report = None
-    quiet: Quiet = False
 
 
 @takes()
-def project(options: ProjectOptions, given: Given) -> None:
+def project(options: ProjectOptions, shared: TableOptions, given: Given) -> None:
     """Change the probabilities of any model as little as possible such that constraints hold.
 
     Example: **spectrem project scores.csv --constraint "E[label == 'spam'] <= '30%'" -o out.csv**
@@ -142,13 +128,13 @@ def project(options: ProjectOptions, given: Given) -> None:
     **- (E[label == 'title'] <= 1).per('document')**
     """
     check_rules(_RULES, given)
-    inputs = {"SCORES": options.scores, "--constraints": options.constraints}
-    outputs = {"--output": options.output, "--prices": options.prices, "--report": options.report}
+    inputs = {"SCORES": options.scores, "--constraints": shared.constraints}
+    outputs = {"--output": shared.output, "--prices": options.prices, "--report": shared.report}
     with command_files(inputs, outputs):
-        _project(options)
+        _project(options, shared)
 
 
-def _project(options: ProjectOptions) -> None:
+def _project(options: ProjectOptions, shared: TableOptions) -> None:
     """Read, project, write."""
     from spectrem.cli.tables.options import print_notes, read_table_constraints, rows_named
     from spectrem.data import open_output, open_table, read_table
@@ -159,14 +145,13 @@ def _project(options: ProjectOptions) -> None:
     started = time.perf_counter()
     with ExitStack() as stack:
         # opened first: who reads a pipe sees its end if the work fails
-        write = stack.enter_context(open_table(options.output))
+        write = stack.enter_context(open_table(shared.output))
         write_prices = None if options.prices is None else stack.enter_context(open_table(options.prices))
-        page = None if options.report is None else stack.enter_context(open_output(options.report))
+        page = None if shared.report is None else stack.enter_context(open_output(shared.report))
         file = read_table(options.scores)
         if options.decide and _DECIDED in file.schema:
             raise InvalidInputError(f"{file.name} has a column {_DECIDED!r}, which --decide adds; rename it")
-        texts = options.constraint or ()
-        constraints, columns = read_table_constraints(options.constraints, texts, file, _MEANINGS)
+        constraints, columns = read_table_constraints(shared, file, _MEANINGS)
         scores: Scores = WideScores(file, options, list(columns)) if options.long is None else LongScores(file, options)
         located = rows_named(file) if options.long is None else nullcontext()
         try:
@@ -184,7 +169,7 @@ def _project(options: ProjectOptions) -> None:
                 decision = table.decide(time_limit=options.time_limit) if options.decide else None
         except ScoreError as error:
             raise InvalidInputError(scores.refusal(error)) from error
-        if not options.quiet:
+        if not shared.quiet:
             meant = {
                 name: meaning for name, meaning in _MEANINGS.items() if name not in (options.long or "").split(",")
             }
@@ -198,7 +183,7 @@ def _project(options: ProjectOptions) -> None:
         filled = scores.filled(proba, decision)
         del scores, proba
         write(filled)
-    if not options.quiet:
+    if not shared.quiet:
         say(f"{done} in {time.perf_counter() - started:.1f} s: {details[0]}", *details[1:])
 
 

@@ -182,13 +182,66 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
         """
         check_parameters(self)
         sentences = read_sentences(X, y)
-        posed = _pose(self, sentences, sample_weight, columns)
-        trained = engine.train(self, posed.task)
-        self.indexes_, self.first_classifiers_, self.names_ = posed.indexes, posed.first, posed.names
-        self.types_, self.relations_ = posed.names["mention"], posed.names["pair"]
-        self.model_, self.theta_ = posed.task.model, trained.params
-        settings = {"sentences with all labels": posed.n_known, "weights": len(self.theta_)}
-        engine.record(self, trained, len(sentences), settings)
+        n = len(sentences)
+        counts = row_weights(sample_weight, n, "sentence")
+        present = counts > 0
+        named = row_columns((columns,), n, "RelationExtractor")
+        names = _names(self, sentences)
+        _check_constraints(self.constraints, names, named)
+        data, indexes = extraction.encode_sentences(sentences, min_count=self.min_count)
+        labels = {
+            "mention": _numbers((kind for one in sentences for kind in one.types), names["mention"], "type"),
+            "pair": _numbers(_relations(sentences, self.no_relation), names["pair"], "relation"),
+        }
+        known = np.ones(n, np.bool_)
+        for key, owner in data.owners.items():
+            known[owner[labels[key] < 0]] = False
+        if not all((known & present)[owner].any() for owner in data.owners.values()):
+            raise InvalidInputError(
+                f"sentences must hold one with two mentions whose types and relations are all known, got none in {n}; "
+                "label some"
+            )
+        first, members = None, data.members
+        if self.type_features:
+            first, features = extraction.learn_first_classifiers(
+                partial(_make_member, self), names, data, indexes, sentences, labels, counts,
+                related=self.relation_features,
+            )  # fmt: skip
+            members["pair"] = replace(members["pair"], features=features)
+        n_labels = {key: len(names[key]) for key in names}
+        for key, numbers in labels.items():
+            members[key] = replace(members[key], labels=extraction.labels_of(numbers, n_labels[key]))
+        model = _make_model(self, names, {key: one.features.n_features for key, one in members.items()})
+        learns = self.unlabelled_weight > 0 and bool((~known & present).any())
+        owner = data.owners["pair"]
+        counted = known[owner]
+        bounds = _count_constraints(self.count_margin, names["pair"], labels["pair"][counted], counts[owner[counted]])
+        rules = [*flatten(self.constraints), *bounds]
+        several = [one for one in rules if not _is_inside(one)]
+        # Labelled sentences stay with those that constraints over several sentences tie them to.
+        tied, weights = known & bool(several), counts * np.where(known, 1.0, self.unlabelled_weight)
+        cut = partial(
+            loglinear.build_joint_shards, members, n_labels, weights=weights, columns=named, counts=counts,
+            present=present, n_instances=n, n_weights=model.n_weights,
+        )  # fmt: skip
+        corpus = engine.make_corpus(self, cut(known & ~tied, given=tied))
+        labelled = engine.make_corpus(self, cut(known)) if tied.any() else corpus
+        corpora = [(member, MemberCorpus(labelled, key)) for key, member in model.members.items()]
+        task = engine.Task(
+            model,
+            corpus,
+            model.initial,
+            engine.estep_of(self, rules),
+            labelled=partial(fit_members, self, model, corpora, goes_on=learns),
+            learns=learns,
+            unused=several if self.project_at_predict else rules,
+        )
+        trained = engine.train(self, task)
+        self.indexes_, self.first_classifiers_, self.names_ = indexes, first, names
+        self.types_, self.relations_ = names["mention"], names["pair"]
+        self.model_, self.theta_ = model, trained.params
+        settings = {"sentences with all labels": int(known.sum()), "weights": len(self.theta_)}
+        engine.record(self, trained, n, settings)
         return self
 
     def predict(self, X: Iterable[RelationSentence], *, columns: Any = None) -> list[RelationSentence]:
@@ -314,75 +367,6 @@ def _labelled(sentence: RelationSentence, label: Any, number: int) -> RelationSe
         f"y must hold a mapping of pairs of mentions to relations, a RelationSentence or None for every sentence, got "
         f"{quoted(label)} for sentence {number}; weights of sentences are sample_weight"
     )
-
-
-class _Posed(NamedTuple):
-    """A task, and all that a fitted extractor keeps of it; ``n_known`` sentences have all labels."""
-
-    task: engine.Task
-    indexes: Mapping[str, FeatureIndex]
-    names: dict[str, tuple[str, ...]]
-    first: extraction.FirstClassifiers | None
-    n_known: int
-
-
-def _pose(extractor: Any, sentences: Sequence[RelationSentence], sample_weight: Any, columns: Any) -> _Posed:
-    """The task of a RelationExtractor, whose settings have been checked."""
-    n = len(sentences)
-    counts = row_weights(sample_weight, n, "sentence")
-    present = counts > 0
-    named = row_columns((columns,), n, "RelationExtractor")
-    names = _names(extractor, sentences)
-    _check_constraints(extractor.constraints, names, named)
-    data, indexes = extraction.encode_sentences(sentences, min_count=extractor.min_count)
-    labels = {
-        "mention": _numbers((kind for one in sentences for kind in one.types), names["mention"], "type"),
-        "pair": _numbers(_relations(sentences, extractor.no_relation), names["pair"], "relation"),
-    }
-    known = np.ones(n, np.bool_)
-    for key, owner in data.owners.items():
-        known[owner[labels[key] < 0]] = False
-    if not all((known & present)[owner].any() for owner in data.owners.values()):
-        raise InvalidInputError(
-            f"sentences must hold one with two mentions whose types and relations are all known, got none in {n}; "
-            "label some"
-        )
-    first, members = None, data.members
-    if extractor.type_features:
-        first, features = extraction.learn_first_classifiers(
-            partial(_make_member, extractor), names, data, indexes, sentences, labels, counts,
-            related=extractor.relation_features,
-        )  # fmt: skip
-        members["pair"] = replace(members["pair"], features=features)
-    n_labels = {key: len(names[key]) for key in names}
-    for key, numbers in labels.items():
-        members[key] = replace(members[key], labels=extraction.labels_of(numbers, n_labels[key]))
-    model = _make_model(extractor, names, {key: one.features.n_features for key, one in members.items()})
-    learns = extractor.unlabelled_weight > 0 and bool((~known & present).any())
-    owner = data.owners["pair"]
-    counted = known[owner]
-    bounds = _count_constraints(extractor.count_margin, names["pair"], labels["pair"][counted], counts[owner[counted]])
-    rules = [*flatten(extractor.constraints), *bounds]
-    several = [one for one in rules if not _is_inside(one)]
-    # Labelled sentences stay with those that constraints over several sentences tie them to.
-    tied, weights = known & bool(several), counts * np.where(known, 1.0, extractor.unlabelled_weight)
-    cut = partial(
-        loglinear.build_joint_shards, members, n_labels, weights=weights, columns=named, counts=counts, present=present,
-        n_instances=n, n_weights=model.n_weights,
-    )  # fmt: skip
-    corpus = engine.make_corpus(extractor, cut(known & ~tied, given=tied))
-    labelled = engine.make_corpus(extractor, cut(known)) if tied.any() else corpus
-    corpora = [(member, MemberCorpus(labelled, key)) for key, member in model.members.items()]
-    task = engine.Task(
-        model,
-        corpus,
-        model.initial,
-        engine.estep_of(extractor, rules),
-        labelled=partial(fit_members, extractor, model, corpora, goes_on=learns),
-        learns=learns,
-        unused=several if extractor.project_at_predict else rules,
-    )
-    return _Posed(task, indexes, names, first, int(known.sum()))
 
 
 def _make_member(settings: Any, n_features: int, names: Sequence[str]) -> loglinear.LogLinearModel:

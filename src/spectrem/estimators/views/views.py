@@ -52,7 +52,7 @@ _CLASSES: dict[str, Any] = {kind.__name__: kind for kind in USED}
 _REST = "the rest"
 
 
-def _write(views: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def _write(views: Views) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     inside, arrays = list[dict[str, Any]](), dict[str, NDArray[Any]]()
     for number, (name, view) in enumerate(views.views_.items()):
         settings, members = view._codec.content(view)
@@ -61,7 +61,7 @@ def _write(views: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     return {"views": inside, "agreement": _write_agreement(as_fitted(views).agreement)}, arrays
 
 
-def _read(views: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+def _read(views: Views, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     views.views_ = {}
     for number, saved in enumerate(values["views"]):
         start = f"{number}_"
@@ -414,7 +414,7 @@ class Views(Saved, ViewsParameters, Estimator):
 
 
 class _Posed(NamedTuple):
-    """What there is to learn.
+    """A task, and what tells how far apart the views are before and after it.
 
     Attributes
     ----------
@@ -435,7 +435,7 @@ class _Posed(NamedTuple):
     mass: float
 
 
-def _pose(settings: Any, views: Mapping[str, View], data: Instances, weights: Floats) -> _Posed:
+def _pose(settings: ViewsParameters, views: Mapping[str, View], data: Instances, weights: Floats) -> _Posed:
     """The task of Views, whose settings have been checked; ``weights`` are those of instances.
 
     Raises
@@ -510,7 +510,7 @@ def _several(member: loglinear.Member) -> Bools:
 
 
 def _together(
-    settings: Any, models: Mapping[str, Any], views: Mapping[str, Any]
+    settings: ViewsParameters, models: Mapping[str, Any], views: Mapping[str, Any]
 ) -> tuple[loglinear.AgreedModel | loglinear.JointModel, list[Any]]:
     """One model of several views, as ``settings.agreement`` says, and the constraints that tie them."""
     if settings.agreement == "full":
@@ -610,7 +610,7 @@ def _tables(shards: Sequence[loglinear.JointShard], data: Instances, tables: Ite
     return loglinear.member_tables(shards, data.members, each)
 
 
-def _distance_per_instance(settings: Any, posed: _Posed, theta: Floats) -> float:
+def _distance_per_instance(settings: ViewsParameters, posed: _Posed, theta: Floats) -> float:
     """How far apart the distributions of the views are at gamma = 1, nats per instance that is not labelled.
 
     The Kullback-Leibler divergence from the nearest distributions that agree, over the number of views: with two, the
@@ -641,7 +641,7 @@ def _distance(shard: loglinear.JointShard, model: loglinear.AgreedModel, theta: 
     return total / len(model.members)
 
 
-def _best(table: Any, view: Any) -> Any:
+def _best(table: NDArray | list[Floats], view: Any) -> Any:
     """The most probable label of every row, or tags of every sentence."""
     if isinstance(table, np.ndarray):
         return view.classes_[table.argmax(axis=1)]
@@ -696,12 +696,12 @@ def label_column(name: str, *, chain: bool) -> str:
     return f"{name}_{'tag' if chain else 'label'}"
 
 
-def labels_of(view: Any) -> list[Any]:
+def labels_of(view: MaxEntClassifier | CRFTagger) -> list[Any]:
     """The labels of a view by their numbers."""
     return list(view.tags_) if isinstance(view, CRFTagger) else view.classes_.tolist()
 
 
-def check_views(settings: Any) -> None:
+def check_views(settings: ViewsParameters) -> None:
     """Raise `InvalidInputError` if estimators cannot be views together, or have parameters that `Views` has for all."""
     for name, estimator in settings.views:
         used = next((names for cls, names in USED.items() if isinstance(estimator, cls)), None)
@@ -727,7 +727,7 @@ def check_views(settings: Any) -> None:
 
 
 def read_training(
-    settings: Any, X: Any, y: Any, columns: Any, owners: Mapping[str, ArrayLike] | None
+    settings: ViewsParameters, X: Any, y: Any, columns: Any, owners: Mapping[str, ArrayLike] | None
 ) -> tuple[dict[str, View], Instances]:
     """Read what `Views.fit` takes.
 
@@ -750,7 +750,7 @@ def read_training(
     return views, instances
 
 
-def read_more(settings: Any, X: Any, columns: Any, owners: Mapping[str, ArrayLike] | None) -> Instances:
+def read_more(settings: Views, X: Any, columns: Any, owners: Mapping[str, ArrayLike] | None) -> Instances:
     """Read what `Views.predict` takes; see `read_training`."""
     parts, members = _split(settings, X), dict[str, Member]()
     constraints, of_view = (settings.constraints, columns) if settings.agreement == "full" else ((), None)
@@ -794,7 +794,7 @@ def _under(tagger: CRFTagger, constraints: Any) -> CRFTagger:
     return constrained
 
 
-def _split(settings: Any, X: Any) -> dict[str, Any]:
+def _split(settings: ViewsParameters, X: Any) -> dict[str, Any]:
     """The data of every view."""
     names, groups = [name for name, _ in settings.views], settings.feature_groups
     grouped = groups is not None and not isinstance(X, Mapping)
@@ -805,7 +805,7 @@ def _split(settings: Any, X: Any) -> dict[str, Any]:
             f"{'feature_groups' if grouped else 'X'} must map every view, {', '.join(names)}, to what it sees, got "
             f"{got}; of one matrix, feature_groups says which columns a view sees"
         )
-    return {name: _some_columns(X, groups[name], name) if grouped else X[name] for name in names}
+    return {name: _some_columns(X, of_views[name], name) if grouped else X[name] for name in names}
 
 
 def _some_columns(X: Any, listed: Any, view: str) -> Any:
@@ -822,7 +822,7 @@ def _some_columns(X: Any, listed: Any, view: str) -> Any:
     return take_columns(X, wanted)
 
 
-def _targets(settings: Any, y: Any) -> dict[str, Any]:
+def _targets(settings: ViewsParameters, y: Any) -> dict[str, Any]:
     """The labels of every view, as far as they are known."""
     names = [name for name, _ in settings.views]
     if not isinstance(y, Mapping):
@@ -837,7 +837,7 @@ def _targets(settings: Any, y: Any) -> dict[str, Any]:
 
 
 def _join(
-    settings: Any, members: Mapping[str, Member], columns: Any, owners: Mapping[str, ArrayLike] | None
+    settings: ViewsParameters, members: Mapping[str, Member], columns: Any, owners: Mapping[str, ArrayLike] | None
 ) -> Instances:
     """Members with their owners, of the same instances."""
     owned = {name: as_integers(numbers, f"owners[{name!r}]") for name, numbers in (owners or {}).items()}
@@ -869,7 +869,7 @@ def _join(
     return Instances({name: replace(one, owners=owned.get(name)) for name, one in members.items()}, n, named)
 
 
-def _check_constraints(settings: Any, views: Mapping[str, View], instances: Instances) -> None:
+def _check_constraints(settings: ViewsParameters, views: Mapping[str, View], instances: Instances) -> None:
     """Hold constraints, and views that agree fully, against the labels there are."""
     names = {name: labels_of(view.estimator) for name, view in views.items()}
     if settings.agreement != "full":

@@ -98,23 +98,36 @@ def estep_of(estimator: Any, constraints: Any = None, *, reference: Callable[[An
     )
 
 
-class LabelledFit(NamedTuple):
-    """The weights that are best for labelled instances, and how they were found.
+class Trained(NamedTuple):
+    """The result of training.
 
     Attributes
     ----------
-    theta : ndarray of shape (n_weights,)
-    record : Record
-        With the objective reached.
+    params : parameters of the model
+    history : tuple of Record
     status : FitStatus
+    constraints : tuple of ConstraintReport
+        Constraints over the corpus, at the parameters learnt.
+    summaries : tuple of ConstraintSummary
+        Constraints inside instances, and longer ones.
     n_steps : int
-        Of L-BFGS.
+        Steps of L-BFGS on labelled instances.
+    shards, step : Corpus and Step, or None
+        With which `spectrem.learning.posterior` gives the distributions of what is not labelled, under constraints over
+        the corpus, too.
+    unmet : tuple of warnings
+        What is to be said of such constraints where these distributions are looked at.
     """
 
-    theta: Floats
-    record: Record
+    params: Any
+    history: tuple[Record, ...]
     status: FitStatus
+    constraints: tuple[ConstraintReport, ...] = ()
+    summaries: tuple[ConstraintSummary, ...] = ()
     n_steps: int = 0
+    shards: Corpus | None = None
+    step: Step | None = None
+    unmet: tuple[warnings.WarningMessage, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,45 +161,13 @@ class Task:
     corpus: Corpus
     start: Callable[[], Any]
     estep: EStep
-    labelled: Callable[[], LabelledFit] | None = None
+    labelled: Callable[[], Trained] | None = None
     learns: bool = True
     unused: Sequence[Any] | None = None
     stopping: Stopping | None = None
     all_known: bool = False
     n_starts: int | None = None
     on_iteration: Callable[[Record], None] | None = None
-
-
-class Trained(NamedTuple):
-    """The result of training.
-
-    Attributes
-    ----------
-    params : parameters of the model
-    history : tuple of Record
-    status : FitStatus
-    constraints : tuple of ConstraintReport
-        Constraints over the corpus, at the parameters learnt.
-    summaries : tuple of ConstraintSummary
-        Constraints inside instances, and longer ones.
-    n_steps : int
-        Steps of L-BFGS on labelled instances.
-    shards, step : Corpus and Step, or None
-        With which `spectrem.learning.posterior` gives the distributions of what is not labelled, under constraints over
-        the corpus, too.
-    unmet : tuple of warnings
-        What is to be said of such constraints where these distributions are looked at.
-    """
-
-    params: Any
-    history: tuple[Record, ...]
-    status: FitStatus
-    constraints: tuple[ConstraintReport, ...] = ()
-    summaries: tuple[ConstraintSummary, ...] = ()
-    n_steps: int = 0
-    shards: Corpus | None = None
-    step: Step | None = None
-    unmet: tuple[warnings.WarningMessage, ...] = ()
 
 
 def train(estimator: Any, task: Task) -> Trained:
@@ -207,10 +188,10 @@ def train(estimator: Any, task: Task) -> Trained:
     start, n_steps = task.start, 0
     if task.labelled is not None:
         first = task.labelled()
-        start, n_steps = lambda: first.theta, first.n_steps
+        start, n_steps = lambda: first.params, first.n_steps
         if not task.learns:
-            reports = _report_labelled(estimator, task, first.theta)
-            return Trained(first.theta, (first.record,), first.status, *reports, n_steps)
+            reports, summaries = _report_labelled(estimator, task, first.params)
+            return first._replace(constraints=reports, summaries=summaries)
     n_starts = task.n_starts or getattr(estimator, "n_init", None)
     stages = ["em"] if n_starts is None else [f"start-{number + 1}" for number in range(n_starts)]
     criterion = getattr(estimator, "criterion", None)

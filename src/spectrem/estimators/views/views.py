@@ -500,7 +500,7 @@ def _pose(settings: Any, views: Mapping[str, View], data: Instances, weights: Fl
         unused=() if settings.project_at_predict else settings.constraints,
         stopping=Stopping(settings.max_iter, settings.tol, scale=float(weighed.sum())),
     )
-    return _Posed(task, ties, shards, first.theta, float(weights[~known].sum()))
+    return _Posed(task, ties, shards, first.params, float(weights[~known].sum()))
 
 
 def _several(member: loglinear.Member) -> Bools:

@@ -25,40 +25,13 @@ if TYPE_CHECKING:
         SelfTrainer,
         Views,
         WordAligner,
+        load,
         transfer_parser,
     )
-    from spectrem.estimators.storage import load
     from spectrem.learning import run_em
     from spectrem.tables import ConstrainedTargets, Lattice, project
 
 __version__ = "0.1.0"
-
-# Loaded on first use, so that importing the package (and `spectrem --help`) stays quick.
-_HOMES = {
-    "BracketingModel": "estimators",
-    "CRFTagger": "estimators",
-    "ConstrainedTargets": "tables",
-    "DependencyModel": "estimators",
-    "E": "constraints",
-    "EdgeFactoredParser": "estimators",
-    "GaussianMixture": "estimators",
-    "HMMTagger": "estimators",
-    "Lattice": "tables",
-    "MaxEntClassifier": "estimators",
-    "RelationExtractor": "estimators",
-    "SelfTrainer": "estimators",
-    "Views": "estimators",
-    "WordAligner": "estimators",
-    "agreement": "constraints",
-    "fertility": "constraints",
-    "linear": "constraints",
-    "load": "estimators.storage",
-    "max_over": "constraints",
-    "part": "constraints",
-    "project": "tables",
-    "run_em": "learning",
-    "transfer_parser": "estimators",
-}
 
 __all__ = [
     "BracketingModel",
@@ -87,11 +60,16 @@ __all__ = [
 ]
 
 
+# Names are loaded on first use, so that importing the package (and `spectrem --help`) stays quick.
+_HOMES = ("estimators", "learning", "constraints", "tables")
+
+
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"spectrem.{_HOMES[name]}"), name)
+    if name in __all__:
+        homes = (import_module(f"spectrem.{home}") for home in _HOMES)
+        return getattr(next(home for home in homes if name in home.__all__), name)
     raise AttributeError(f"module 'spectrem' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted({*globals(), *__all__})

@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Any
 
 
-def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package that finds names in the modules given, below the package.
+def on_first_use(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The ``__getattr__`` and ``__dir__`` of a package that finds names in the modules given, below the package.
 
     None of the names may be that of a module of the package: the module would take its place.
     """
@@ -21,4 +21,4 @@ def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
         setattr(sys.modules[package], name, value)
         return value
 
-    return load
+    return load, lambda: sorted({*vars(sys.modules[package]), *homes})

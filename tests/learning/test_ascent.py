@@ -12,7 +12,7 @@ from spectrem.constraints import E, compile_constraints, part
 from spectrem.corpus import Local
 from spectrem.exceptions import ConvergenceWarning, InvalidInputError
 from spectrem.learning import EStep, Expectations, FitStatus, Step, pose, run_ascent
-from spectrem.learning.ascent import Task, cost_gradient, evaluate_criterion
+from spectrem.learning.ascent import cost_gradient, evaluate_criterion
 from spectrem.models.loglinear import (
     Features,
     Labels,
@@ -100,12 +100,12 @@ def evaluation(model, shards, constraints, criterion):
     posed = pose(model, Local(shards), estep)
 
     def evaluate(theta):
-        task = Task(model, theta, criterion, estep)
-        found, slopes, cost = posed.shards.sum(evaluate_criterion, task), None, 0.0
+        step = Step(model, theta, 1.0, estep)
+        found, slopes, cost = posed.shards.sum(evaluate_criterion, step, criterion), None, 0.0
         if posed.rows is not None:
             costs = criterion.costs(posed.rows.blocks, found.stats.expectation.dense, posed.rows.bounds)
             cost, slopes = costs.cost.sum(), costs.price
-        gradient = found.stats.gradient - posed.shards.sum(cost_gradient, task, slopes)
+        gradient = found.stats.gradient - posed.shards.sum(cost_gradient, step, criterion, slopes)
         return found.objective - found.stats.cost - cost, gradient
 
     return evaluate
@@ -158,7 +158,7 @@ def test_expectations_of_sentences_are_those_of_enumeration():
     verbs = (rows.matrix @ expected)[: structure.n_instances]
     missed = np.maximum(verbs - rows.bounds[: structure.n_instances], 0.0)
     found = evaluate_criterion(
-        pose_alone(CHAIN, shard, SENTENCE[:1]), Task(CHAIN, theta, Expectations(4.0), EStep(SENTENCE[:1]))
+        pose_alone(CHAIN, shard, SENTENCE[:1]), Step(CHAIN, theta, 1.0, EStep(SENTENCE[:1])), Expectations(4.0)
     )
     np.testing.assert_allclose(found.stats.cost, 2.0 * shard.weights @ missed**2, rtol=1e-10)
 
@@ -214,8 +214,8 @@ def test_posteriors_beside_the_model_reach_no_lower_objective():
     shards, theta = rows(), 0.5 * np.random.default_rng(6).normal(size=ROWS.n_weights)
     plain, _ = evaluation(ROWS, shards, [], Expectations(1.0))(theta)
     missed = pose(ROWS, Local(shards), EStep(ACROSS))
-    task = Task(ROWS, theta, Expectations(1.0), EStep(ACROSS))
-    excess = missed.shards.sum(evaluate_criterion, task).stats.expectation.dense - missed.rows.bounds
+    step = Step(ROWS, theta, 1.0, EStep(ACROSS))
+    excess = missed.shards.sum(evaluate_criterion, step, Expectations(1.0)).stats.expectation.dense - missed.rows.bounds
     excess = np.where(np.arange(len(excess)) == 0, np.abs(excess), np.maximum(excess, 0))
     slack = [one.slack(penalty=1.5, norm="l1") for one in ACROSS]
     relaxed, _ = pose(ROWS, Local(shards), EStep(slack)).expect(Step(ROWS, theta, 1.0, EStep(slack)))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from spectrem.estimators.mixture.gaussian_mixture import GaussianMixture
     from spectrem.estimators.parser.edge_factored_parser import EdgeFactoredParser
     from spectrem.estimators.selftraining.self_trainer import SelfTrainer
+    from spectrem.estimators.storage import load
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
     from spectrem.estimators.transfer import transfer_parser
     from spectrem.estimators.views.views import Views
@@ -33,7 +34,8 @@ _HOMES = {
     "SelfTrainer": "selftraining.self_trainer",
     "Views": "views.views",
     "WordAligner": "alignment.word_aligner",
+    "load": "storage",
     "transfer_parser": "transfer",
 }
 __all__ = list(_HOMES)
-__getattr__ = on_first_use(__name__, _HOMES)
+__getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -98,23 +98,36 @@ def estep_of(estimator: Any, constraints: Any = None, *, reference: Callable[[An
     )
 
 
-class LabelledFit(NamedTuple):
-    """The parameters that are best for labelled instances, and how they were found.
+class Trained(NamedTuple):
+    """The result of training.
 
     Attributes
     ----------
     params : parameters of the model
-    record : Record
-        With the objective reached.
+    history : tuple of Record
     status : FitStatus
+    constraints : tuple of ConstraintReport
+        Constraints over the corpus, at the parameters learnt.
+    summaries : tuple of ConstraintSummary
+        Constraints inside instances, and longer ones.
     n_steps : int
-        Of L-BFGS.
+        Steps of L-BFGS on labelled instances.
+    shards, step : Corpus and Step, or None
+        With which `spectrem.learning.posterior` gives the distributions of what is not labelled, under constraints over
+        the corpus, too.
+    unmet : tuple of warnings
+        What is to be said of such constraints where these distributions are looked at.
     """
 
     params: Any
-    record: Record
+    history: tuple[Record, ...]
     status: FitStatus
+    constraints: tuple[ConstraintReport, ...] = ()
+    summaries: tuple[ConstraintSummary, ...] = ()
     n_steps: int = 0
+    shards: Corpus | None = None
+    step: Step | None = None
+    unmet: tuple[warnings.WarningMessage, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,45 +162,13 @@ class Task:
     corpus: Corpus
     start: Callable[[], Any]
     estep: EStep
-    labelled: Callable[[], LabelledFit] | None = None
+    labelled: Callable[[], Trained] | None = None
     learns: bool = True
     unused: Sequence[Any] | None = None
     stopping: Stopping | None = None
     all_known: bool = False
     n_starts: int | None = None
     on_iteration: Callable[[Record], None] | None = None
-
-
-class Trained(NamedTuple):
-    """The result of training.
-
-    Attributes
-    ----------
-    params : parameters of the model
-    history : tuple of Record
-    status : FitStatus
-    constraints : tuple of ConstraintReport
-        Constraints over the corpus, at the parameters learnt.
-    summaries : tuple of ConstraintSummary
-        Constraints inside instances, and longer ones.
-    n_steps : int
-        Steps of L-BFGS on labelled instances.
-    shards, step : Corpus and Step, or None
-        With which `spectrem.learning.posterior` gives the distributions of what is not labelled, under constraints over
-        the corpus, too.
-    unmet : tuple of warnings
-        What is to be said of such constraints where these distributions are looked at.
-    """
-
-    params: Any
-    history: tuple[Record, ...]
-    status: FitStatus
-    constraints: tuple[ConstraintReport, ...] = ()
-    summaries: tuple[ConstraintSummary, ...] = ()
-    n_steps: int = 0
-    shards: Corpus | None = None
-    step: Step | None = None
-    unmet: tuple[warnings.WarningMessage, ...] = ()
 
 
 def train(estimator: Any, task: Task) -> Trained:
@@ -210,8 +191,8 @@ def train(estimator: Any, task: Task) -> Trained:
         first = task.labelled()
         start, n_steps = lambda: first.params, first.n_steps
         if not task.learns:
-            reports = _report_labelled(estimator, task, first.params)
-            return Trained(first.params, (first.record,), first.status, *reports, n_steps)
+            constraints, summaries = _report_labelled(estimator, task, first.params)
+            return first._replace(constraints=constraints, summaries=summaries)
     n_starts = task.n_starts or getattr(estimator, "n_init", None)
     stages = ["em"] if n_starts is None else [f"start-{number + 1}" for number in range(n_starts)]
     criterion = getattr(estimator, "criterion", None)
@@ -278,11 +259,11 @@ def run_settings(
     }
 
 
-def learn_labels(model: Any, corpus: Corpus, params: Any) -> LabelledFit:
+def learn_labels(model: Any, corpus: Corpus, params: Any) -> Trained:
     """The M-step of the shards whose labels are known, from ``params`` on; the record is of a pass after it."""
     known = corpus.part(np.flatnonzero(list(corpus.collect(count_known))).tolist())
     fitted = run_em(model, known, params, stopping=Stopping(2, 0.0))
-    return LabelledFit(fitted.params, fitted.history[-1], FitStatus.CONVERGED)
+    return Trained(fitted.params, fitted.history[-1:], FitStatus.CONVERGED)
 
 
 def _report_labelled(estimator: Any, task: Task, params: Any) -> Reports:

@@ -12,10 +12,11 @@ import numpy as np
 
 from spectrem._arrays import Floats
 from spectrem.corpus import Corpus
-from spectrem.estimators.engine import LabelledFit, asked_gamma
+from spectrem.estimators.engine import Trained, asked_gamma
 from spectrem.exceptions import warn_unconverged
 from spectrem.learning import FitStatus, Record
 from spectrem.learning.em import Checkpoint
+from spectrem.learning.schedule import Course
 from spectrem.models.loglinear import Optimiser
 from spectrem.models.loglinear.optimise import Ending, State, advice, fit_known
 
@@ -23,7 +24,7 @@ from spectrem.models.loglinear.optimise import Ending, State, advice, fit_known
 _APART = 10
 
 
-def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -> LabelledFit:
+def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -> Trained:
     """Train on the shards whose labels are known; the others have no part in it.
 
     Parameters
@@ -45,55 +46,48 @@ def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -
     started, settings = time.perf_counter(), model.optimiser
     optimiser = Optimiser(None if goes_on else settings.max_steps, settings.tol, settings.memory)
     listener = None if goes_on else estimator.on_iteration
+    course = Course(listener)
     checkpoint: Checkpoint | None = None
     state: State | None = None
     unsaved: State | None = None
-    history: list[Record] = []
     if estimator.checkpoint is not None:
         blank = State.blank()
         folder = Path(estimator.checkpoint) / "labelled"
         # states of earlier versions were not in the coordinates of the model
         checkpoint = Checkpoint.at(folder, corpus, blank, model, optimiser, "in coordinates")
         if checkpoint.path.exists():
-            history, state, *_ = checkpoint.load(blank)
-    if listener is not None:
-        for record in history:
-            listener(record)
+            course.history, state, *_ = checkpoint.load(blank)
+    for record in course.history:
+        course.tell(record)
 
     def write_state() -> None:
-        nonlocal unsaved
         if checkpoint is not None and unsaved is not None:
-            checkpoint.save(unsaved, history)
-        unsaved = None
+            checkpoint.save(unsaved, course.history)
 
     def take_step(reached: State, theta: Floats) -> None:
         nonlocal unsaved
-        if listener is None and checkpoint is None:
-            return
         unsaved = reached
-        history.append(_record(estimator, model, theta, -reached.value, started))
-        if reached.n_steps % _APART == 0:
-            write_state()
-        if listener is not None:
-            listener(history[-1])
+        save = write_state if reached.n_steps % _APART == 0 else None
+        course.add(_record(estimator, model, theta, -reached.value, started), save=save)
 
-    best = fit_known(model, corpus, optimiser=optimiser, state=state, on_state=take_step)
+    on_state = None if listener is None and checkpoint is None else take_step
+    best = fit_known(model, corpus, optimiser=optimiser, state=state, on_state=on_state)
     write_state()
     record = _record(estimator, model, best.point, -best.value, started)
     status = FitStatus.CONVERGED
     if best.ending is not Ending.CONVERGED:
         fixed = settings.tol == 0 and best.ending is Ending.STEPS and optimiser.max_steps is not None
         status = FitStatus.FIXED_ITERATIONS if fixed else FitStatus.MAX_STEPS
-    if listener is not None and not best.n_steps:
-        listener(record)
+    if not best.n_steps:
+        course.tell(record)
     if status is FitStatus.MAX_STEPS:
         warn_unconverged(f"{status.value} (after {best.n_steps} steps): {advice(best, optimiser)}")
-    return LabelledFit(best.point, record, status, best.n_steps)
+    return Trained(best.point, (record,), status, n_steps=best.n_steps)
 
 
 def fit_members(
     estimator: Any, model: Any, corpora: Iterable[tuple[Any, Corpus | None]], *, goes_on: bool, divisor: int = 1
-) -> LabelledFit:
+) -> Trained:
     """Train the members of a joint model one by one, each on the labelled shards of a corpus of its own.
 
     Parameters
@@ -119,7 +113,7 @@ def fit_members(
     record = _record(estimator, model, theta, -value / divisor, started)
     if not goes_on and estimator.on_iteration is not None:
         estimator.on_iteration(record)
-    return LabelledFit(theta, record, FitStatus.CONVERGED)
+    return Trained(theta, (record,), FitStatus.CONVERGED)
 
 
 def _record(estimator: Any, model: Any, params: Floats, objective: float, started: float) -> Record:

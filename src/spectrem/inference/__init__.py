@@ -45,8 +45,4 @@ _MODULES = {
 }  # fmt: skip
 _HOMES = {name: home for home, names in _MODULES.items() for name in names}
 __all__ = list(_HOMES)
-__getattr__ = on_first_use(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+__getattr__, __dir__ = on_first_use(__name__, _HOMES)

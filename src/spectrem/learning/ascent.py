@@ -82,7 +82,7 @@ def run_ascent(
     def evaluate(x: Floats) -> tuple[float, Floats]:
         nonlocal posed
         if isinstance(criterion, Expectations):
-            expected = _expected(Task(model, x, criterion, estep, posed.facts), posed)
+            expected = _expected(Step(model, x, gamma, estep), criterion, posed)
         else:
             expected, posed = _projected(Step(model, x, gamma, estep), posed, home)
         tried.append((Record.of(gamma, expected, log_prior(model, x)), expected.skipped))
@@ -113,22 +113,22 @@ def pose_for(
     """
     posed = pose(model, corpus, estep)
     if isinstance(criterion, Expectations):
-        posed.shards.sum(check, Task(model, theta, criterion, estep, posed.facts), posed.rows)
+        posed.shards.sum(check, Step(model, theta, 1.0, estep), criterion, posed.facts, posed.rows)
     return posed
 
 
-def _expected(task: Task, posed: PosedCorpus) -> EStepResult[Floats]:
+def _expected(step: Step, criterion: Expectations, posed: PosedCorpus) -> EStepResult[Floats]:
     """The log-likelihood of what is labelled less the costs of the model's own expectations, and its gradient."""
-    total: EStepResult[Statistics] = posed.shards.sum(evaluate_criterion, task)
+    total: EStepResult[Statistics] = posed.shards.sum(evaluate_criterion, step, criterion, posed.facts)
     stats, violation, prices = total.stats, total.violation, None
     cost = stats.cost
     if posed.rows is not None and stats.expectation is not None:
         reached = stats.expectation.dense
-        costs = task.criterion.costs(posed.rows.blocks, reached, posed.rows.bounds)
+        costs = criterion.costs(posed.rows.blocks, reached, posed.rows.bounds)
         cost, prices = cost + float(costs.cost.sum()), costs.price
         violation = max(violation, worst_violation(posed.rows, reached - posed.rows.bounds))
     gradient = stats.gradient
-    gradient -= posed.shards.sum(cost_gradient, task, prices)
+    gradient -= posed.shards.sum(cost_gradient, step, criterion, prices, posed.facts)
     return EStepResult(gradient, total.objective - cost, total.objective, violation)
 
 
@@ -139,45 +139,32 @@ def _projected(step: Step, posed: PosedCorpus, home: Corpus) -> tuple[EStepResul
     return expected, posed
 
 
-class Task(NamedTuple):
-    """The arguments that all shards have in common at one point; sent once per call.
-
-    ``facts`` are given where structures and rows are made anew for every use.
-    """
-
-    model: Any
-    theta: Floats
-    criterion: Expectations
-    estep: EStep
-    facts: CorpusFacts | None = None
-
-    def posed(self, shard: Posed | Numbered) -> Posed:
-        """The shard with its structure and rows."""
-        return posed_of(shard, Step(self.model, self.theta, 1.0, self.estep), self.facts)
-
-
-def check(shard: Posed | Numbered, task: Task, rows: CorpusRows | None) -> int:
-    """Raise `InvalidInputError` if the criterion cannot be had of a shard; 0."""
-    posed = task.posed(shard)
+def check(
+    shard: Posed | Numbered, step: Step, criterion: Expectations, facts: CorpusFacts | None, rows: CorpusRows | None
+) -> int:
+    """Raise `InvalidInputError` if the criterion cannot measure a shard; 0."""
+    posed = posed_of(shard, step, facts)
     if rows is not None and posed.transpose is not None:
-        task.criterion.check(rows.blocks, sp.csr_array(posed.transpose.T), rows.bounds)
+        criterion.check(rows.blocks, sp.csr_array(posed.transpose.T), rows.bounds)
     if posed.inside is not None:
-        task.criterion.check(posed.inside.blocks, posed.inside.matrix, posed.inside.bounds)
-    if not is_known(task.model, posed.shard) and not hasattr(posed.structure, "covariances"):
+        criterion.check(posed.inside.blocks, posed.inside.matrix, posed.inside.bounds)
+    if not is_known(step.model, posed.shard) and not hasattr(posed.structure, "covariances"):
         raise InvalidInputError(
             f"criterion needs covariances of labels, which {type(posed.structure).__name__} does not have; leave it out"
         )
     return 0
 
 
-def evaluate_criterion(shard: Posed | Numbered, task: Task) -> EStepResult[Statistics]:
+def evaluate_criterion(
+    shard: Posed | Numbered, step: Step, criterion: Expectations, facts: CorpusFacts | None = None
+) -> EStepResult[Statistics]:
     """The log-likelihood of a shard, and as statistics its ``gradient``, and what constraints ``cost`` and expect.
 
     The cost, nats, and the violation are those of constraints inside the shard; the ``expectation`` is that of the rows
     that span the corpus, if there are any.
     """
-    posed = task.posed(shard)
-    model, theta, shard_data = task.model, task.theta, posed.shard
+    posed = posed_of(shard, step, facts)
+    model, theta, shard_data = step.model, step.params, posed.shard
     scores = model.scores(theta, shard_data)
     weights = posed.weights if posed.objective_weights is None else posed.objective_weights
     values, marginals = posed.structure.smoothed_max(scores, 1.0, weights=weights)
@@ -188,26 +175,32 @@ def evaluate_criterion(shard: Posed | Numbered, task: Task) -> EStepResult[Stati
         value = float(weights @ values) - free.value
         gradient = model.gather(theta, shard_data, marginals) - free.gradient
     if posed.inside is not None:
-        costs = inside_costs(posed, marginals, task.criterion)
+        costs = inside_costs(posed, marginals, criterion)
         cost, violation = float(costs.copies @ costs.cost), costs.violation
     expected = None if posed.across is None else expectation(posed, marginals)
     return EStepResult(Statistics(gradient=gradient, cost=cost, expectation=expected), value, value, violation)
 
 
-def cost_gradient(shard: Posed | Numbered, task: Task, prices: Floats | None) -> Floats:
+def cost_gradient(
+    shard: Posed | Numbered,
+    step: Step,
+    criterion: Expectations,
+    prices: Floats | None,
+    facts: CorpusFacts | None = None,
+) -> Floats:
     """How the cost of all constraints rises with the weights, shape (n_weights,): a shard's part.
 
     ``prices`` are those of the costs of the rows that span the corpus, shape (n_rows,).
     """
-    posed = task.posed(shard)
-    model, theta = task.model, task.theta
+    posed = posed_of(shard, step, facts)
+    model, theta = step.model, step.params
     along: Floats = np.zeros(posed.structure.n_unary)
     if is_known(model, posed.shard):
         return np.zeros(len(theta))
     scores = model.scores(theta, posed.shard)
     if posed.inside is not None:
         _, marginals = posed.structure.smoothed_max(scores, 1.0)
-        costs = inside_costs(posed, marginals, task.criterion)
+        costs = inside_costs(posed, marginals, criterion)
         along = np.asarray(costs.matrix.T @ (costs.copies * costs.price))
     if posed.transpose is not None and prices is not None:
         along = along + posed.weights[posed.structure.instance] * (posed.transpose @ prices)

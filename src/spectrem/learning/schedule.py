@@ -102,7 +102,9 @@ class Course:
         self.history: list[Record] = []
         self._on_iteration, self._warned, self._started = on_iteration, False, time.perf_counter()
 
-    def add(self, record: Record, skipped: Counter[str], save: Callable[[], None] | None = None) -> Record:
+    def add(
+        self, record: Record, skipped: Counter[str] | None = None, save: Callable[[], None] | None = None
+    ) -> Record:
         """Keep the record of an iteration that began when the one before ended, and ``save`` before it is told.
 
         The first one in which constraints were left out of instances, ``skipped``, warns.

@@ -43,13 +43,7 @@ class Components:
 
     def to_html(self) -> str:
         """Sizes, means and standard deviations of the components, the largest first, beside their picture."""
-        deviations = np.sqrt(
-            np.diagonal(
-                covariance_matrices(self.params.covariance_type, self.params.means, self.params.covariances),
-                axis1=1,
-                axis2=2,
-            )
-        )
+        deviations = np.sqrt(np.diagonal(self._covariances, axis1=1, axis2=2))
         order = np.argsort(-self.params.weights, kind="stable")
         features = self.features[:MOST_FEATURES]
         rows = []
@@ -73,12 +67,13 @@ class Components:
         side_by_side = "display:flex;flex-wrap:wrap;gap:24px;align-items:flex-start"
         return f'{legend}<div style="{side_by_side}"><div>{table(head, rows)}{others}</div>{picture}</div>'
 
+    @property
+    def _covariances(self) -> Floats:
+        return covariance_matrices(self.params.covariance_type, self.params.means, self.params.covariances)
+
     def _plane(self) -> tuple[Floats, Floats, tuple[str, str]]:
         """Means and covariances in the plane of two features, or of the first two principal axes of more."""
-        means, covariances = (
-            self.params.means,
-            covariance_matrices(self.params.covariance_type, self.params.means, self.params.covariances),
-        )
+        means, covariances = self.params.means, self._covariances
         if means.shape[1] == 2:
             return means, covariances, (self.features[0], self.features[1])
         centred = means - self.params.weights @ means

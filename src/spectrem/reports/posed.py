@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from spectrem.reports.constraints import (
     summarise,
 )
 from spectrem.structures import Parts
-
-if TYPE_CHECKING:
-    from spectrem.learning.ascent import Task
 
 LONGEST = 1000
 """Constraints of more rows than this are summarised."""
@@ -86,12 +83,10 @@ def report_expectations(
     summaries : tuple of ConstraintSummary
         As of `report_posed`.
     """
-    from spectrem.learning.ascent import Task  # and with it log-linear models
-
-    task = Task(model, theta, criterion, estep, posed.facts)
-    total, prices = posed.shards.sum(_measure_expectations, task), None
+    step, prices = Step(model, theta, 1.0, estep), None
+    total = posed.shards.sum(_measure_expectations, step, criterion, posed.facts)
     if posed.rows is not None and total.after is not None:
-        prices = task.criterion.costs(posed.rows.blocks, total.after.dense, posed.rows.bounds).price
+        prices = criterion.costs(posed.rows.blocks, total.after.dense, posed.rows.bounds).price
     return _reports(posed, total, prices)
 
 
@@ -138,13 +133,15 @@ def _measure(shard: Posed | Numbered, step: Step, facts: CorpusFacts | None) -> 
     return _measured(posed, free, projection.marginals, projection.multipliers, projection.left_out)
 
 
-def _measure_expectations(shard: Posed | Numbered, task: Task) -> _Measured:
+def _measure_expectations(
+    shard: Posed | Numbered, step: Step, criterion: Expectations, facts: CorpusFacts | None
+) -> _Measured:
     """The constraints of a shard under the model."""
-    from spectrem.learning.ascent import inside_costs
+    from spectrem.learning.ascent import inside_costs  # and with it log-linear models
 
-    posed = task.posed(shard)
-    _, marginals = posed.structure.smoothed_max(task.model.scores(task.theta, posed.shard), 1.0)
-    prices = None if posed.inside is None else inside_costs(posed, marginals, task.criterion).price
+    posed = posed_of(shard, step, facts)
+    _, marginals = posed.structure.smoothed_max(step.model.scores(step.params, posed.shard), 1.0)
+    prices = None if posed.inside is None else inside_costs(posed, marginals, criterion).price
     return _measured(posed, marginals, marginals, prices)
 
 

@@ -24,31 +24,24 @@ if TYPE_CHECKING:
     from spectrem.structures.trees.projective import ProjectiveTrees, ValenceTrees
 
 # Loaded on first use: an aligner needs no trees. (The module of `entropy` has its name.)
-_HOMES = {
-    "Alignment": "alignment",
-    "Bracketings": "bracketings",
-    "Categorical": "categorical",
-    "Chain": "chains.chain",
-    "Chain2": "chains.chain",
-    "EdgeChain": "chains.edge_chain",
-    "Known": "known",
-    "NULL": "alignment",
-    "NonProjectiveTrees": "trees.nonprojective",
-    "Parts": "parts",
-    "Polytope": "structure",
-    "Product": "product",
-    "ProjectiveTrees": "trees.projective",
-    "Segmentations": "segmentations",
-    "Structure": "structure",
-    "TiedChain": "chains.tied",
-    "TiedChain2": "chains.tied",
-    "TiedCounts": "chains.tied",
-    "TiedCounts2": "chains.tied",
-    "ValenceTrees": "trees.projective",
-    "full_agreement": "agreement",
-    "n_best": "draws",
-    "sample": "draws",
+_MODULES = {
+    "agreement": ["full_agreement"],
+    "alignment": ["NULL", "Alignment"],
+    "bracketings": ["Bracketings"],
+    "categorical": ["Categorical"],
+    "chains.chain": ["Chain", "Chain2"],
+    "chains.edge_chain": ["EdgeChain"],
+    "chains.tied": ["TiedChain", "TiedChain2", "TiedCounts", "TiedCounts2"],
+    "draws": ["n_best", "sample"],
+    "known": ["Known"],
+    "parts": ["Parts"],
+    "product": ["Product"],
+    "segmentations": ["Segmentations"],
+    "structure": ["Polytope", "Structure"],
+    "trees.nonprojective": ["NonProjectiveTrees"],
+    "trees.projective": ["ProjectiveTrees", "ValenceTrees"],
 }
+_HOMES = {name: home for home, names in _MODULES.items() for name in names}
 
 __all__ = [
     "NULL",
@@ -78,8 +71,4 @@ __all__ = [
     "sample",
 ]
 
-__getattr__ = on_first_use(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+__getattr__, __dir__ = on_first_use(__name__, _HOMES)

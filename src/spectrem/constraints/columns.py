@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.compilation.groups import Coded, Key, as_key, distinct, numbers_of
+from spectrem.constraints.compilation.groups import Coded, Key, as_key, distinct
 from spectrem.data.frames import as_frame, as_series
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures._columns import TEXT
@@ -82,11 +82,6 @@ def missing_of(values: Key) -> NDArray[np.bool_] | None:
     return np.isnan(values) if values.dtype.kind == "f" else None
 
 
-def same_values(one: Key, other: Key) -> bool:
-    """Whether two columns of one kind are equal, missing where the other is."""
-    return np.array_equal(numbers_of(one), numbers_of(other), equal_nan=numbers_of(one).dtype.kind == "f")
-
-
 def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, NaT, or the NA of pandas.
 
@@ -153,7 +148,8 @@ def _typed(name: str, cells: list[Any]) -> Key:
             mixed = isinstance(cell, str) or any(isinstance(other, str) for other in known)
             raise _refused(name, "text beside other values" if mixed else f"{type(cell).__name__}, as in {cell!r}")
     array = np.array(known) if known else np.zeros(0)
-    if array.dtype.kind == "O" or (known and array.dtype.kind == "f" and not _has_float(known)):
+    is_float = not known or any(isinstance(cell, float | np.floating) for cell in known)
+    if array.dtype.kind == "O" or (array.dtype.kind == "f" and not is_float):
         raise _refused(name, "whole numbers beyond 64 bits")
     if not missing.any():
         return array
@@ -162,10 +158,6 @@ def _typed(name: str, cells: list[Any]) -> Key:
     numbers = np.full(len(missing), np.nan)
     numbers[~missing] = array
     return numbers
-
-
-def _has_float(cells: list[Any]) -> bool:
-    return any(isinstance(cell, float | np.floating) for cell in cells)
 
 
 def _text(known: list[str], missing: NDArray[np.bool_]) -> Coded:
@@ -177,9 +169,9 @@ def _text(known: list[str], missing: NDArray[np.bool_]) -> Coded:
     return Coded(key.values, codes)
 
 
-def _refused(name: str, found: str) -> InvalidInputError:
+def _refused(name: str, problem: str) -> InvalidInputError:
     return InvalidInputError(
-        f"extra column {name!r} must hold numbers, truth values or text, got {found}; turn it into text or numbers"
+        f"extra column {name!r} must hold numbers, truth values or text, got {problem}; turn it into text or numbers"
     )
 
 
@@ -501,8 +493,8 @@ def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:
             return np.zeros(len(values), np.bool_)
         if values.dtype.kind != "U":
             return np.isin(values, np.array(listed))
-        wanted, (found, code) = set(listed), distinct(values)
-        return np.array([value in wanted for value in found.tolist()], np.bool_)[code]
+        wanted, (known, code) = set(listed), distinct(values)
+        return np.array([value in wanted for value in known.tolist()], np.bool_)[code]
     if operation == "allowed_by":
         return _allowed(expression, *(evaluate(operand, lookup) for operand in expression.operands[:2]))
     arguments: list[Any] = [evaluate(o, lookup) if isinstance(o, Column) else o for o in expression.operands]
@@ -514,7 +506,7 @@ def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:
             return np.full(np.broadcast_shapes(*map(np.shape, arguments)), operation == "!=")
         left, right = arguments
         if isinstance(left, Coded) and not isinstance(right, Coded | np.ndarray):
-            return left.look_up(_COMPARISONS[operation](left.values, right), operation == "!=")
+            return np.append(_COMPARISONS[operation](left.values, right), operation == "!=")[left.codes]
         return _COMPARISONS[operation](*map(np.asarray, arguments))
     if operation in ("&", "|", "~"):
         for operand, argument in zip(expression.operands, arguments, strict=True):
@@ -523,8 +515,10 @@ def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:
                     f"{expression!r}: {operation} joins conditions, and {operand!r} holds {_kind(argument)}; "
                     f"compare it with a value first, as in {operand!r} == 1"
                 )
-        conditions = [np.asarray(argument) for argument in arguments]
-        return ~conditions[0] if operation == "~" else _joined(operation, *conditions)
+        first, *others = map(np.asarray, arguments)
+        if operation == "~":
+            return ~first
+        return first & others[0] if operation == "&" else first | others[0]
     for operand, argument in zip(expression.operands, arguments, strict=True):
         if _kind(argument) == "text":
             raise InvalidInputError(f"{expression!r}: arithmetic needs numbers, and {operand!r} is text")
@@ -568,9 +562,9 @@ def _allowed(expression: Column, values: Key, keys: Key) -> NDArray[np.bool_]:
     for column, used in ((keys, set(dictionary)), (values, set(like.values()))):
         for kind in {isinstance(value, str): value for value in used}.values():
             _check_comparable(expression.operands[0], column, kind)
-    (found, code), (entries, entry_code) = distinct(values), distinct(keys)
-    number = {value: n for n, value in enumerate(found.tolist())}
-    table = np.ones((len(entries), len(found)), np.bool_)
+    (known, code), (entries, entry_code) = distinct(values), distinct(keys)
+    number = {value: n for n, value in enumerate(known.tolist())}
+    table = np.ones((len(entries), len(known)), np.bool_)
     for row, entry in enumerate(entries.tolist()):
         if entry in dictionary:
             table[row] = False
@@ -582,10 +576,6 @@ def _operand_text(operand: Column | Scalar, binding: int) -> str:
     if not isinstance(operand, Column):
         return literal_text(operand)
     return repr(operand) if _BINDING[operand.operation] >= binding else f"({operand!r})"
-
-
-def _joined(operation: str, left: NDArray, right: NDArray) -> NDArray:
-    return left & right if operation == "&" else left | right
 
 
 def _kind(value: object) -> str:

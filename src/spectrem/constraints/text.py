@@ -126,8 +126,8 @@ def parse_constraint(
     'lable'; did you mean 'label'? the columns are 'row', 'label'; put quotes around it if it is a text
     """
     reader = _Reader(text, columns, place or (lambda at: f"constraint {shorten(repr(text))}, character {at + 1}"))
-    made = reader.read()
-    return made if name is None else made.named(name)
+    constraint = reader.read()
+    return constraint if name is None else constraint.named(name)
 
 
 def source_text(constraint: Constraint | RowLinks) -> str:
@@ -164,18 +164,18 @@ def flatten(constraints: Constraints, columns: Collection[str] | None = None) ->
     if isinstance(constraints, str):
         return flatten(parse_constraint(constraints, columns))
     if isinstance(constraints, Mapping):
-        named = ((name, flatten(held, columns)) for name, held in constraints.items())
-        return [one for name, held in named for one in _named(str(name), held)]
+        named = ((name, flatten(inner, columns)) for name, inner in constraints.items())
+        return [one for name, inner in named for one in _named(str(name), inner)]
     if not isinstance(constraints, Iterable):
         return [constraints]
     return [single for listed in constraints for single in flatten(listed, columns)]
 
 
-def _named(name: str, held: list[Any]) -> list[Any]:
-    for one in held:
+def _named(name: str, constraints: list[Any]) -> list[Any]:
+    for one in constraints:
         if not hasattr(one, "named"):
             raise InvalidInputError(f"constraints: {one!r} takes no name, got {name!r}; put it in a list")
-    return [held[0].named(name)] if len(held) == 1 else list(AllOf(tuple(held)).named(name))
+    return [constraints[0].named(name)] if len(constraints) == 1 else list(AllOf(tuple(constraints)).named(name))
 
 
 class _Bare(ast.NodeTransformer):
@@ -197,21 +197,20 @@ class _Reader:
     """Reads the text of one constraint, node by node of its syntax tree."""
 
     def __init__(self, text: str, columns: Collection[str] | None, place: Callable[[int], str]) -> None:
-        self._text, self._flat = text, text.replace("\n", " ").replace("\r", " ")
-        self._start = len(self._flat) - len(self._flat.lstrip())
-        self._bytes = self._flat.encode(errors="surrogatepass")
+        self._text, self._line = text, text.replace("\n", " ").replace("\r", " ").lstrip()
+        self._start = len(text) - len(self._line)
         self._columns, self._place = columns, place
 
     def read(self) -> Any:
         """The constraint."""
-        if not self._flat.strip():
+        if not self._line:
             self._fail(0, f"there is nothing; {HINT}")
         try:
-            tree = ast.parse(self._flat.lstrip(), mode="eval").body
+            tree = ast.parse(self._line, mode="eval").body
             self._refuse_comments()
             if isinstance(tree, ast.Name):
                 tree = ast.copy_location(ast.Call(tree, [], []), tree)
-            made = self._value(tree)
+            constraint = self._value(tree)
         except SyntaxError as error:
             self._fail(self._start + (error.offset or 1) - 1, self._unreadable(error))
         except (RecursionError, MemoryError):
@@ -220,21 +219,21 @@ class _Reader:
             raise
         except (ValueError, tokenize.TokenError) as error:  # half a character, the null character
             self._fail(0, f"this is not a Python expression ({error}); {HINT}")
-        if isinstance(made, MaxOver):
+        if isinstance(constraint, MaxOver):
             self._fail(tree, "max_over(...) is not finished; add .penalty(strength)")
-        if not isinstance(made, (Constraint, AllOf, RowLinks)):
+        if not isinstance(constraint, (Constraint, AllOf, RowLinks)):
             self._fail(tree, f"{ast.unparse(tree)} is not a constraint; {HINT}")
-        return made
+        return constraint
 
     def _refuse_comments(self) -> None:
-        for token in tokenize.generate_tokens(io.StringIO(self._flat.lstrip()).readline):
+        for token in tokenize.generate_tokens(io.StringIO(self._line).readline):
             if token.type == tokenize.COMMENT:
                 self._fail(
                     self._start + token.start[1], "a comment ends the constraint; write it on a line above or below"
                 )
 
     def _unreadable(self, error: SyntaxError) -> str:
-        if self._flat[self._start + (error.offset or 1) - 1 :].startswith("="):
+        if self._line[(error.offset or 1) - 1 :].startswith("="):
             return "two sides are compared by ==, <= or >=, not by ="
         message = str(error.msg)
         if message.startswith("Exceeds the limit"):
@@ -242,31 +241,36 @@ class _Reader:
         return f"this is not a Python expression ({message}); {HINT}"
 
     def _value(self, node: ast.expr) -> Any:
-        """The value of an expression: a column, a constraint, a number, a list ..."""
-        match node:
-            case ast.Constant(value):
-                return self._constant(node, value)
-            case ast.Name(name):
-                return self._column(node, name)
-            case ast.Subscript(value=ast.Name("E"), slice=index):
-                return self._made(node, lambda: E[self._value(index)])
-            case ast.Call():
-                return self._call(node)
-            case ast.BinOp(left, sign, right) | ast.Compare(left, [sign], [right]) if type(sign) in _OPERATORS:
-                return self._operation(node, _OPERATORS[type(sign)], self._value(left), self._value(right))
-            case ast.UnaryOp(ast.USub() | ast.UAdd() | ast.Invert() as sign, operand):
-                return self._unary(node, sign, self._value(operand))
-            case ast.List(members) | ast.Tuple(members) | ast.Set(members):
-                listed = [self._member(member) for member in members]
-                kind = {ast.Tuple: tuple, ast.Set: set}.get(type(node), list)
-                return self._made(node, lambda: kind(listed))
-            case ast.Dict(keys, values):
-                return self._dictionary(node, keys, values)
-        return self._refuse(node)
+        """The value of an expression: a column, a constraint, a number, a list ...; errors name its place."""
+        try:
+            match node:
+                case ast.Constant(value):
+                    return self._constant(node, value)
+                case ast.Name(name):
+                    return self._column(node, name)
+                case ast.Subscript(value=ast.Name("E"), slice=index):
+                    return E[self._value(index)]
+                case ast.Call():
+                    return self._call(node)
+                case ast.BinOp(left, sign, right) | ast.Compare(left, [sign], [right]) if type(sign) in _OPERATORS:
+                    return self._operation(node, _OPERATORS[type(sign)], self._value(left), self._value(right))
+                case ast.UnaryOp(ast.USub() | ast.UAdd() | ast.Invert() as sign, operand):
+                    return self._unary(node, sign, self._value(operand))
+                case ast.List(members) | ast.Tuple(members) | ast.Set(members):
+                    return {ast.Tuple: tuple, ast.Set: set}.get(type(node), list)(map(self._member, members))
+                case ast.Dict(keys, values):
+                    return self._dictionary(node, keys, values)
+            return self._refuse(node)
+        except ConstraintTextError:
+            raise
+        except InvalidInputError as error:
+            self._fail(node, str(error))
+        except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
+            self._fail(node, f"{ast.unparse(node)} has no meaning: {error}")
 
     def _constant(self, node: ast.expr, value: object) -> object:
         # where a node stands is counted from the start of the text, too slow for every value of a long dictionary
-        several = isinstance(value, str) and self._flat != self._text
+        several = isinstance(value, str) and not self._text.endswith(self._line)
         if several and not {"\n", "\r"}.isdisjoint(self._text[self._at(node) : self._end(node)]):
             self._fail(node, "a text ends on the line on which it begins; write \\n for the end of a line")
         if isinstance(value, (bytes, complex)) or (isinstance(value, int) and abs(value) > 1e308):
@@ -298,7 +302,7 @@ class _Reader:
             inspect.signature(function).bind(*arguments, **options)
         except TypeError as error:
             self._fail(node.func, f"{function.__name__}{_parameters(function)}: {error}")
-        made = self._made(node, lambda: function(*arguments, **options))
+        made = function(*arguments, **options)
         if self._columns is not None:
             self._check_columns(node, made)
         return made
@@ -316,8 +320,8 @@ class _Reader:
                 owner = self._value(value)
                 what, methods = _METHODS.get(type(owner), (_kind(owner), ()))
                 if method in methods:
-                    found: Callable[..., Any] = getattr(owner, method)
-                    return found
+                    bound_method: Callable[..., Any] = getattr(owner, method)
+                    return bound_method
                 listed = f"{did_you_mean(method, methods)}it has {', '.join(methods)}" if methods else "it has none"
                 self._fail(self._end(value), f"{what} has no method {method!r}; {listed}")
         return self._refuse(node.func)
@@ -332,7 +336,7 @@ class _Reader:
             names |= {one.operands[0]} if isinstance(one, Column) and one.operation == "part" else set()
         for name in sorted(names):
             if not self._is_known(name):
-                texts = (found for found in ast.walk(node) if isinstance(found, ast.Constant) and found.value == name)
+                texts = (text for text in ast.walk(node) if isinstance(text, ast.Constant) and text.value == name)
                 self._fail(next(texts, node), no_such("column", name, self._columns or ()))
 
     def _operation(self, node: ast.expr, how: tuple[str, Callable[[Any, Any], Any]], left: Any, right: Any) -> Any:
@@ -340,12 +344,12 @@ class _Reader:
         numbers = all(isinstance(side, (int, float)) for side in (left, right)) and sign in "+-*/"
         if not numbers and not isinstance(left, _OF_COLUMNS) and not isinstance(right, _OF_COLUMNS):
             self._fail(node, f"{_kind(left)} {sign} {_kind(right)}: there is no column on either side; {HINT}")
-        return self._made(node, lambda: apply(left, right))
+        return apply(left, right)
 
     def _unary(self, node: ast.expr, sign: ast.unaryop, value: Any) -> Any:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if isinstance(sign, ast.Invert):
-            return self._made(node, lambda: ~value) if isinstance(value, Column) else self._refuse(node)
+            return ~value if isinstance(value, Column) else self._refuse(node)
         if not number and not isinstance(value, (Column, Expectation)):
             self._fail(node, f"a sign stands before numbers and expectations, not before {_kind(value)}")
         return value if isinstance(sign, ast.UAdd) else -value
@@ -358,28 +362,17 @@ class _Reader:
         return value
 
     def _dictionary(self, node: ast.expr, keys: list[ast.expr | None], values: list[ast.expr]) -> dict[Any, Any]:
-        made: dict[Any, Any] = {}
+        dictionary: dict[Any, Any] = {}
         for key_node, value in zip(keys, values, strict=True):
             if key_node is None:
                 self._refuse(node)
             key = self._member(key_node)
             if isinstance(key, list):
                 self._fail(key_node, f"{key!r} cannot be a key; write a text or a number")
-            if key in made:
+            if key in dictionary:
                 self._fail(key_node, f"the key {key!r} stands here a second time; drop one")
-            made[key] = self._member(value)
-        return made
-
-    def _made(self, node: ast.expr, make: Callable[[], Any]) -> Any:
-        """The result of ``make``; errors name the place in the text."""
-        try:
-            return make()
-        except ConstraintTextError:
-            raise
-        except InvalidInputError as error:
-            self._fail(node, str(error))
-        except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
-            self._fail(node, f"{ast.unparse(node)} has no meaning: {error}")
+            dictionary[key] = self._member(value)
+        return dictionary
 
     def _refuse(self, node: ast.expr) -> NoReturn:
         match node:
@@ -407,8 +400,7 @@ class _Reader:
         return self._character(node.end_col_offset or 0)
 
     def _character(self, offset: int) -> int:
-        start = len(self._flat[: self._start].encode())
-        return len(self._bytes[: start + offset].decode(errors="replace"))
+        return self._start + len(self._line.encode(errors="surrogatepass")[:offset].decode(errors="replace"))
 
     def _fail(self, at: int | ast.expr, message: str) -> NoReturn:
         """Raise an error about a character, or about where a node starts."""
@@ -432,7 +424,6 @@ def _kind(value: object) -> str:
 
 
 _FORMATS = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}
-SUFFIXES = tuple(_FORMATS)
 _LONGEST_NAME = 500  # YAML reads no longer ones than 1024 characters, quotes and escapes included
 _DEEPEST = 2
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]|[^\s\[\]{},:"]+')
@@ -487,12 +478,12 @@ def read_constraints(
         if not isinstance(text, str):
             raise InvalidInputError(f"read_constraints: {name} gives {type(text).__name__}, not text; open it as text")
     file = _File(name, text)
-    made: list[Any] = []
+    constraints: list[Any] = []
     tokens = list(_yaml_tokens(file) if chosen == "yaml" else _json_tokens(file))  # errors of the format come first
-    for key, held in _entries(file, iter(tokens)):
-        given = None if key is None else key.value
-        made += flatten(parse_constraint(held.value, columns, name=given, place=partial(file.place_in, held)))
-    return made
+    for key, token in _entries(file, iter(tokens)):
+        label = None if key is None else key.value
+        constraints += flatten(parse_constraint(token.value, columns, name=label, place=partial(file.place_in, token)))
+    return constraints
 
 
 def write_constraints(
@@ -525,10 +516,10 @@ def write_constraints(
     _, chosen = _format_of(target, format, "write_constraints")
     entries = [_entry_of(constraint, number) for number, constraint in enumerate(flatten(constraints))]
     if chosen == "yaml":
-        lines = [_yaml(held) if key is None else f"{_yaml(key)}: {_yaml(held)}" for key, held in entries]
+        lines = [_yaml(body) if key is None else f"{_yaml(key)}: {_yaml(body)}" for key, body in entries]
         text = "".join(f"- {line}\n" for line in lines) or "[]\n"
     else:
-        lines = [_json(held) if key is None else f"{{{_json(key)}: {_json(held)}}}" for key, held in entries]
+        lines = [_json(body) if key is None else f"{{{_json(key)}: {_json(body)}}}" for key, body in entries]
         text = "[\n" + ",\n".join(f"  {line}" for line in lines) + "\n]\n" if lines else "[]\n"
     if isinstance(target, (str, os.PathLike)):
         with open_bytes(target) as stream:
@@ -578,15 +569,15 @@ class _File:
         """Raise an error about a character."""
         raise ConstraintTextError(self.place(at), message) from None
 
-    def place_in(self, held: _Token, at: int) -> str:
+    def place_in(self, token: _Token, at: int) -> str:
         """File, line and column of a character of a text.
 
         The n-th character that is not white space is also the n-th in the file, where an escape counts as one.
         """
-        n = len("".join(held.value[:at].split()))
-        units = _UNITS[held.style].finditer(self.text, held.start, held.stop)
+        n = len("".join(token.value[:at].split()))
+        units = _UNITS[token.style].finditer(self.text, token.start, token.stop)
         starts = [unit.start() for unit in units if unit.lastgroup != "gap"]
-        return self.place(starts[n] if n < len(starts) else held.start)
+        return self.place(starts[n] if n < len(starts) else token.start)
 
 
 def _entries(file: _File, tokens: Iterator[_Token]) -> Iterator[tuple[_Token | None, _Token]]:
@@ -756,6 +747,6 @@ def _format_of(file: str | os.PathLike[str] | TextIO, format: str | None, functi
     if chosen is None:
         raise InvalidInputError(
             f"{function}: the format of {name!r} cannot be told by its name, which ends in none of "
-            f"{', '.join(SUFFIXES)}; give format='yaml' or format='json', and wrap text itself in io.StringIO"
+            f"{', '.join(_FORMATS)}; give format='yaml' or format='json', and wrap text itself in io.StringIO"
         )
     return name, chosen

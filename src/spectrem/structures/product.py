@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,15 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_active, as_gamma, as_integers, as_weights
 from spectrem.exceptions import InvalidInputError
-from spectrem.structures._columns import (
-    Member,
-    Sources,
-    check_numbering,
-    declared_missing,
-    join_column,
-    missing_of,
-    name_columns,
-)
+from spectrem.structures._columns import TEXT, declared_missing, missing_of
 from spectrem.structures._polytopes import join_polytopes
 from spectrem.structures._ragged import check_instance, check_scores, no_parts, positions_of
 from spectrem.structures.parts import Parts
@@ -120,16 +113,16 @@ class Product:
         instance_name: str | None = None,
         columns: Mapping[str, Mapping[str, NDArray]] | None = None,
     ) -> None:
-        listed = dict(members)
-        if not listed or not name or not all(isinstance(key, str) and key for key in listed):
+        members = dict(members)
+        if not members or not name or not all(isinstance(key, str) and key for key in members):
             raise InvalidInputError(
-                f"members and name must be non-empty strings, at least one member; got {list(listed)!r} and {name!r}; "
+                f"members and name must be non-empty strings, at least one member; got {list(members)!r} and {name!r}; "
                 "try Product({'forward': one, 'backward': other}, name='direction')"
             )
         owned = {key: as_integers(owner, f"owners[{key!r}]") for key, owner in (owners or {}).items()}
-        if unknown := set(owned) - set(listed):
-            raise InvalidInputError(f"owners must name members, {list(listed)}; got {sorted(unknown)}")
-        sizes = {key: member.n_instances for key, member in listed.items() if key not in owned}
+        if unknown := set(owned) - set(members):
+            raise InvalidInputError(f"owners must name members, {list(members)}; got {sorted(unknown)}")
+        sizes = {key: member.n_instances for key, member in members.items() if key not in owned}
         if n_instances is not None:
             sizes["n_instances"] = n_instances
         if len(set(sizes.values())) != 1:
@@ -139,14 +132,14 @@ class Product:
             )
         n = next(iter(sizes.values()))
         for key, owner in owned.items():
-            if len(owner) != listed[key].n_instances or ((owner < 0) | (owner >= n)).any():
+            if len(owner) != members[key].n_instances or ((owner < 0) | (owner >= n)).any():
                 raise InvalidInputError(
-                    f"owners[{key!r}] must have an instance in 0..{n - 1} for each of {listed[key].n_instances}; got "
+                    f"owners[{key!r}] must have an instance in 0..{n - 1} for each of {members[key].n_instances}; got "
                     f"{owner.tolist()[:10]} ({len(owner)}); count instances from 0"
                 )
-        named = (member.instance_name for key, member in listed.items() if key not in owned)
+        named = (member.instance_name for key, member in members.items() if key not in owned)
         vars(self).update(
-            members=listed, name=name, owners=owned, joined=tuple(joined), apart=tuple(apart), n_instances=n,
+            members=members, name=name, owners=owned, joined=tuple(joined), apart=tuple(apart), n_instances=n,
             instance_name=instance_name or next(named, "instance"), replaced=dict(columns or {}),
         )  # fmt: skip
 
@@ -192,18 +185,18 @@ class Product:
     @property
     def columns(self) -> Mapping[str, NDArray]:
         """The columns of the class notes, each of shape (n_unary,); built anew at every call."""
-        own = self._member_columns()
-        self.__dict__["_sources"] = sources = self._name_columns(own)
+        of_members = self._member_columns()
+        self.__dict__["_sources"] = sources = self._name_columns(of_members)
         sizes = {key: member.n_unary for key, member in self.members.items()}
         columns = {self.instance_name: self.instance}
         for name, column_of in sources.items():
             pieces = {
-                key: self._place_of(key) if self._is_unit(key, column) else np.asarray(own[key][column])
+                key: self._place_of(key) if self._is_unit(key, column) else np.asarray(of_members[key][column])
                 for key, column in column_of.items()
             }
             if name == "occurrence" and len(pieces) > 1:
-                check_numbering(name, {key: (piece, self._instance_of(key)) for key, piece in pieces.items()})
-            columns[name] = join_column(name, pieces, sizes)
+                _check_numbering(name, {key: (piece, self._instance_of(key)) for key, piece in pieces.items()})
+            columns[name] = _join_column(name, pieces, sizes)
         columns[self.name] = np.repeat(np.array(list(sizes)), list(sizes.values()))
         return columns
 
@@ -221,8 +214,8 @@ class Product:
             column = self._sources[name].get(key)
             mask = None
             if column is not None and not self._is_unit(key, column):
-                own = self.replaced.get(key)
-                mask = declared_missing(member, column) if own is None else missing_of(own[column])
+                columns = self.replaced.get(key)
+                mask = declared_missing(member, column) if columns is None else missing_of(columns[column])
             masks.append(np.full(member.n_unary, column is None) if mask is None else mask)
             some = some or column is None or mask is not None
         return np.concatenate(masks) if some else None
@@ -259,15 +252,15 @@ class Product:
             owner = self.owners.get(key, slice(None))
             return self.members[key].smoothed_max(share, gamma, active=among[owner], weights=weight[owner])
 
-        found = [run(key, share, mask) for key, share in zip(self.members, shares, strict=True)]
+        results = [run(key, share, mask) for key, share in zip(self.members, shares, strict=True)]
         values = np.zeros(self.n_instances)
-        for key, (own, _) in zip(self.members, found, strict=True):
-            values += np.bincount(self.owners[key], own, self.n_instances) if key in self.owners else own
+        for key, (of_member, _) in zip(self.members, results, strict=True):
+            values += np.bincount(self.owners[key], of_member, self.n_instances) if key in self.owners else of_member
         possible = mask & ~np.isneginf(values)
         if (mask & ~possible).any():
             # One member is impossible and so is the instance: the others must leave no marginals either.
-            found = [run(key, share, possible) for key, share in zip(self.members, shares, strict=True)]
-        return values, self.join(*(marginals for _, marginals in found))
+            results = [run(key, share, possible) for key, share in zip(self.members, shares, strict=True)]
+        return values, self.join(*(marginals for _, marginals in results))
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
         """The members' best structures, one member after the other, each in its own form."""
@@ -284,41 +277,66 @@ class Product:
         for number, (key, share) in enumerate(zip(self.members, shares, strict=True)):
             member = self.members[key]
             for i in self._own_instances(key, n):
-                own = member.polytope(share, i)
-                nothing = [[sp.csr_array((size, len(own.objective))) for size in others] for others in sizes]
-                factors = [*itertools.chain(*nothing[:number]), *own.factors, *itertools.chain(*nothing[number + 1 :])]
-                blocks.append(replace(own, unary_index=start + own.unary_index, factors=tuple(factors)))
+                piece = member.polytope(share, i)
+                factors = [[sp.csr_array((size, len(piece.objective))) for size in others] for others in sizes]
+                factors[number] = list(piece.factors)
+                blocks.append(
+                    replace(piece, unary_index=start + piece.unary_index, factors=tuple(itertools.chain(*factors)))
+                )
             start += member.n_unary
         return join_polytopes(blocks, list(itertools.chain(*sizes)))
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every combination of the members' structures as indicators, the first member's changing last."""
         n = check_instance(self, instance)
-        own = [(key, i) for key in self.members for i in self._own_instances(key, n)]
-        lists = [list(cast(Any, self.members[key]).enumerate(i)) for key, i in own]
+        instances = [(key, i) for key in self.members for i in self._own_instances(key, n)]
+        lists = [list(cast(Any, self.members[key]).enumerate(i)) for key, i in instances]
         for chosen in itertools.product(*lists):
             whole = no_parts(self)
             shares = dict(zip(self.members, self.split(whole), strict=True))
-            for (key, _), one in zip(own, chosen, strict=True):
-                for total, part in zip(
-                    (shares[key].unary, *shares[key].factors), (one.unary, *one.factors), strict=True
-                ):
-                    total += part
+            for (key, _), indicator in zip(instances, chosen, strict=True):
+                shares[key].add(indicator, 1.0)
             yield whole
 
     @cached_property
-    def _sources(self) -> Sources:
+    def _sources(self) -> dict[str, dict[str, str]]:
         return self._name_columns(self._member_columns())
 
     def _member_columns(self) -> dict[str, Mapping[str, NDArray]]:
         return {key: self.replaced.get(key) or member.columns for key, member in self.members.items()}
 
-    def _name_columns(self, columns: Mapping[str, Mapping[str, NDArray]]) -> Sources:
-        members = {
-            key: Member(columns[key], member.instance_name, _labels(member), key in self.owners)
-            for key, member in self.members.items()
-        }
-        return name_columns(members, (self.instance_name, self.name), self.joined, self.apart)
+    def _name_columns(self, columns: Mapping[str, Mapping[str, NDArray]]) -> dict[str, dict[str, str]]:
+        """For every name of a column of the product, the column that it joins in each member that has it.
+
+        Raises
+        ------
+        InvalidInputError
+            If two columns would have the same name.
+        """
+        taken = (self.instance_name, self.name)
+        holders = Counter(itertools.chain(*columns.values()))
+        sources: dict[str, dict[str, str]] = {}
+        for key, member in self.members.items():
+            is_inside, labels = key in self.owners, _labels(member)
+            for column in columns[key]:
+                is_unit = column == member.instance_name
+                if (is_unit and not is_inside) or column == self.name:
+                    continue
+                name = key
+                if not is_unit:
+                    plain = not is_inside and column not in labels and column not in self.apart
+                    kept = column not in taken and (holders[column] == 1 or plain or column in self.joined)
+                    if column == "occurrence" and not kept:
+                        continue
+                    name = column if kept else f"{key}_{column}"
+                together = sources.setdefault(name, {})
+                if name in taken or any(other != column for other in together.values()):
+                    raise InvalidInputError(
+                        f"members: column {column!r} of {key!r} would be called {name!r}, which is the name of another "
+                        "column; call the member otherwise"
+                    )
+                together[key] = column
+        return sources
 
     def _own_instances(self, key: str, instance: int) -> list[int]:
         """The instances of a member that belong to one of the product."""
@@ -337,9 +355,57 @@ class Product:
         return place[self.members[key].instance]
 
     def _instance_of(self, key: str) -> NDArray[np.int64]:
-        own = self.members[key].instance
-        return self.owners[key][own] if key in self.owners else own
+        instance = self.members[key].instance
+        return self.owners[key][instance] if key in self.owners else instance
 
 
 def _labels(structure: Structure) -> tuple[str, ...]:
     return tuple(getattr(structure, "label_columns", ()))
+
+
+def _join_column(name: str, pieces: Mapping[str, NDArray], sizes: Mapping[str, int]) -> NDArray:
+    """One column over all members; members without it have NaN there.
+
+    Raises
+    ------
+    InvalidInputError
+        If it holds text in one member and numbers in another, or truth values and other numbers.
+    """
+    kinds = {key: _kind(piece) for key, piece in pieces.items()}
+    first, *others = kinds
+    for other in others:
+        if kinds[other] != kinds[first]:
+            raise InvalidInputError(
+                f"members: column {name!r} holds {kinds[first]} in {first!r} and {kinds[other]} in {other!r}; "
+                f"keep them apart, as in apart=[{name!r}]"
+            )
+    if len(pieces) == len(sizes) and not any(piece.dtype.kind in "TO" for piece in pieces.values()):
+        return np.concatenate(list(pieces.values()))
+    dtype: Any = {"text": TEXT, "objects": object}.get(kinds[first], np.float64)
+    whole = np.full(sum(sizes.values()), np.nan, dtype)
+    start = 0
+    for key, size in sizes.items():
+        if key in pieces:
+            whole[start : start + size] = pieces[key]
+        start += size
+    return whole
+
+
+def _check_numbering(name: str, places: Mapping[str, tuple[NDArray, NDArray[np.int64]]]) -> None:
+    """Refuse to join columns that number different things; ``places`` has the column and the instance of every part."""
+    instance_of = {}
+    for key, (number, instance) in places.items():
+        place = np.full(int(number.max(initial=-1)) + 1, -1)
+        place[number] = instance
+        instance_of[key] = place
+    first, *others = instance_of
+    for other in others:
+        if not np.array_equal(instance_of[first], instance_of[other]):
+            raise InvalidInputError(
+                f"members: column {name!r} numbers different things in {first!r} and {other!r}, as they are not in "
+                f'the same instances; keep them apart, as in apart=["token", {name!r}]'
+            )
+
+
+def _kind(values: NDArray) -> str:
+    return {"b": "truth values", "U": "text", "T": "text", "O": "objects"}.get(values.dtype.kind, "numbers")

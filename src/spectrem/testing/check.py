@@ -71,13 +71,13 @@ def enumerate_structures(structure: Structure, instance: int) -> Iterator[Parts]
     >>> [one.unary.astype(int).tolist() for one in enumerate_structures(Chain([2], n_states=2), 0)]
     [[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]]
     """
-    enumerate_own = getattr(structure, "enumerate", None)
-    if enumerate_own is None:
+    enumerate_instance = getattr(structure, "enumerate", None)
+    if enumerate_instance is None:
         raise InvalidInputError(
             f"structure must have a method enumerate(instance); got {type(structure).__name__}; write one, or pass "
             "your own enumerator"
         )
-    yield from enumerate_own(instance)
+    yield from enumerate_instance(instance)
 
 
 def brute_force_smoothed_max(
@@ -131,9 +131,7 @@ def brute_force_smoothed_max(
             likely = posterior > 0
             entropies[n] = -(posterior[likely] * (excess[likely] - log_total)).sum()
         for probability, h in zip(posterior, structures, strict=True):
-            marginals.unary[:] += probability * h.unary
-            for total, count in zip(marginals.factors, h.factors, strict=True):
-                total += weight[n] * probability * count
+            marginals.add(h, probability, weight[n] * probability)
     return BruteForce(values, marginals, entropies, tuple(argmax))
 
 
@@ -199,15 +197,15 @@ def require(subject: object, promise: str, condition: object) -> None:
 
 
 def require_same(
-    subject: object, promise: str, found: Any, expected: Any, rtol: float = 0.0, atol: float | None = None
+    subject: object, promise: str, value: Any, expected: Any, rtol: float = 0.0, atol: float | None = None
 ) -> None:
     """Raise an error unless all numbers inside two values are equal up to tolerances; ``atol`` is ``rtol`` if None."""
-    require(subject, promise, are_same(found, expected, rtol, atol))
+    require(subject, promise, are_same(value, expected, rtol, atol))
 
 
-def are_same(found: Any, expected: Any, rtol: float = 0.0, atol: float | None = None) -> bool:
+def are_same(value: Any, expected: Any, rtol: float = 0.0, atol: float | None = None) -> bool:
     """Whether all numbers inside two values are equal, up to tolerances."""
-    a, b = flat(found), flat(expected)
+    a, b = flat(value), flat(expected)
     return a.shape == b.shape and bool(np.allclose(a, b, rtol=rtol, atol=rtol if atol is None else atol))
 
 
@@ -239,17 +237,16 @@ def _with_impossible(scores: Parts, rng: np.random.Generator) -> Parts:
 def _check_shapes(structure: Structure, scores: Parts) -> None:
     values, marginals = structure.smoothed_max(scores, 1.0)
     require(structure, "values must have shape (n_instances,)", values.shape == (structure.n_instances,))
-    require(structure, "marginals.unary must have shape (n_unary,)", marginals.unary.shape == (structure.n_unary,))
+    columns = {f"column {name!r}": column for name, column in structure.columns.items()}
+    instance, choice = structure.instance, structure.choice
+    of_parts = {"marginals.unary": marginals.unary, "instance": instance, "choice": choice, **columns}
+    for name, array in of_parts.items():
+        require(structure, f"{name} must have shape (n_unary,)", array.shape == (structure.n_unary,))
     shapes = tuple(f.shape for f in marginals.factors)
     require(structure, "marginals.factors must have the shapes of factor_shapes", shapes == structure.factor_shapes)
     require(structure, "instance_name must be the name of a column", structure.instance_name in structure.columns)
-    require(structure, "instance must have shape (n_unary,)", structure.instance.shape == (structure.n_unary,))
-    choice = structure.choice
-    require(structure, "choice must have shape (n_unary,)", choice.shape == (structure.n_unary,))
-    pairs = np.unique(np.stack([choice, structure.instance]), axis=1)
+    pairs = np.unique(np.stack([choice, instance]), axis=1)
     require(structure, "a choice must stay inside one instance", len(np.unique(choice)) == pairs.shape[1])
-    for name, column in structure.columns.items():
-        require(structure, f"column {name!r} must have shape (n_unary,)", column.shape == (structure.n_unary,))
 
 
 def _check_enumeration(structure: Structure, scores: Parts, gamma: float, enumerator: Enumerator) -> None:
@@ -298,9 +295,7 @@ def _check_apart(structure: Structure, scores: Parts, gamma: float, rng: np.rand
         outside = structure.instance != n
         require(structure, "an inactive instance has marginals", not alone.unary[outside].any())
         require_same(structure, "the value depends on the other instances", value[active], values[active], 1e-10)
-        total.unary[:] += alone.unary
-        for counts, count in zip(total.factors, alone.factors, strict=True):
-            counts += weights[n] * count
+        total.add(alone, 1.0, weights[n])
     require_same(structure, "marginals depend on the other instances", total.unary, marginals.unary, 1e-10)
     promise = "expected counts of the factors are not the weighted sum over instances"
     require_same(structure, promise, total.factors, weighted.factors, 1e-9)
@@ -351,10 +346,8 @@ def _check_covariances(structure: Any, scores: Parts, rng: np.random.Generator) 
         flat(structure.smoothed_max(Parts(scores.unary + by * values, scores.factors), 1.0, weights=weights)[1])
         for by in (step, -step)
     )
-    covariances = structure.covariances(scores, values, weights)
-    require_same(
-        structure, "covariances are not the derivatives of marginals", covariances, (up - down) / (2 * step), 1e-6
-    )
+    slopes, promise = (up - down) / (2 * step), "covariances are not the derivatives of marginals"
+    require_same(structure, promise, structure.covariances(scores, values, weights), slopes, 1e-6)
 
 
 def _check_limit(structure: Structure, scores: Parts) -> None:
@@ -368,11 +361,8 @@ def _check_limit(structure: Structure, scores: Parts) -> None:
         excess = values[possible] - best[possible]
         room = 1e-9 * (1.0 + np.abs(best[possible]))
         require(structure, f"the smoothed max at gamma={gamma} is below the maximum", (excess >= -room).all())
-        require(
-            structure,
-            f"the smoothed max at gamma={gamma} does not approach the maximum",
-            (excess <= gamma * np.log(2.0) * sizes[possible] + room).all(),
-        )
+        near = excess <= gamma * np.log(2.0) * sizes[possible] + room
+        require(structure, f"the smoothed max at gamma={gamma} does not approach the maximum", near.all())
 
 
 def _check_polytope(structure: Structure, scores: Parts) -> None:
@@ -383,14 +373,12 @@ def _check_polytope(structure: Structure, scores: Parts) -> None:
         except NotImplementedError:
             return
         n_variables = len(polytope.objective)
-        require(
-            structure,
-            f"polytope: unary_index must list the parts of instance {n}",
-            (np.sort(polytope.unary_index) == np.nonzero(structure.instance == n)[0]).all(),
-        )
+        promise, parts = f"polytope: unary_index must list the parts of instance {n}", polytope.unary_index
+        require_same(structure, promise, np.sort(parts), np.flatnonzero(structure.instance == n))
+        total = polytope.right_hand_side
         if n_variables == 0:
-            feasible = not polytope.right_hand_side.any()
-            require(structure, "polytope: empty for an instance that has structures", feasible == (best[n] == 0.0))
+            promise = "polytope: empty for an instance that has structures"
+            require(structure, promise, (not total.any()) == (best[n] == 0.0))
             continue
         allowed = polytope.objective > -np.inf
         objective = np.where(allowed, polytope.objective, 0.0)
@@ -398,28 +386,16 @@ def _check_polytope(structure: Structure, scores: Parts) -> None:
             -objective,
             integrality=np.ones(n_variables, dtype=np.int64),
             bounds=scipy.optimize.Bounds(0.0, allowed.astype(np.float64)),
-            constraints=scipy.optimize.LinearConstraint(
-                polytope.equalities, polytope.right_hand_side, polytope.right_hand_side
-            ),
+            constraints=scipy.optimize.LinearConstraint(polytope.equalities, total, total),
         )
         if solution.x is None:
             require(structure, f"polytope: infeasible for instance {n}, which is possible", np.isneginf(best[n]))
             continue
-        require_same(
-            structure,
-            f"polytope: the integer program of instance {n} does not reach the maximum",
-            objective @ solution.x,
-            best[n : n + 1],
-            1e-6,
-        )
+        promise = f"polytope: the integer program of instance {n} does not reach the maximum"
+        require_same(structure, promise, objective @ solution.x, best[n : n + 1], 1e-6)
         indicator = no_parts(structure)
         indicator.unary[polytope.unary_index] = (polytope.unary @ solution.x).round()
         for counts, matrix in zip(indicator.factors, polytope.factors, strict=True):
             counts += (matrix @ solution.x).round().reshape(counts.shape)
-        require_same(
-            structure,
-            f"polytope: unary and factors of instance {n} do not recover the parts of its solution",
-            scores.dot(indicator),
-            best[n : n + 1],
-            1e-6,
-        )
+        promise = f"polytope: unary and factors of instance {n} do not recover the parts of its solution"
+        require_same(structure, promise, scores.dot(indicator), best[n : n + 1], 1e-6)

@@ -21,7 +21,7 @@ from spectrem.learning.model import columns_of, counts_of, given_of, is_known, l
 from spectrem.learning.posed_corpus import needs_of
 from spectrem.learning.schedule import Constant
 from spectrem.structures import Parts
-from spectrem.testing.check import are_same, flat, require, require_same
+from spectrem.testing.check import flat, require, require_same
 
 Params = TypeVar("Params")
 Stats = TypeVar("Stats")
@@ -101,23 +101,19 @@ def check_model(
         now, before = params, -np.inf
         for _ in range(iterations):
             objective, stats, marginals = _expect(model, now, shards, gamma)
-            require(
-                model,
-                f"EM lowered the objective at gamma={gamma}, from {before!r} to {objective!r}",
-                objective >= before - tol * max(1.0, abs(before)),
-            )
+            promise = f"EM lowered the objective at gamma={gamma}, from {before!r} to {objective!r}"
+            require(model, promise, objective >= before - tol * max(1.0, abs(before)))
             kept = copy.deepcopy(now)
             following = model.m_step(now, stats, Local(shards))
             require_same(model, "m_step must not change the parameters", now, kept)
             best = _expected_score(model, following, shards, marginals)
             for _ in range(5):
                 other = _expected_score(model, perturb(following, rng), shards, marginals)
-                require(
-                    model,
+                promise = (
                     f"perturbed parameters beat those of the M-step at gamma={gamma}: expected log-probability "
-                    f"{other!r} against {best!r}",
-                    other <= best + 0.1 * tol * max(1.0, abs(best)),
+                    f"{other!r} against {best!r}"
                 )
+                require(model, promise, other <= best + 0.1 * tol * max(1.0, abs(best)))
             now, before = following, objective
     if join is not None:
         _check_cuts(model, params, shards, join(shards))
@@ -132,11 +128,8 @@ def _check_needs(model: Any, params: Any, shard: Any) -> None:
         whole = posed.expect(step)[0]
         needs = pickle.loads(pickle.dumps([needs_of(shard, model.needs)]))
         restricted = replace(posed, needs=needs).expect(step)[0]
-        require(
-            model,
-            f"restrict and place must give the bits of the whole model at gamma={gamma}",
-            are_same(whole, restricted),
-        )
+        promise = f"restrict and place must give the bits of the whole model at gamma={gamma}"
+        require_same(model, promise, whole, restricted)
     require_same(model, "restrict must not change parameters", (params, shard), kept)
 
 
@@ -148,12 +141,11 @@ def _check_cuts(model: Any, params: Any, shards: Sequence[Any], joined: Any) -> 
             for corpus in (shards, [joined])
         )
         for left, right in zip(several, one, strict=True):
-            require(
-                model,
+            promise = (
                 f"one shard must give the objective of several at gamma={gamma}, got {right.objective!r} and "
-                f"{left.objective!r}",
-                abs(left.objective - right.objective) <= 1e-7 * max(1.0, abs(right.objective)),
+                f"{left.objective!r}"
             )
+            require(model, promise, math.isclose(left.objective, right.objective, rel_tol=1e-7, abs_tol=1e-7))
 
 
 def _check_processes(model: Any, params: Any, shards: Sequence[Any]) -> None:
@@ -200,8 +192,8 @@ def _check_scores(model: Any, params: Any, shard: Any) -> None:
     for name in columns.extra_columns:
         columns.column(name)  # raises where it fits neither parts nor instances nor occurrences
     again = model.scores(params, shard)
-    same = are_same((again, params, shard), (scores, *kept))
-    require(model, "scores must not change its arguments and give the same for the same", same)
+    promise = "scores must not change its arguments and give the same for the same"
+    require_same(model, promise, (again, params, shard), (scores, *kept))
 
 
 def _check_linear_in_marginals(model: Any, params: Any, shard: Any, rng: np.random.Generator) -> None:
@@ -233,11 +225,7 @@ def _check_linear_in_weights(model: Any, params: Any, shard: Any, rng: np.random
 
     def counted(weights: Floats) -> Any:
         weighed = reweigh(shard, weights)
-        require(
-            model,
-            "weights must be those that reweigh set",
-            np.array_equal(weights_of(model, weighed, structure), weights),
-        )
+        require_same(model, "weights must be those that reweigh set", weights_of(model, weighed, structure), weights)
         _, marginals = structure.smoothed_max(scores, 1.0, weights=weights)
         return model.gather(params, weighed, marginals)
 

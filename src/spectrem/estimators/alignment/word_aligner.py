@@ -18,14 +18,14 @@ from spectrem.data import Bitext, Links, Vocabulary
 from spectrem.estimators import engine
 from spectrem.estimators.alignment import decoding, file, text
 from spectrem.estimators.alignment.decoding import LinkPosteriors
-from spectrem.estimators.alignment.parameters import AlignerParameters, rules_of
+from spectrem.estimators.alignment.parameters import AlignerParameters, is_coupled, rules_of
 from spectrem.estimators.alignment.text import KnownLinks, Lines, LongPairs, TrainingText
 from spectrem.estimators.conventions import Estimator, as_fitted, check_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.estimators.storage import Saved
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import Constant, FitResult, Record, Schedule, Step, Stepwise, Stopping, pose, run_em
+from spectrem.learning import Constant, EStep, FitResult, Record, Schedule, Step, Stepwise, Stopping, pose, run_em
 from spectrem.metrics import alignment_scores
 from spectrem.models import alignment
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, BitextShard, PairTable
@@ -450,7 +450,9 @@ class WordAligner(Saved, AlignerParameters, Estimator):
 
         It is taken out, so that nobody keeps the former parameters beside those of every iteration.
         """
-        estep = decoding.choose_estep(self, model, min(schedule.gammas()))
+        gamma = min(schedule.gammas())
+        fused = is_coupled(self, gamma)
+        estep = EStep(kernel=decoding.coupled(self, model)) if fused else decoding.general_estep(self, gamma)
         settings = engine.run_settings(self, stage, schedule=schedule, stopping=stopping)
         return run_em(model, corpus, start.pop(), estep, **settings)
 

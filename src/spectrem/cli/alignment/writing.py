@@ -181,8 +181,8 @@ def _rounded(number: float) -> float | None:
 def _tokens(pairs: EncodedPairs, n: int) -> tuple[list[str], list[str]]:
     if pairs.segmented is not None:
         return pairs.segmented[0].tokens(n), pairs.segmented[1].tokens(n)
-    bitext = pairs.bitext
-    source = bitext.source_tokens[bitext.source_offsets[n] : bitext.source_offsets[n + 1]].tolist()
-    target = bitext.target_tokens[bitext.target_offsets[n] : bitext.target_offsets[n + 1]].tolist()
-    words = bitext.source_vocabulary.words, bitext.target_vocabulary.words
-    return [words[0][word] for word in source], [words[1][word] for word in target]
+    source, target = (
+        [side.vocabulary.words[word] for word in side.tokens[side.offsets[n] : side.offsets[n + 1]].tolist()]
+        for side in pairs.bitext.sides
+    )
+    return source, target

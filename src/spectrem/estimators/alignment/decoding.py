@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
@@ -133,11 +132,6 @@ class AlignedPairs:
 # ---- E-steps --------------------------------------------------------------------------------------------------------
 
 
-def choose_estep(aligner: AlignerParameters, model: AlignmentModel, gamma: float) -> EStep:
-    """The E-step of training at ``gamma``."""
-    return EStep(kernel=coupled(aligner, model)) if is_coupled(aligner, gamma) else general_estep(aligner, gamma)
-
-
 def general_estep(aligner: AlignerParameters, gamma: float) -> EStep:
     """The E-step that takes any constraints, at any gamma."""
     from spectrem.inference import FixedStep
@@ -188,7 +182,7 @@ def posteriors(aligner: WordAligner, shard: BitextShard, gamma: float) -> tuple[
     project = as_bool(aligner.project_at_predict, "project_at_predict")
     if gamma > 0 and (not project or is_coupled(aligner, gamma)):
         return coupled(aligner, aligner.model_, project).posteriors(aligner.params_, shard, gamma)
-    estep = choose_estep(aligner, aligner.model_, gamma) if project else EStep()
+    estep = general_estep(aligner, gamma) if project else EStep()
     marginals = posterior_alone(shard, Step(aligner.model_, aligner.params_, gamma, estep)).marginals
     return aligner.model_.cell_masses(shard, marginals)
 
@@ -346,16 +340,13 @@ def sample_pairs(weights: Floats) -> Ints:
 def choose_threshold(aligner: WordAligner, text: TrainingText) -> float:
     """The threshold of greatest expected F1 on a sample of the training text."""
     shards = list(text.take(sample_pairs(text.weights)).shards(aligner.table_))
-    both = Local(shards, aligner.n_threads).collect(partial(_discounted, aligner))
+    both = Local(shards, aligner.n_threads).collect(
+        lambda shard: [discount_rare_words(aligner, shard, m) for m in posteriors(aligner, shard, aligner.gamma_)]
+    )
     return expected_threshold(shards, list(both))
 
 
-def _discounted(aligner: WordAligner, shard: BitextShard) -> tuple[Floats, Floats]:
-    forward, backward = posteriors(aligner, shard, aligner.gamma_)
-    return discount_rare_words(aligner, shard, forward), discount_rare_words(aligner, shard, backward)
-
-
-def expected_threshold(shards: Sequence[BitextShard], posteriors: Sequence[tuple[Floats, Floats]]) -> float:
+def expected_threshold(shards: Sequence[BitextShard], posteriors: Sequence[Sequence[Floats]]) -> float:
     """The threshold of greatest expected F1, to four digits so that it can be printed in full.
 
     ``posteriors`` are those of both directions. A link above the threshold counts as right as far as both grant it.

@@ -232,13 +232,6 @@ CODEC = storage.Codec(
 )
 
 
-def list_pairs(aligner: WordAligner, min_probability: float) -> Iterator[tuple[str, str, float, float]]:
-    """Word pairs with p(target | source) and p(source | target), if either reaches ``min_probability``."""
-    params = aligner.params_
-    forward, backward = params.forward.translation[:-1], params.backward.translation[:-1]
-    return _named(aligner, np.maximum(forward, backward) >= min_probability, forward, backward)
-
-
 def list_priors(aligner: WordAligner, min_probability: float) -> Iterator[str]:
     """Lines of what an aligner expected of its text, as eflomal reads priors; see `spectrem.data.prior_lines`.
 
@@ -259,13 +252,14 @@ def list_priors(aligner: WordAligner, min_probability: float) -> Iterator[str]:
         )
     counts = (expected[0] + expected[1]) / 2
     kept = np.maximum(one.translation[:-1], other.translation[:-1]) >= min_probability
-    links = ((source, target, count) for source, target, count, _ in _named(aligner, kept, counts, counts))
+    links = ((source, target, count) for source, target, count, _ in name_pairs(aligner, kept, counts, counts))
     return prior_lines(links, _jumps(one), _jumps(other))
 
 
-def _named(
+def name_pairs(
     aligner: WordAligner, kept: np.ndarray, forward: Reals, backward: Reals
 ) -> Iterator[tuple[str, str, float, float]]:
+    """Source word, target word and two numbers of the entries of the table that are kept."""
     sources, targets = aligner.table_.sources, aligner.table_.targets
     for k in np.flatnonzero(kept):
         yield (

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.data import Bitext, Links, Vocabulary, encode_bitext
@@ -70,27 +70,19 @@ def as_bitext(source: Bitext | Lines, target: Lines | None) -> Bitext:
 
 def recode(bitext: Bitext, vocabularies: tuple[Vocabulary, Vocabulary]) -> Bitext:
     """The same sentences with the word numbers of other vocabularies."""
-
-    def side(tokens: NDArray[np.int32], words: Vocabulary, vocabulary: Vocabulary) -> NDArray[np.int32]:
-        if words.words == vocabulary.words:
-            return tokens
-        return np.append(vocabulary.lookup(words.words), np.int32(-1))[tokens]
-
-    return Bitext(
-        side(bitext.source_tokens, bitext.source_vocabulary, vocabularies[0]),
-        bitext.source_offsets,
-        side(bitext.target_tokens, bitext.target_vocabulary, vocabularies[1]),
-        bitext.target_offsets,
-        *vocabularies,
+    source, target = (
+        side
+        if side.vocabulary.words == vocabulary.words
+        else side._replace(tokens=np.append(vocabulary.lookup(side.vocabulary.words), np.int32(-1))[side.tokens])
+        for side, vocabulary in zip(bitext.sides, vocabularies, strict=True)
     )
+    return Bitext.of_sides(source._replace(vocabulary=vocabularies[0]), target._replace(vocabulary=vocabularies[1]))
 
 
 def count_sides(bitext: Bitext) -> tuple[Ints, Ints]:
     """Tokens of every source word and of every target word, each of shape (n_words,)."""
-    return (
-        alignment.count_words(bitext.source_tokens, len(bitext.source_vocabulary)),
-        alignment.count_words(bitext.target_tokens, len(bitext.target_vocabulary)),
-    )
+    source, target = (alignment.count_words(side.tokens, len(side.vocabulary)) for side in bitext.sides)
+    return source, target
 
 
 def read_training(
@@ -348,16 +340,6 @@ def _cut_apart(text: TrainingText, long: LongPairs) -> Iterator[BitextShard]:
             for shard in alignment.cut_text(*pair):
                 yield replace(shard, by_position=by_position)
         begin = n + 1
-
-
-def unknown_shares(aligner: WordAligner, bitext: Bitext) -> tuple[float, float]:
-    """Parts of the source and of the target tokens whose words did not occur in training."""
-    recoded = recode(bitext, (aligner.source_vocabulary_, aligner.target_vocabulary_))
-
-    def share(tokens: NDArray[np.int32], counts: Ints) -> float:
-        return float(np.mean(np.append(counts, 0)[tokens] == 0)) if len(tokens) else 0.0
-
-    return share(recoded.source_tokens, aligner.source_counts_), share(recoded.target_tokens, aligner.target_counts_)
 
 
 def unseen_pairs(aligner: WordAligner) -> UnseenPairs:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from spectrem import reports
 from spectrem._arrays import Floats, Ints
@@ -18,14 +18,14 @@ from spectrem.data import Bitext, Links, Vocabulary
 from spectrem.estimators import engine
 from spectrem.estimators.alignment import decoding, file, text
 from spectrem.estimators.alignment.decoding import LinkPosteriors
-from spectrem.estimators.alignment.parameters import AlignerParameters, rules_of
+from spectrem.estimators.alignment.parameters import AlignerParameters, is_coupled, rules_of
 from spectrem.estimators.alignment.text import KnownLinks, Lines, LongPairs, TrainingText
 from spectrem.estimators.conventions import Estimator, as_fitted, check_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.estimators.storage import Saved
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import Constant, FitResult, Record, Schedule, Step, Stepwise, Stopping, pose, run_em
+from spectrem.learning import Constant, EStep, FitResult, Record, Schedule, Step, Stepwise, Stopping, pose, run_em
 from spectrem.metrics import alignment_scores
 from spectrem.models import alignment
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, BitextShard, PairTable
@@ -389,25 +389,28 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         fitted, bitext = as_fitted(self), text.as_bitext(source, target)
         gold.check_inside(bitext.source_lengths, bitext.target_lengths, "gold")
         shards = list(decoding.map_shards(fitted, lambda shard: shard, bitext))
-        choices = [
-            (
-                *decoding.least_error_threshold(
-                    shards, [decoding.masses(fitted, shard, gamma) for shard in shards], gold
-                ),
-                gamma,
-            )
-            for gamma in gammas or [self.gamma_]
-        ]
+        choices = []
+        for gamma in gammas or [self.gamma_]:
+            masses = [decoding.masses(fitted, shard, gamma) for shard in shards]
+            choices.append((*decoding.least_error_threshold(shards, masses, gold), gamma))
         _, self.threshold_, self.gamma_ = min(choices, key=lambda choice: choice[0])
         return self
 
     def unknown_shares(self, source: Bitext | Lines, target: Lines | None = None) -> tuple[float, float]:
         """Parts of the source and of the target tokens of a text whose words did not occur in training."""
-        return text.unknown_shares(as_fitted(self), text.as_bitext(source, target))
+        fitted, bitext = as_fitted(self), text.as_bitext(source, target)
+        sides = text.recode(bitext, (fitted.source_vocabulary_, fitted.target_vocabulary_)).sides
+
+        def share(tokens: NDArray[np.int32], counts: Ints) -> float:
+            return float(np.mean(np.append(counts, 0)[tokens] == 0)) if len(tokens) else 0.0
+
+        return share(sides[0].tokens, fitted.source_counts_), share(sides[1].tokens, fitted.target_counts_)
 
     def lexicon(self, min_probability: float = 0.01) -> Iterator[tuple[str, str, float, float]]:
         """Word pairs with p(target | source) and p(source | target), if either reaches ``min_probability``."""
-        return file.list_pairs(as_fitted(self), min_probability)
+        fitted = as_fitted(self)
+        sides = fitted.params_.forward.translation[:-1], fitted.params_.backward.translation[:-1]
+        return file.name_pairs(fitted, np.maximum(*sides) >= min_probability, *sides)
 
     def save(self, path: str | os.PathLike[str], *, min_count: float = 0.0) -> None:
         """Write the fitted aligner, and how its training went, to one file of JSON and arrays.
@@ -447,7 +450,9 @@ class WordAligner(Saved, AlignerParameters, Estimator):
 
         It is taken out, so that nobody keeps the former parameters beside those of every iteration.
         """
-        estep = decoding.choose_estep(self, model, min(schedule.gammas()))
+        gamma = min(schedule.gammas())
+        fused = is_coupled(self, gamma)
+        estep = EStep(kernel=decoding.coupled(self, model)) if fused else decoding.general_estep(self, gamma)
         settings = engine.run_settings(self, stage, schedule=schedule, stopping=stopping)
         return run_em(model, corpus, start.pop(), estep, **settings)
 

@@ -85,7 +85,7 @@ def _arrive(space, sum_, stay, emit, link, position, edge, onward):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def reach_of(moves):
-    """The widest jump whose potential differs from that of the widest of all, forth or back."""
+    """The least w such that all wider jumps have one potential in each direction, moves[W + k] = moves[-1], k > w."""
     width = len(moves) // 2
     while width > 0 and moves[len(moves) // 2 + width] == moves[-1] and moves[len(moves) // 2 - width] == moves[0]:
         width -= 1
@@ -258,7 +258,7 @@ def chain_pass(keep, space, steps, states, side, work, moves):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def mixture_pass(space, steps, states, side):
-    """The same without a chain: every position on its own (Models 1 and 2)."""
+    """Posteriors and the sum of all potentials without a chain, every position on its own (Models 1 and 2)."""
     total, scale, least = spread(1.0), spread(0.0), spread(1.0)
     for s in range(steps):
         emit, link = side.potential + s * side.step, side.posterior + s * side.step
@@ -519,7 +519,7 @@ def _place_work(at, steps, states, reach):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _clear(space, n_cells, steps, states, side):
-    """Potentials that change nothing, of a whole group."""
+    """Set the potentials of a group to those of padding, which change no total."""
     fill(space, side.potential, n_cells // LANES, 0.0)
     fill(space, side.null, steps, 1.0)
     fill(space, side.depart, states + 1, 0.0)

@@ -25,9 +25,8 @@ from spectrem.models.alignment.model import (
     renumber,
     summed,
 )
-from spectrem.models.alignment.pairs import BitextShard, Layout
+from spectrem.models.alignment.pairs import BitextShard, Layout, PairTable
 from spectrem.models.estep import EStepResult
-from spectrem.models.priors import DirichletPrior
 from spectrem.structures import Parts
 from spectrem.structures._ragged import rows_of
 
@@ -76,8 +75,11 @@ class CoupledKernel:
         self, params: AlignmentParameters, gamma: float
     ) -> Callable[[BitextShard], EStepResult[AlignmentStats]]:
         """The E-step of a shard; priors, which it does not read, do not travel with it."""
-        model = replace(self.model, forward_prior=DirichletPrior(), backward_prior=DirichletPrior(), last_priors=None)
-        return partial(replace(self, model=model)._run, params, gamma)
+        return partial(replace(self, model=self._bare(self.model.table))._run, params, gamma)
+
+    def _bare(self, table: PairTable) -> AlignmentModel:
+        """A model over a table without all that only the M-step and constraints read."""
+        return AlignmentModel(table, self.model.max_jump, self.model.chain, self.model.learn_positions)
 
     @staticmethod
     def needs(shard: BitextShard) -> Needs | None:
@@ -89,19 +91,15 @@ class CoupledKernel:
         if needs is None:
             return self, params
         table, restricted = needs.restrict(self.model.table, params)
-        bare = replace(
-            self.model, table=table, forward_prior=DirichletPrior(), backward_prior=DirichletPrior(),
-            last_priors=None, kept=None, listed=None,
-        )  # fmt: skip
-        return replace(self, model=bare, words=(needs.source_words, needs.target_words)), restricted
+        words = needs.source_words, needs.target_words
+        return replace(self, model=self._bare(table), words=words), restricted
 
     def place(self, stats: AlignmentStats, needs: Needs | None) -> AlignmentStats:
         """Expected counts in the numbers of the whole table."""
         return stats if needs is None else needs.place(stats, self.model.table)
 
     def _run(self, params: AlignmentParameters, gamma: float, shard: BitextShard) -> EStepResult[AlignmentStats]:
-        """Expected counts of one shard, rounded to its quantum; where all links are given they are kept and not
-        constrained."""
+        """Expected counts of one shard, rounded to its quantum; links that are all known are kept, not constrained."""
         if self.words is not None:
             shard = renumber(shard, *self.words)
         result = self._expect(params, gamma, shard.index(self.model.table))
@@ -126,7 +124,11 @@ class CoupledKernel:
         free_objective, objective = gamma * float(weights @ numbers[0]), gamma * float(weights @ numbers[1])
         result = EStepResult(stats, objective, free_objective, float(numbers[2].max(initial=0.0)))
         for kernel, chosen in self._alone(shard, rest):
-            result += kernel._solve(params, shard.select(chosen), gamma)
+            part = shard.select(chosen)
+            (free, values, gaps), marginals = kernel._take_steps(params, part, gamma, part.weights)
+            stats = self.model.gather(params, part, marginals)
+            objectives = float(part.weights @ values), float(part.weights @ free)
+            result += EStepResult(stats, *objectives, float(gaps.max(initial=0.0)))
         return result
 
     def posteriors(self, params: AlignmentParameters, shard: BitextShard, gamma: float) -> tuple[Floats, Floats]:
@@ -161,13 +163,6 @@ class CoupledKernel:
         if len(rest):
             values[rest] = free._take_steps(params, shard.select(rest), 1.0, np.zeros(len(rest)))[0][0]
         return values
-
-    def _solve(self, params: AlignmentParameters, shard: BitextShard, gamma: float) -> EStepResult[AlignmentStats]:
-        """Expected counts of pairs that are solved one by one."""
-        weights = shard.pairs.weights
-        (free, values, gaps), marginals = self._take_steps(params, shard, gamma, weights)
-        stats = self.model.gather(params, shard, marginals)
-        return EStepResult(stats, float(weights @ values), float(weights @ free), float(gaps.max(initial=0.0)))
 
     def _take_steps(
         self, params: AlignmentParameters, shard: BitextShard, gamma: float, weights: Floats

@@ -43,7 +43,7 @@ _AT_ONCE = 1 << 16
 
 
 def with_floor(probability: Real) -> Real:
-    """The same array of probabilities, each raised to the least allowed one."""
+    """Raise probabilities to at least 1e-12, in place."""
     return np.maximum(probability, _FLOOR, out=probability)
 
 

@@ -39,7 +39,7 @@ class Anchors:
 
     @property
     def held(self) -> Bools:
-        """Pairs of which anything is known, shape (n_pairs,)."""
+        """Whether any link of a pair is known, or all are, shape (n_pairs,)."""
         return (np.diff(self.links.offsets) > 0) | self.complete
 
     def take(self, chosen: NDArray[np.integer]) -> Anchors:
@@ -88,7 +88,7 @@ class Anchors:
         return Layout.of(pairs).spread(~excluded, ~target_linked, ~source_linked)
 
     def impose_on_masses(self, forward: Floats, backward: Floats) -> None:
-        """Set the posteriors of the links of one pair, both of shape (source words, target words), as it says."""
+        """Set the posteriors of one pair, both of shape (source words, target words), where it has anchors."""
         source, target = self.links.source, self.links.target
         for masses, places in ((forward, target), (backward, source)):
             masses[source] = 0.0
@@ -384,11 +384,8 @@ def tabulate_pairs(bitext: Bitext, max_chance: float | None = None) -> PairTable
     n_source_words, n_target_words = len(bitext.source_vocabulary), len(bitext.target_vocabulary)
     offsets, sentences = cooccurrence.postings(bitext.target_tokens, bitext.target_offsets, n_target_words)[:2]
     text = offsets, sentences, bitext.source_tokens, bitext.source_offsets
-    if max_chance is None:  # no product of counts is above the limit, whatever they are
-        counts, limit = (np.zeros(n_source_words, np.int64), np.zeros(n_target_words, np.int64)), np.inf
-    else:
-        counts = count_words(bitext.source_tokens, n_source_words), count_words(bitext.target_tokens, n_target_words)
-        limit = max_chance * bitext.n_pairs
+    counts = count_words(bitext.source_tokens, n_source_words), count_words(bitext.target_tokens, n_target_words)
+    limit = np.inf if max_chance is None else max_chance * bitext.n_pairs
     n_partners = np.zeros(n_source_words, np.int64)
     cooccurrence.list_partners(*text, *counts, limit, n_partners, np.empty(0, np.int32))
     row_offsets = offsets_of(n_partners)

@@ -1,4 +1,4 @@
-"""Priors on translation tables: from stems, spelling and frequency, from given counts, and for the last M-step."""
+"""Priors on translation tables: from stems, spelling, frequency and pseudo-counts, and for the last M-step."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ def _interval(n, level, node):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _eliminate_all_but_each(n, depth, graphs, several, reach, own, gamma):
-    """Fill ``reach``, indexed [from which word, before which], and ``own``, as in ``matrix_tree``; returns the value.
+def _eliminate_all_but_each(n, depth, graphs, several, reach, direct, gamma):
+    """Fill ``reach``, indexed [from which word, before which], and ``direct`` as in ``matrix_tree``; return the value.
 
     ``graphs[level, 0]`` holds the graphs of first halves, ``graphs[level, 1]`` those of the others; ``several`` says of
     every node whether ways from the root are no longer small.
@@ -88,7 +88,7 @@ def _eliminate_all_but_each(n, depth, graphs, several, reach, own, gamma):
             if level == depth and first < end:
                 if graph[first, first] == -np.inf:
                     return -np.inf
-                reach[first, first], own[first] = -np.inf, True
+                reach[first, first], direct[first] = -np.inf, True
                 value += graph[0, 0] if first == 0 else 0.0
     for level in range(depth, 0, -1):
         for node in range(1 << level):
@@ -98,13 +98,13 @@ def _eliminate_all_but_each(n, depth, graphs, several, reach, own, gamma):
                 low, high = first, end
                 while bottom < low or high < top:
                     k = low - 1 if bottom < low else high
-                    total = graph[k, k] if own[d] else -np.inf
+                    total = graph[k, k] if direct[d] else -np.inf
                     for h in range(low, high):
                         total = _add(total, graph[k, h] + reach[h, d], gamma)
                     reach[k, d] = total
                     low, high = (k, high) if bottom < low else (low, high + 1)
             if several[level, node] and not several[level - 1, node // 2]:
-                own[first:end] = False
+                direct[first:end] = False
     return value
 
 
@@ -120,14 +120,14 @@ def sum_pass(lengths, starts, scores, single_root, gamma, values, marginals, sta
             depth += 1
         block = scores[starts[sentence] : starts[sentence] + n * n].reshape((n, n))
         graphs, several = np.empty((depth + 1, 2, n, n)), np.empty((depth + 1, 1 << depth), np.bool_)
-        reach, own = np.empty((n, n)), np.empty(n, np.bool_)
+        reach, direct = np.empty((n, n)), np.empty(n, np.bool_)
         graphs[0, 0], several[0, 0] = block, not single_root
-        values[sentence] = _eliminate_all_but_each(n, depth, graphs, several, reach, own, gamma)
+        values[sentence] = _eliminate_all_but_each(n, depth, graphs, several, reach, direct, gamma)
         if values[sentence] == -np.inf:
             continue
         out = marginals[starts[sentence] : starts[sentence] + n * n].reshape((n, n))
         for d in range(n):
             for h in range(n):
                 out[d, h] = block[d, h] + reach[h, d]
-            out[d, d] = block[d, d] if own[d] else -np.inf
+            out[d, d] = block[d, d] if direct[d] else -np.inf
             share_out(out[d], gamma)

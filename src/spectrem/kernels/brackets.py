@@ -62,34 +62,34 @@ def find_gains(lengths, offsets, unary, gamma, active, gains, exponents, base, t
             continue
         size = lengths[n]
         scores = unary[2 * offsets[n] : 2 * offsets[n + 1]]
-        own, scaled = gains[offsets[n] : offsets[n + 1]], exponents[offsets[n] : offsets[n + 1]]
+        gain, scaled = gains[offsets[n] : offsets[n + 1]], exponents[offsets[n] : offsets[n + 1]]
         total, s, n_forced = 0.0, 0, 0
         for start in range(size):
             for end in range(start + 1, size + 1):
                 as_one, apart = scores[2 * s], scores[2 * s + 1]
                 if end - start == 1 or end - start == size:
                     total += as_one
-                    own[s] = 0.0
+                    gain[s] = 0.0
                 elif apart == -np.inf:
                     total += as_one
-                    own[s] = 0.0
+                    gain[s] = 0.0
                     n_forced += 1
                 else:
                     total += apart
-                    own[s] = as_one - apart
+                    gain[s] = as_one - apart
                 s += 1
         if n_forced > 0:
             s = 0
             for start in range(size):
                 for end in range(start + 1, size + 1):
                     if 1 < end - start < size and scores[2 * s + 1] == -np.inf:
-                        _close(size, start, end, own)
+                        _close(size, start, end, gain)
                     s += 1
         top, s = -np.inf, 0
         for start in range(size):
             for end in range(start + 1, size + 1):
                 if 1 < end - start < size:
-                    top = max(top, own[s])
+                    top = max(top, gain[s])
                 s += 1
         if size > 2 and top == -np.inf:
             total = -np.inf
@@ -99,7 +99,7 @@ def find_gains(lengths, offsets, unary, gamma, active, gains, exponents, base, t
             for start in range(size):
                 for end in range(start + 1, size + 1):
                     if 1 < end - start < size:
-                        scaled[s] = (own[s] - top) / gamma
+                        scaled[s] = (gain[s] - top) / gamma
                     s += 1
 
 
@@ -220,7 +220,7 @@ def max_pass(lengths, offsets, unary, gains, possible, values, marginals):
     for n in range(len(lengths)):
         if not possible[n]:
             continue
-        size, own = lengths[n], gains[offsets[n] : offsets[n + 1]]
+        size, gain = lengths[n], gains[offsets[n] : offsets[n + 1]]
         for start in range(size - 1, -1, -1):
             row = start * size - start * (start - 1) // 2 - start - 1
             best[start, start + 1] = 0.0
@@ -229,7 +229,7 @@ def max_pass(lengths, offsets, unary, gains, possible, values, marginals):
                 for k in range(start + 2, end):
                     if best[start, k] + best[k, end] > top:
                         top, cut = best[start, k] + best[k, end], k
-                best[start, end], cuts[start, end] = top + own[row + end], cut
+                best[start, end], cuts[start, end] = top + gain[row + end], cut
         if size > 0 and best[0, size] == -np.inf:
             possible[n] = False
             values[n] = -np.inf
@@ -251,5 +251,5 @@ def max_pass(lengths, offsets, unary, gains, possible, values, marginals):
                 stack[height + 1, 0], stack[height + 1, 1] = cut, end
                 height += 2
         values[n] = 0.0
-        for s in range(len(own)):
+        for s in range(len(gain)):
             values[n] += unary[2 * (offsets[n] + s)] if taken[2 * s] > 0.0 else unary[2 * (offsets[n] + s) + 1]

@@ -155,12 +155,12 @@ class Bracketings:
         Among equals at ``gamma == 0``, every span of the tree is cut at its first place, from the whole sentence on.
         """
         gamma = as_gamma(gamma)
-        given = check_inputs(self, scores, active, weights)
+        inputs = check_inputs(self, scores, active, weights)
         if gamma == 0.0:
-            return self._best(given)
-        own, exponents, base, tops = self._gains(given, gamma)
+            return self._best(inputs)
+        gains, exponents, base, tops = self._gains(inputs, gamma)
         potentials = np.exp(exponents, out=exponents)
-        several = (self.lengths > 2) & given.active & (base > -np.inf)
+        several = (self.lengths > 2) & inputs.active & (base > -np.inf)
         status = several.astype(np.int8)
         order = np.flatnonzero(several & (self.lengths <= brackets.LONGEST))
         order = order[np.argsort(-self.lengths[order], kind="stable")]
@@ -173,11 +173,11 @@ class Bracketings:
             for n in np.flatnonzero(status).tolist():
                 derivations = self.derivations(n)
                 spans = derivations.unary // 2
-                totals[n], shares[spans] = derivations.smoothed_max(own[spans], gamma)
+                totals[n], shares[spans] = derivations.smoothed_max(gains[spans], gamma)
         values = np.where(several, base + totals, base)
         marginals = np.zeros(self.n_unary)
-        possible = given.active & (values > -np.inf)
-        brackets.fill_parts(self.lengths, self.span_offsets, given.unary, possible, shares, marginals)
+        possible = inputs.active & (values > -np.inf)
+        brackets.fill_parts(self.lengths, self.span_offsets, inputs.unary, possible, shares, marginals)
         return values, Parts(marginals)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
@@ -189,9 +189,9 @@ class Bracketings:
         values, marginals = self._best(check_inputs(self, scores))
         start, end = self.spans
         taken = (marginals.unary[::2] > 0.5) & (end - start > 1)
-        found = np.full((int(self.bracket_offsets[-1]), 2), -1)
-        found[np.repeat(values > -np.inf, np.diff(self.bracket_offsets))] = np.stack([start[taken], end[taken]], 1)
-        return found
+        decoded = np.full((int(self.bracket_offsets[-1]), 2), -1)
+        decoded[np.repeat(values > -np.inf, np.diff(self.bracket_offsets))] = np.stack([start[taken], end[taken]], 1)
+        return decoded
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """Unit flow from the whole sentence down to the words: a variable per way to cut a span, and per distituent.
@@ -228,11 +228,11 @@ class Bracketings:
         size, first = int(self.lengths[i]), 2 * int(self.span_offsets[i])
         for tree in _trees(0, size) if size else iter([[]]):
             indicator = no_parts(self)
-            own = indicator.unary[first : 2 * int(self.span_offsets[i + 1])]
-            own[1::2] = 1.0
+            parts = indicator.unary[first : 2 * int(self.span_offsets[i + 1])]
+            parts[1::2] = 1.0
             for start, end in tree:
                 at = 2 * _place(size, start, end)
-                own[at : at + 2] = 1.0, 0.0
+                parts[at : at + 2] = 1.0, 0.0
             yield indicator
 
     def derivations(self, instance: int) -> Derivations:
@@ -249,24 +249,24 @@ class Bracketings:
         """Gains of the spans of a sentence over distituents, and what every tree scores besides."""
         one = Bracketings(self.lengths[instance : instance + 1])
         entries = slice(*(2 * self.span_offsets[instance : instance + 2]).tolist())
-        own, _, base, _ = one._gains(check_inputs(one, Parts(scores.unary[entries])), 1.0)
+        gains, _, base, _ = one._gains(check_inputs(one, Parts(scores.unary[entries])), 1.0)
         if base[0] == -np.inf:
-            own[:] = -np.inf
-        return own[one.derivations(0).unary // 2], float(base[0])
+            gains[:] = -np.inf
+        return gains[one.derivations(0).unary // 2], float(base[0])
 
-    def _gains(self, given: Inputs, gamma: float) -> tuple[NDArray[np.float64], ...]:
+    def _gains(self, inputs: Inputs, gamma: float) -> tuple[NDArray[np.float64], ...]:
         """Gains of all spans, over gamma and less the largest, scores of no constituent and largest gains."""
-        own, exponents = np.zeros(self.n_spans), np.full(self.n_spans, -np.inf)
+        gains, exponents = np.zeros(self.n_spans), np.full(self.n_spans, -np.inf)
         base, tops = np.zeros(self.n_instances), np.zeros(self.n_instances)
         brackets.find_gains(
-            self.lengths, self.span_offsets, given.unary, gamma, given.active, own, exponents, base, tops
+            self.lengths, self.span_offsets, inputs.unary, gamma, inputs.active, gains, exponents, base, tops
         )
-        return own, exponents, base, tops
+        return gains, exponents, base, tops
 
-    def _best(self, given: Inputs) -> tuple[NDArray[np.float64], Parts]:
-        own, _, values, _ = self._gains(given, 1.0)
-        possible, marginals = given.active & (values > -np.inf), np.zeros(self.n_unary)
-        brackets.max_pass(self.lengths, self.span_offsets, given.unary, own, possible, values, marginals)
+    def _best(self, inputs: Inputs) -> tuple[NDArray[np.float64], Parts]:
+        gains, _, values, _ = self._gains(inputs, 1.0)
+        possible, marginals = inputs.active & (values > -np.inf), np.zeros(self.n_unary)
+        brackets.max_pass(self.lengths, self.span_offsets, inputs.unary, gains, possible, values, marginals)
         return values, Parts(marginals)
 
 

@@ -61,7 +61,7 @@ def _contract(cycle, best, gains, ends, heads, alive):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _best_tree(scores, single_root, found):
+def _best_tree(scores, single_root, tree):
     """Heads of a sentence, -1 for the root; whether there is a tree."""
     n = len(scores)
     gains, ends, heads = scores.copy(), np.empty((n, n), np.int64), np.empty((n, n), np.int64)
@@ -108,14 +108,14 @@ def _best_tree(scores, single_root, found):
             length = first + 1
     if single_root and n_roots > 1:
         return False
-    settled = np.zeros(n_nodes, np.bool_)
+    expanded = np.zeros(n_nodes, np.bool_)
     for one in range(n_nodes - 1, -1, -1):
-        if settled[one]:
+        if expanded[one]:
             continue
         end = chosen_end[one]
-        found[end] = chosen_head[one]
+        tree[end] = chosen_head[one]
         while end != one:
-            settled[end] = True
+            expanded[end] = True
             end = above[end]
     return True
 
@@ -128,12 +128,12 @@ def max_pass(lengths, starts, token_offsets, scores, single_root, active, values
             continue
         n = lengths[sentence]
         block = scores[starts[sentence] : starts[sentence] + n * n].reshape((n, n))
-        found = np.empty(n, np.int64)
-        if not _best_tree(block, single_root, found):
+        tree = np.empty(n, np.int64)
+        if not _best_tree(block, single_root, tree):
             values[sentence] = -np.inf
             continue
         value = 0.0
         for d in range(n):
-            heads[token_offsets[sentence] + d] = found[d]
-            value += block[d, d if found[d] < 0 else found[d]]
+            heads[token_offsets[sentence] + d] = tree[d]
+            value += block[d, d if tree[d] < 0 else tree[d]]
         values[sentence] = value

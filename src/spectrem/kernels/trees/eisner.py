@@ -40,24 +40,24 @@ def load_arcs(members, lengths, offsets, values, first, step, never, n, stride, 
     """
     table[: n * stride] = never
     for lane in range(len(members)):
-        size, own = lengths[members[lane]], values[offsets[members[lane]] + first : offsets[members[lane] + 1]]
+        size, numbers = lengths[members[lane]], values[offsets[members[lane]] + first : offsets[members[lane] + 1]]
         for d in range(size):
             row = table[d * stride : d * stride + size * LANES]
             for h in range(size):
-                row[h * LANES + lane] = own[(d * size + h) * step]
+                row[h * LANES + lane] = numbers[(d * size + h) * step]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def unload_arcs(members, lengths, offsets, status, stride, table, first, step, values):
     """The way back of ``load_arcs``, for the sentences of ``status`` 0; probabilities end at 1."""
     for lane in range(len(members)):
-        size, own = lengths[members[lane]], values[offsets[members[lane]] + first : offsets[members[lane] + 1]]
+        size, numbers = lengths[members[lane]], values[offsets[members[lane]] + first : offsets[members[lane] + 1]]
         if status[members[lane]] != 0:
             continue
         for d in range(size):
             row = table[d * stride : d * stride + size * LANES]
             for h in range(size):
-                own[(d * size + h) * step] = min(row[h * LANES + lane], 1.0)
+                numbers[(d * size + h) * step] = min(row[h * LANES + lane], 1.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -268,6 +268,6 @@ def max_pass(order, lengths, offsets, token_offsets, scores, single_root, values
             member, words = members[lane], lengths[members[lane]]
             values[member] = prefix[words * LANES + lane]
             if values[member] > -np.inf:
-                own = of_arcs[:, :, lane], of_complete[:, :, lane], of_incomplete[:, :, lane]
+                tables = of_arcs[:, :, lane], of_complete[:, :, lane], of_incomplete[:, :, lane]
                 tree = heads[token_offsets[member] : token_offsets[member + 1]]
-                _trace(words, *own, prefix[lane::LANES], rooted[lane::LANES], stack, tree)
+                _trace(words, *tables, prefix[lane::LANES], rooted[lane::LANES], stack, tree)

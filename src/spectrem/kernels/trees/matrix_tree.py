@@ -25,8 +25,8 @@ numbers but e are at least FLOOR or zero: they only grow, and where some are zer
 used. So no product that counts underflows; an e that does belongs to an arc of less than FLOOR.
 
 All numbers of a group of sentences are in one flat array; entries are LANES numbers wide, and places count numbers.
-Graphs are indexed [dependent, head], r on the diagonal. Sentences of a group are of one length, so that a sentence
-gives the same bits in every company.
+Graphs are indexed [dependent, head], r on the diagonal. Sentences of a group are of one length, so that results
+do not depend on the others of its group.
 """
 
 import math
@@ -159,12 +159,12 @@ def _eliminate(space, graph, m, kept, several, changed, totals, sparse):
                 left, right = row + (c + 1) * LANES, graph + (c + 1) * stride + c * LANES
                 _add_products(space, row + c * LANES, 1, LANES, left, end - 1 - c, right, stride)
             end = first
-        own = row + k * LANES
-        root = load(space, own)
+        diagonal = row + k * LANES
+        root = load(space, diagonal)
         for i in range(low, m):
             root = root + load(space, row + i * LANES) * load(space, graph + i * (stride + LANES))
         _add_products(space, row, low, LANES, row + low * LANES, m - low, graph + low * stride, stride)
-        store(space, own, root)
+        store(space, diagonal, root)
         if sparse:
             least = load(space, _LEAST)
             for at in range(row, row + stride, LANES):
@@ -175,16 +175,16 @@ def _eliminate(space, graph, m, kept, several, changed, totals, sparse):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _look_back(space, graph, m, kept, reach, row, column, own, step):
+def _look_back(space, graph, m, kept, reach, row, column, direct, step):
     """``reach`` of the words of a graph after its first ``kept``, before each of these, from that of words before it.
 
-    A walk that goes to the root at once counts where ``own`` is 1.
+    A walk that goes to the root at once counts where ``direct`` is 1.
     """
     for k in range(kept, m):
         heads, out = graph + k * m * LANES, reach + k * column
         root = load(space, heads + k * LANES)
         for d in range(kept):
-            store(space, out + d * row, root * load(space, own + d * step))
+            store(space, out + d * row, root * load(space, direct + d * step))
         _add_products(space, out, kept, row, heads, k, reach, column)
 
 
@@ -200,10 +200,10 @@ def _copy(space, parent, stride, m, turned, graph):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _solve_one(space, graph, reach, own, total):
-    """What a graph of one word says."""
+def _solve_one(space, graph, reach, direct, total):
+    """The sums of a graph of one word."""
     store(space, reach, spread(0.0))
-    store(space, own, spread(1.0))
+    store(space, direct, spread(1.0))
     left = load(space, graph)
     store(space, total, left)
     if any_below(left, spread(FLOOR)):
@@ -213,8 +213,8 @@ def _solve_one(space, graph, reach, own, total):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _solve_pair(space, graph, stride, reach, row, column, own, step, several, total):
-    """What the levels below a graph of two words would find; ``total`` becomes the product of two sums of rows."""
+def _solve_pair(space, graph, stride, reach, row, column, direct, step, several, total):
+    """The sums of a graph of two words, without further levels; ``total`` becomes the product of two sums of rows."""
     for d in range(2):
         h = 1 - d
         root, arc = load(space, graph + h * (stride + LANES)), load(space, graph + d * stride + h * LANES)
@@ -222,11 +222,11 @@ def _solve_pair(space, graph, stride, reach, row, column, own, step, several, to
         ends = load(space, graph + d * (stride + LANES)) * away + arc * root
         store(space, _SPARE, away)
         store(space, total, ends)
-        store(space, own + d * step, spread(1.0))
+        store(space, direct + d * step, spread(1.0))
         if any_below(away, spread(FLOOR)) or any_below(ends, spread(FLOOR)):
             for lane in range(LANES):
                 if space[_SPARE + lane] == 0.0:  # word h is the root, and d hangs on it
-                    space[own + d * step + lane] = 0.0
+                    space[direct + d * step + lane] = 0.0
                     space[_SPARE + lane] = space[graph + h * (stride + LANES) + lane]
                 if space[total + lane] == 0.0:
                     space[_IMPOSSIBLE + lane], space[total + lane], space[_SPARE + lane] = 1.0, 1.0, 1.0
@@ -237,20 +237,20 @@ def _solve_pair(space, graph, stride, reach, row, column, own, step, several, to
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _eliminate_all_but_each(space, n, graphs, reach, own, ways, totals, sparse):
-    """Fill ``reach``, indexed [before which word, from which], and ``own`` for the first of ``graphs``.
+def _eliminate_all_but_each(space, n, graphs, reach, direct, ways, totals, sparse):
+    """Fill ``reach``, indexed [before which word, from which], and ``direct`` for the first of ``graphs``.
 
     Level l has words of level l - 1 of which half were eliminated. It copies these, eliminates the second half and goes
     one level down, and then the first, in reverse order of words; the levels below fill their part of ``reach`` and
-    ``own`` in place, which they see from the end then. ``own`` becomes 0 for words before which a sum of a row was zero
-    at this level or below, so that r of the levels above does not count. ``ways`` has two entries per level: whether r
-    counts in sums of rows, and whether it began to here. The first way down makes ``totals``, of the last two words in
-    one.
+    ``direct`` in place, which they see from the end then. ``direct`` becomes 0 for words before which a sum of a row
+    was zero at this level or below, so that r of the levels above does not count. ``ways`` has two entries per level:
+    whether r counts in sums of rows, and whether it began to here. The first way down makes ``totals``, of the last two
+    words in one.
     """
     depth = len(graphs)
     sizes, halves = np.zeros(depth, np.int64), np.zeros(depth, np.int64)
     places = np.zeros((depth, 5), np.int64)  # of reach, with steps of its rows and columns, and own, with its step
-    places[1] = reach, n * LANES, LANES, own, LANES
+    places[1] = reach, n * LANES, LANES, direct, LANES
     sizes[0], sizes[1] = n, n
     level, counting = 1, True
     while level > 0:
@@ -292,7 +292,7 @@ def _eliminate_all_but_each(space, n, graphs, reach, own, ways, totals, sparse):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _load_potentials(potentials, own, starts, scores, n, space, graph, state):
+def _load_potentials(potentials, sentences, starts, scores, n, space, graph, state):
     """Copy potentials of a group to its first graph; returns whether some are zero.
 
     Those below FLOOR become zero; ``state`` becomes 1 for sentences of which one does that was not zero.
@@ -304,18 +304,18 @@ def _load_potentials(potentials, own, starts, scores, n, space, graph, state):
             for lane in range(LANES):
                 if potentials[k * LANES + lane] < FLOOR:
                     potentials[k * LANES + lane] = 0.0
-                    if scores[starts[own[lane]] + k] > -np.inf:
+                    if scores[starts[sentences[lane]] + k] > -np.inf:
                         state[lane] = 1
         store(space, graph + k * LANES, load(potentials, k * LANES))
     return sparse
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _share_heads(space, weight, reach, own, n):
+def _share_heads(space, weight, reach, direct, n):
     """Make the weights of arcs their probabilities."""
     for d in range(n):
         row, ahead = weight + d * n * LANES, reach + d * n * LANES
-        store(space, ahead + d * LANES, load(space, own + d * LANES))
+        store(space, ahead + d * LANES, load(space, direct + d * LANES))
         total = spread(0.0)
         for at in range(0, n * LANES, LANES):
             arc = load(space, row + at) * load(space, ahead + at)
@@ -329,13 +329,13 @@ def _share_heads(space, weight, reach, own, n):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _log_of_product(space, totals, n, lane):
     """The log of the sum over all trees of a lane; four sums of rows at once do not underflow."""
-    found = math.log(space[totals + lane])  # which is that of two words
+    log_total = math.log(space[totals + lane])  # which is that of two words
     for k in range(2, n, 4):
         product = 1.0
         for i in range(k, min(k + 4, n)):
             product *= space[totals + i * LANES + lane]
-        found += math.log(product)
-    return found
+        log_total += math.log(product)
+    return log_total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -360,8 +360,8 @@ def sum_pass(
     for group in range(len(places)):
         members = sentences[group * LANES : (group + 1) * LANES]
         n = lengths[members[0]]
-        own = _N_WATCHED * LANES
-        totals = own + n * LANES
+        direct = _N_WATCHED * LANES
+        totals = direct + n * LANES
         ways = totals + n * LANES
         reach = ways + 2 * (depth + 1) * LANES
         graphs[0], size = reach + n * n * LANES, n
@@ -373,8 +373,8 @@ def sum_pass(
         sparse = _load_potentials(potentials[places[group] :], members, starts, scores, n, space, graphs[0], state)
         for entry, number in ((_LEAST, 1.0), (_LARGEST, 0.0), (_IMPOSSIBLE, 0.0), (ways, 0.0 if single_root else 1.0)):
             store(space, entry, spread(number))
-        _eliminate_all_but_each(space, n, graphs, reach, own, ways, totals, sparse)
-        _share_heads(space, graphs[0], reach, own, n)
+        _eliminate_all_but_each(space, n, graphs, reach, direct, ways, totals, sparse)
+        _share_heads(space, graphs[0], reach, direct, n)
         for lane in range(LANES):
             sentence = members[lane]
             if space[_LEAST + lane] < FLOOR or space[_LARGEST + lane] > CEILING:

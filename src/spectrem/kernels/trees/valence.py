@@ -30,9 +30,9 @@ def _load(members, lengths, offsets, values, never, n, stride, first, later, sto
     stops[: 4 * n * LANES] = never
     for lane in range(len(members)):
         size = lengths[members[lane]]
-        own = values[offsets[members[lane]] + 2 * size * size : offsets[members[lane] + 1]]
+        numbers = values[offsets[members[lane]] + 2 * size * size : offsets[members[lane] + 1]]
         for k in range(4 * size):
-            stops[k * LANES + lane] = own[k]
+            stops[k * LANES + lane] = numbers[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -41,13 +41,13 @@ def _unload(members, lengths, offsets, status, stride, first, later, stops, marg
     unload_arcs(members, lengths, offsets, status, stride, first, 0, 2, marginals)
     unload_arcs(members, lengths, offsets, status, stride, later, 1, 2, marginals)
     for lane in range(len(members)):
-        size, own = lengths[members[lane]], marginals[offsets[members[lane]] : offsets[members[lane] + 1]]
+        size, numbers = lengths[members[lane]], marginals[offsets[members[lane]] : offsets[members[lane] + 1]]
         if status[members[lane]] != 0:
             continue
         for d in range(size):
-            own[2 * d * (size + 1) + 1] = 0.0
+            numbers[2 * d * (size + 1) + 1] = 0.0
         for k in range(4 * size):
-            own[2 * size * size + k] = min(stops[k * LANES + lane], 1.0)
+            numbers[2 * size * size + k] = min(stops[k * LANES + lane], 1.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -77,7 +77,7 @@ def _inside(hard, n, stride, first, later, stops, opened, closed, arcs, joint):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _outside_halves(n, stride, i, j, stops, opened, closed, arcs, d_joint, d_first, d_half, found):
+def _outside_halves(n, stride, i, j, stops, opened, closed, arcs, d_joint, d_first, d_half, stop_shares):
     """Derivatives by both halves between i and j, before they stop; stops are found on the way.
 
     ``d_half`` holds what the root adds to the derivatives by closed halves. Entry 0 of ``opened`` is one.
@@ -97,8 +97,8 @@ def _outside_halves(n, stride, i, j, stops, opened, closed, arcs, d_joint, d_fir
     if i > 0:
         add_products(d_half, left, d_first, (i - 1) * stride + at_j, 0, opened, 0, 0, 1)
     some = 1 if j > i else 0
-    add_products(found, (4 * i + 2 + some) * LANES, d_half, right, 0, closed, right, 0, 1)
-    add_products(found, (4 * j + some) * LANES, d_half, left, 0, closed, left, 0, 1)
+    add_products(stop_shares, (4 * i + 2 + some) * LANES, d_half, right, 0, closed, right, 0, 1)
+    add_products(stop_shares, (4 * j + some) * LANES, d_half, left, 0, closed, left, 0, 1)
     # before they stop, or take another child
     sum_products(d_half, right, d_half, right, 0, stops, (4 * i + 3) * LANES, 0, 1)
     add_products(d_half, right, d_joint, right, LANES, closed, next_j + at_j + LANES, stride, after)
@@ -121,15 +121,15 @@ def _outside_arc(at, back, inner, opened, closed, joint, first, later, d_first, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half, d_first, found, spare):
+def _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half, d_first, stop_shares, spare):
     """Derivatives by the sums of ``_inside``, in the opposite order, each gathered from all wider spans.
 
-    Marginals of arcs take the place of potentials in the end, those of stops are added to ``found``.
+    Marginals of arcs take the place of potentials in the end, those of stops are added to ``stop_shares``.
     """
-    found[: 4 * n * LANES] = 0.0
+    stop_shares[: 4 * n * LANES] = 0.0
     for j in range(n - 1, -1, -1):
         for i in range(j + 1):
-            _outside_halves(n, stride, i, j, stops, opened, closed, arcs, joint, d_first, d_half, found)
+            _outside_halves(n, stride, i, j, stops, opened, closed, arcs, joint, d_first, d_half, stop_shares)
             if i < j:
                 ij, ji = i * stride + j * LANES, j * stride + i * LANES
                 below = j * (stride + LANES) + LANES
@@ -151,7 +151,7 @@ def sum_pass(order, lengths, offsets, token_offsets, parts, tops, gamma, single_
     size = longest * ((longest + 1) | 1)
     first, later, opened, closed = empty_table(size), empty_table(size), empty_table(size), empty_table(size)
     arcs, joint, d_half, d_first = empty_table(size), empty_table(size), empty_table(size), empty_table(size)
-    stops, found = empty_table(4 * longest), empty_table(4 * longest)
+    stops, stop_shares = empty_table(4 * longest), empty_table(4 * longest)
     prefix, d_prefix = empty_table(longest + 1), empty_table(longest + 1)
     rooted, d_rooted, spare = empty_table(longest), empty_table(longest), empty_table(2)
     for start in range(0, len(order), LANES):
@@ -165,8 +165,8 @@ def sum_pass(order, lengths, offsets, token_offsets, parts, tops, gamma, single_
         outside_root(
             shortest, n, stride, single_root, first, closed, 1, prefix, rooted, d_prefix, d_rooted, d_half, spare
         )
-        _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half, d_first, found, spare)
-        _unload(members, lengths, offsets, status, stride, first, later, found, parts)
+        _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half, d_first, stop_shares, spare)
+        _unload(members, lengths, offsets, status, stride, first, later, stop_shares, parts)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -222,7 +222,7 @@ def max_pass(order, lengths, offsets, token_offsets, scores, single_root, values
             member, words = members[lane], lengths[members[lane]]
             values[member] = prefix[words * LANES + lane]
             if values[member] > -np.inf:
-                own = of_first[:, :, lane], of_later[:, :, lane], of_opened[:, :, lane], of_closed[:, :, lane]
+                tables = of_first[:, :, lane], of_later[:, :, lane], of_opened[:, :, lane], of_closed[:, :, lane]
                 totals = of_arcs[:, :, lane], prefix[lane::LANES], rooted[lane::LANES]
                 tree = heads[token_offsets[member] : token_offsets[member + 1]]
-                _trace(words, *own, *totals, stack, tree)
+                _trace(words, *tables, *totals, stack, tree)

@@ -88,10 +88,10 @@ class Trees(Structure):
         ``weights`` change nothing, as there are no shared factors.
         """
         gamma = as_gamma(gamma)
-        given = check_inputs(self, scores, active, weights)
+        inputs = check_inputs(self, scores, active, weights)
         if gamma > 0.0:
-            return self._sums(given, gamma)
-        values, heads = self._best(given)
+            return self._sums(inputs, gamma)
+        values, heads = self._best(inputs)
         return values, self._indicators(heads)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
@@ -120,11 +120,11 @@ class Trees(Structure):
     def _by_length(self) -> NDArray[np.int64]:
         return np.argsort(self.lengths, kind="stable")
 
-    def _sums(self, given: Inputs, gamma: float) -> tuple[NDArray[np.float64], Parts]:
+    def _sums(self, inputs: Inputs, gamma: float) -> tuple[NDArray[np.float64], Parts]:
         """Values and marginals; gamma > 0."""
         raise NotImplementedError
 
-    def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def _best(self, inputs: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Values, and heads of all words in the best trees."""
         raise NotImplementedError
 
@@ -210,8 +210,8 @@ class ArcStructure(Trees):
         columns: dict[str, NDArray] = {}
         dependent, head = self._ends
         first = np.repeat(self.token_offsets[:-1], self.lengths**2)
-        for name, given in values.items():
-            words = _as_words(given)
+        for name, word_values in values.items():
+            words = _as_words(word_values)
             if words.shape != (self.n_tokens,):
                 raise InvalidInputError(
                     f"values[{name!r}] must have shape ({self.n_tokens},), one value per word of the batch; got "
@@ -254,17 +254,17 @@ class ArcStructure(Trees):
                 f"heads must have {self.n_tokens} entries, one per word of the batch; got {len(checked)}; join the "
                 "heads of all sentences"
             )
-        own, lengths = positions_of(self.lengths), np.repeat(self.lengths, self.lengths)
-        wrong = (checked < UNKNOWN_HEAD) | (checked >= lengths) | (checked == own)
+        place, lengths = positions_of(self.lengths), np.repeat(self.lengths, self.lengths)
+        wrong = (checked < UNKNOWN_HEAD) | (checked >= lengths) | (checked == place)
         if wrong.any():
             at = int(np.argmax(wrong))
             n = int(np.searchsorted(self.token_offsets, at, side="right")) - 1
             raise InvalidInputError(
                 f"heads must be in 0..{lengths[at] - 1} (positions in the sentence) and not the word itself, {ROOT} "
-                f"for the root or {UNKNOWN_HEAD} if unknown; got {checked[at]} for word {own[at]} of sentence {n}; "
+                f"for the root or {UNKNOWN_HEAD} if unknown; got {checked[at]} for word {place[at]} of sentence {n}; "
                 "CoNLL's heads less one are such positions"
             )
-        arcs = self.offsets[:-1] + np.where(checked == ROOT, own, checked)
+        arcs = self.offsets[:-1] + np.where(checked == ROOT, place, checked)
         return np.where(checked == UNKNOWN_HEAD, -1, arcs)
 
     @property
@@ -283,11 +283,11 @@ class ArcStructure(Trees):
 
 def _as_words(values: ArrayLike) -> NDArray:
     """Values of words as an array, of objects where NumPy would write missing ones as the text "nan"."""
-    given = values.tolist() if isinstance(values, np.ma.MaskedArray) else values
-    words = np.asarray(given)
-    if isinstance(given, np.ndarray) or words.dtype.kind in "biuf":
+    plain = values.tolist() if isinstance(values, np.ma.MaskedArray) else values
+    words = np.asarray(plain)
+    if isinstance(plain, np.ndarray) or words.dtype.kind in "biuf":
         return words
-    objects = np.asarray(given, object)
+    objects = np.asarray(plain, object)
     return words if all(isinstance(value, str) for value in objects) else objects
 
 

@@ -65,11 +65,11 @@ class NonProjectiveTrees(ArcStructure):
 
     crossing = True
 
-    def _sums(self, given: Inputs, gamma: float) -> tuple[NDArray[np.float64], Parts]:
+    def _sums(self, inputs: Inputs, gamma: float) -> tuple[NDArray[np.float64], Parts]:
         values, marginals = np.zeros(self.n_instances), np.zeros(self.n_unary)
-        status = (given.active & (self.lengths > 0)).astype(np.int8)
+        status = (inputs.active & (self.lengths > 0)).astype(np.int8)
         tops = np.zeros(self.n_instances)
-        layout = (self.lengths, self.block_offsets, given.unary, self.single_root, gamma)
+        layout = (self.lengths, self.block_offsets, inputs.unary, self.single_root, gamma)
         groups = self._groups(status > 0)
         if groups:
             buffer = np.empty(max(size for _, _, size in groups))
@@ -91,32 +91,32 @@ class NonProjectiveTrees(ArcStructure):
             If the sentence is too long: variables grow with the cube of its length.
         """
         n = check_instance(self, instance)
-        own = slice(int(self.block_offsets[n]), int(self.block_offsets[n + 1]))
-        unary = check_scores(self, scores).unary[own]
-        return _polytope(int(self.lengths[n]), self.single_root, own.start, unary)
+        arcs = slice(int(self.block_offsets[n]), int(self.block_offsets[n + 1]))
+        unary = check_scores(self, scores).unary[arcs]
+        return _polytope(int(self.lengths[n]), self.single_root, arcs.start, unary)
 
     def _groups(self, active: NDArray[np.bool_]) -> list[tuple[NDArray[np.int64], NDArray[np.int64], int]]:
         """Runs of groups of sentences of one length: the sentences, where blocks of groups start, and their total."""
         lanes = matrix_tree.LANES
         sentences = np.flatnonzero(active)
         sentences = sentences[np.argsort(self.lengths[sentences], kind="stable")]
-        found, counts = np.unique(self.lengths[sentences], return_counts=True)
+        sizes, counts = np.unique(self.lengths[sentences], return_counts=True)
         n_groups = -(-counts // lanes)
         starts = np.repeat(np.cumsum(counts) - counts, n_groups * lanes)
         within = np.concatenate([np.zeros(0, np.int64), *(np.arange(lanes * groups) for groups in n_groups.tolist())])
         filled = sentences[starts + np.minimum(within, np.repeat(counts, n_groups * lanes) - 1)]
-        places = np.concatenate([[0], np.cumsum(np.repeat(found**2 * lanes, n_groups))])
+        places = np.concatenate([[0], np.cumsum(np.repeat(sizes**2 * lanes, n_groups))])
         groups = []
         for run in runs_at_once(places, _AT_ONCE) if len(filled) else []:
             first = int(places[run.start])
-            own = filled[run.start * lanes : run.stop * lanes]
-            groups.append((own, places[run] - first, int(places[run.stop]) - first))
+            members = filled[run.start * lanes : run.stop * lanes]
+            groups.append((members, places[run] - first, int(places[run.stop]) - first))
         return groups
 
-    def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def _best(self, inputs: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, UNKNOWN_HEAD)
-        layout = (self.lengths, self.block_offsets, self.token_offsets, given.unary)
-        edmonds.max_pass(*layout, self.single_root, given.active, values, heads)
+        layout = (self.lengths, self.block_offsets, self.token_offsets, inputs.unary)
+        edmonds.max_pass(*layout, self.single_root, inputs.active, values, heads)
         return values, heads
 
 

@@ -86,11 +86,11 @@ class ProjectiveTrees(ArcStructure):
     def _layout(self) -> _Layout:
         return _Layout(eisner, self.block_offsets, self.offsets)
 
-    def _sums(self, given: Inputs, gamma: float) -> tuple[NDArray[np.float64], Parts]:
-        return _sums(self, self._layout, given, gamma)
+    def _sums(self, inputs: Inputs, gamma: float) -> tuple[NDArray[np.float64], Parts]:
+        return _sums(self, self._layout, inputs, gamma)
 
-    def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        return _best(self, self._layout, given)
+    def _best(self, inputs: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        return _best(self, self._layout, inputs)
 
     def derivations(self, instance: int) -> Derivations:
         """The steps of Eisner's algorithm that derive the trees of one sentence."""
@@ -103,7 +103,7 @@ class ProjectiveTrees(ArcStructure):
     def covariances(
         self, scores: Parts, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
     ) -> Parts:
-        """Of every arc with the sum of values of the arcs taken, at gamma = 1.
+        """Covariances of every arc with the sum of values of the arcs taken, at gamma = 1.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class ProjectiveTrees(ArcStructure):
 
 
 class ValenceParts(NamedTuple):
-    """What the parts of a batch of `ValenceTrees` stand for, each array of shape (n_unary,).
+    """The meaning of the parts of a batch of `ValenceTrees`, each array of shape (n_unary,).
 
     Attributes
     ----------
@@ -246,7 +246,7 @@ class ValenceTrees(Trees):
 
     @property
     def parts(self) -> ValenceParts:
-        """What the parts stand for; built anew at every call."""
+        """The meaning of the parts; built anew at every call."""
         lengths, instance = self.lengths, self.instance
         place, n = positions_of(np.diff(self.offsets)), lengths[instance]
         first = self.token_offsets[:-1][instance]
@@ -310,8 +310,8 @@ class ValenceTrees(Trees):
         -------
         ndarray of shape (n_unary,)
         """
-        found, stop = np.asarray(values)[self._arc], self.parts.stop
-        return found & ~stop if found.dtype.kind == "b" else missing_where(found, stop)
+        by_part, stop = np.asarray(values)[self._arc], self.parts.stop
+        return by_part & ~stop if by_part.dtype.kind == "b" else missing_where(by_part, stop)
 
     @property
     def _arc(self) -> NDArray[np.int64]:
@@ -334,23 +334,23 @@ class ValenceTrees(Trees):
             If a head lies outside its sentence, or a word is its own head.
         """
         self.arcs.arcs_of(heads)  # validates them
-        given, indicator = np.asarray(heads, np.int64), no_parts(self)
+        known_heads, indicator = np.asarray(heads, np.int64), no_parts(self)
         first, n = np.repeat(self.token_offsets[:-1], self.lengths), np.repeat(self.lengths, self.lengths)
-        start, own = np.repeat(self.offsets[:-1], self.lengths), positions_of(self.lengths)
-        known = given != UNKNOWN_HEAD
-        rooted = given == ROOT
-        head = np.where(given < 0, own, given)
+        start, position = np.repeat(self.offsets[:-1], self.lengths), positions_of(self.lengths)
+        known = known_heads != UNKNOWN_HEAD
+        rooted = known_heads == ROOT
+        head = np.where(known_heads < 0, position, known_heads)
         word = np.flatnonzero(known & ~rooted)
-        slot = 2 * (first + head)[word] + (own > head)[word]  # a side of a head
-        distance = np.abs(own - head)[word]
+        slot = 2 * (first + head)[word] + (position > head)[word]  # a side of a head
+        distance = np.abs(position - head)[word]
         nearest = np.full(2 * self.n_tokens, np.iinfo(np.int64).max)
         np.minimum.at(nearest, slot, distance)
         later = np.zeros(self.n_tokens, np.int64)
         later[word] = distance > nearest[slot]
-        arc = start + 2 * (own * n + head) + later
+        arc = start + 2 * (position * n + head) + later
         indicator.unary[arc[known]] = 1.0
         has_child = (nearest < np.iinfo(np.int64).max).reshape(-1, 2)
-        stops = (start + 2 * n * n + 4 * own)[:, None] + 2 * np.arange(2) + has_child
+        stops = (start + 2 * n * n + 4 * position)[:, None] + 2 * np.arange(2) + has_child
         indicator.unary[stops[known]] = 1.0
         return indicator
 
@@ -358,11 +358,11 @@ class ValenceTrees(Trees):
     def _layout(self) -> _Layout:
         return _Layout(valence, self.offsets, self._choice_offsets)
 
-    def _sums(self, given: Inputs, gamma: float) -> tuple[NDArray[np.float64], Parts]:
-        return _sums(self, self._layout, given, gamma)
+    def _sums(self, inputs: Inputs, gamma: float) -> tuple[NDArray[np.float64], Parts]:
+        return _sums(self, self._layout, inputs, gamma)
 
-    def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        return _best(self, self._layout, given)
+    def _best(self, inputs: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        return _best(self, self._layout, inputs)
 
     def _indicators(self, heads: NDArray[np.int64]) -> Parts:
         return self.parts_of(heads)
@@ -407,39 +407,39 @@ class _Layout(NamedTuple):
 
 
 def _sums(
-    trees: ProjectiveTrees | ValenceTrees, layout: _Layout, given: Inputs, gamma: float
+    trees: ProjectiveTrees | ValenceTrees, layout: _Layout, inputs: Inputs, gamma: float
 ) -> tuple[NDArray[np.float64], Parts]:
     """Values and marginals."""
     kernel, offsets, choices = layout
     sizes = np.diff(offsets)
     # marginals take the place of potentials, since new memory costs as much as filling it
     values, marginals, tops = np.zeros(trees.n_instances), np.empty(trees.n_unary), np.empty(len(choices) - 1)
-    subtract_tops(given.unary, choices, gamma, marginals, tops)
+    subtract_tops(inputs.unary, choices, gamma, marginals, tops)
     np.exp(marginals, out=marginals)  # which has vector instructions that a kernel does not have
-    if not given.active.all():
-        marginals[np.repeat(~given.active, sizes)] = 0.0
-    status = (given.active & (trees.lengths > 0)).astype(np.int8)
-    order = trees.by_length(given.active & (trees.lengths <= eisner.LONGEST))
+    if not inputs.active.all():
+        marginals[np.repeat(~inputs.active, sizes)] = 0.0
+    status = (inputs.active & (trees.lengths > 0)).astype(np.int8)
+    order = trees.by_length(inputs.active & (trees.lengths <= eisner.LONGEST))
     batch = (trees.lengths, offsets, trees.token_offsets, marginals, tops, gamma, trees.single_root)
     kernel.sum_pass(order, *batch, values, status)
     if status.any():
         marginals[np.repeat(status == 1, sizes)] = 0.0
-        sum_up(trees, status == 1, Parts(given.unary), gamma, given.weights, values, Parts(marginals))
+        sum_up(trees, status == 1, Parts(inputs.unary), gamma, inputs.weights, values, Parts(marginals))
     return values, Parts(marginals)
 
 
 def _best(
-    trees: ProjectiveTrees | ValenceTrees, layout: _Layout, given: Inputs
+    trees: ProjectiveTrees | ValenceTrees, layout: _Layout, inputs: Inputs
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Values, and heads of all words."""
     kernel, offsets, _ = layout
     values, heads = np.zeros(trees.n_instances), np.full(trees.n_tokens, UNKNOWN_HEAD)
-    long = given.active & (trees.lengths > eisner.LONGEST_MAX)
-    batch = (trees.lengths, offsets, trees.token_offsets, given.unary, trees.single_root)
-    kernel.max_pass(trees.by_length(given.active & ~long), *batch, values, heads)
+    long = inputs.active & (trees.lengths > eisner.LONGEST_MAX)
+    batch = (trees.lengths, offsets, trees.token_offsets, inputs.unary, trees.single_root)
+    kernel.max_pass(trees.by_length(inputs.active & ~long), *batch, values, heads)
     for n in np.flatnonzero(long).tolist():
         derivations, size = trees.derivations(n), int(trees.lengths[n])
-        values[n], taken = derivations.smoothed_max(given.unary[derivations.entries], 0.0)
+        values[n], taken = derivations.smoothed_max(inputs.unary[derivations.entries], 0.0)
         if values[n] > -np.inf:
             per_arc = 1 if len(taken) == size * size else 2
             dependent, head = np.nonzero(taken[: per_arc * size * size].reshape(size, size, per_arc).any(axis=2))

@@ -15,7 +15,7 @@ def n_best(token_offsets, unary, transition, edges, values, states):
     with the lower state before it.
     """
     n, n_states, longest = states.shape[0], len(transition), longest_of(token_offsets)
-    best = np.empty((2, n_states, n))
+    best, no_moves = np.empty((2, n_states, n)), np.zeros((n_states, 1))
     # behind the last token comes one more step, to a state without scores
     state_before = np.empty((longest + 1, n_states, n), np.int32)
     rank_before = np.empty((longest + 1, n_states, n), np.int32)
@@ -26,7 +26,8 @@ def n_best(token_offsets, unary, transition, edges, values, states):
             values[s, 0] = 0.0
             continue
         for t in range(n_tokens + 1):
-            here, left = best[t % 2], best[1 - t % 2]
+            here, left, moves = best[t % 2], best[1 - t % 2], transition if t < n_tokens else no_moves
+            with_edges = len(edges) > 0 and t < n_tokens
             for k in range(n_states if t < n_tokens else 1):
                 here[k, :] = -np.inf
                 score = unary[first + t, k] if t < n_tokens else 0.0
@@ -36,8 +37,8 @@ def n_best(token_offsets, unary, transition, edges, values, states):
                     here[k, 0] = score
                     continue
                 for i in range(n_states):
-                    move = transition[i, k] if t < n_tokens else 0.0
-                    if len(edges) and t < n_tokens:
+                    move = moves[i, k]
+                    if with_edges:
                         move += edges[first + t, i, k]
                     for r in range(n):
                         value = left[i, r] + move

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from spectrem.kernels.chains import chain as kernel
 from spectrem.kernels.chains import chain_lanes, chain_log
-from spectrem.structures.chains._tables import ScoreTable
+from spectrem.structures.chains.tied import ScoreTable
 
 FORBIDDEN = -np.inf
 SCALED = pytest.mark.parametrize("sum_pass", [kernel.sum_pass, chain_lanes.sum_pass], ids=["alone", "lanes"])

@@ -270,7 +270,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         known = text.labels.known()
         shards = tagging.build_shards(lexicon, text.lengths, entries, weights, known=known, columns=named)
         corpus, rng = engine.make_corpus(self, shards), as_generator(self.random_state)
-        start = partial(tables.Start(self, coding, model, corpus).parameters, rng)
+        start = partial(tables.start_parameters, self, coding, model, corpus, rng)
         estep = _estep(self, model, tables.make_reference(self.reference, coding, model, text.lengths))
         all_known = bool((known | (text.lengths == 0)).all())
         trained = engine.train(self, engine.Task(model, corpus, start, estep, all_known=all_known))

@@ -343,71 +343,47 @@ def _state(coding: Coding, tag: Tag, where: str) -> int:
     return coding.tags.index(tag)
 
 
-@dataclass(frozen=True, eq=False)
-class Start:
-    """The start parameters of training; asked for once per restart.
+def start_parameters(
+    tagger: Any, coding: Coding, model: HMMModel, corpus: Corpus, rng: np.random.Generator
+) -> HMMParameters:
+    """Parameters to start from, within the model's restrictions, as the settings of a tagger say.
 
-    Attributes
-    ----------
-    tagger : HMMTagger
-        The tagger whose settings are used.
-    coding : Coding
-    model : HMMModel
-    corpus : Corpus
-        A corpus of `TagShard`; sentences with a single label on every token are known.
+    ``corpus`` is one of `TagShard`; sentences with a single label on every token are known.
+
+    Raises
+    ------
+    InvalidInputError
+        If given parameters do not fit the model, or a start from labels finds none.
     """
-
-    tagger: Any
-    coding: Coding
-    model: HMMModel
-    corpus: Corpus
-
-    def parameters(self, rng: np.random.Generator) -> HMMParameters:
-        """Start parameters within the model's restrictions.
-
-        Raises
-        ------
-        InvalidInputError
-            If given parameters do not fit the model, or a start from labels finds none.
-        """
-        init = self.tagger.init
-        if init is None or isinstance(init, str):
-            return self._named(init or self._best_start(), rng)
-        if isinstance(init, HMMParameters):
-            return self.model.restrict(given_parameters(init, self.coding))
-        params = transfer(init, self.coding, self.model.order, "init")
+    init = tagger.init
+    if isinstance(init, HMMParameters):
+        return model.restrict(given_parameters(init, coding))
+    if init is not None and not isinstance(init, str):
+        params = transfer(init, coding, model.order, "init")
         # mean-field weights of the same words do not sum to 1, and go on as they are
-        return params if self._continues(init) else self.model.restrict(params)
-
-    def _named(self, init: str, rng: np.random.Generator) -> HMMParameters:
-        noise, smoothing = self.tagger.perturbation, self.tagger.init_smoothing
-        if init in _NOISE:
-            noise = _NOISE[init] if noise is None else noise
-            if init == "uniform":
-                return tagging.uniform(self.model, perturbation=noise, rng=rng)
-            if init == "random":
-                return tagging.random_counts(self.model, rng, spread=noise)
-            return tagging.posterior_uniform(self.model, self.corpus, perturbation=noise, rng=rng)
-        smoothing = table_smoothing(TABLES, _ADDED[init] if smoothing is None else smoothing)
-        if init == "unambiguous":
-            return tagging.unambiguous(self.model, self.corpus, smoothing=smoothing)
-        if not self.corpus.sum(count_known):
-            raise InvalidInputError(
-                "init='supervised' must find a sentence whose every token has a single label in y, got none; label "
-                "some, or start from another init"
-            )
-        return tagging.supervised(self.model, self.corpus, smoothing=smoothing)
-
-    def _best_start(self) -> str:
-        """The name of the start that uses most of what is known."""
-        if self.corpus.sum(count_known):
-            return "supervised"
-        single = np.diff(self.model.lexicon.entry_offsets) == 1
-        some = self.model.n_states > 1 and self.corpus.sum(_count_single, single)
-        return "unambiguous" if some else "random"
-
-    def _continues(self, tagger: Any) -> bool:
-        return not self.model.restrictions and tagger.coding_.vocabulary.words == self.coding.vocabulary.words
+        continues = not model.restrictions and init.coding_.vocabulary.words == coding.vocabulary.words
+        return params if continues else model.restrict(params)
+    any_known = init in (None, "supervised") and bool(corpus.sum(count_known))
+    if init is None:  # the start that uses most of what is known
+        single = np.diff(model.lexicon.entry_offsets) == 1
+        some = any_known or (model.n_states > 1 and corpus.sum(_count_single, single))
+        init = "supervised" if any_known else "unambiguous" if some else "random"
+    if init in _NOISE:
+        noise = _NOISE[init] if tagger.perturbation is None else tagger.perturbation
+        if init == "uniform":
+            return tagging.uniform(model, perturbation=noise, rng=rng)
+        if init == "random":
+            return tagging.random_counts(model, rng, spread=noise)
+        return tagging.posterior_uniform(model, corpus, perturbation=noise, rng=rng)
+    added = table_smoothing(TABLES, _ADDED[init] if tagger.init_smoothing is None else tagger.init_smoothing)
+    if init == "unambiguous":
+        return tagging.unambiguous(model, corpus, smoothing=added)
+    if not any_known:
+        raise InvalidInputError(
+            "init='supervised' must find a sentence whose every token has a single label in y, got none; label "
+            "some, or start from another init"
+        )
+    return tagging.supervised(model, corpus, smoothing=added)
 
 
 def given_parameters(params: HMMParameters, coding: Coding) -> HMMParameters:

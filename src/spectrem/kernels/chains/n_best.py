@@ -15,29 +15,30 @@ def n_best(token_offsets, unary, transition, edges, values, states):
     with the lower state before it.
     """
     n, n_states, longest = states.shape[0], len(transition), longest_of(token_offsets)
-    best = np.empty((2, n_states, n))
-    state_before = np.empty((longest, n_states, n), np.int32)
-    rank_before = np.empty((longest, n_states, n), np.int32)
-    last_state, last_rank, last_value = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n)
+    best, no_moves = np.empty((2, n_states, n)), np.zeros((n_states, 1))
+    # behind the last token comes one more step, to a state without scores
+    state_before = np.empty((longest + 1, n_states, n), np.int32)
+    rank_before = np.empty((longest + 1, n_states, n), np.int32)
     for s in range(len(token_offsets) - 1):
         first, n_tokens = token_offsets[s], token_offsets[s + 1] - token_offsets[s]
         values[s, :] = -np.inf
         if n_tokens == 0:
             values[s, 0] = 0.0
             continue
-        for t in range(n_tokens):
-            here, left = best[t % 2], best[1 - t % 2]
-            for k in range(n_states):
+        for t in range(n_tokens + 1):
+            here, left, moves = best[t % 2], best[1 - t % 2], transition if t < n_tokens else no_moves
+            with_edges = len(edges) > 0 and t < n_tokens
+            for k in range(n_states if t < n_tokens else 1):
                 here[k, :] = -np.inf
-                own = unary[first + t, k]
-                if own == -np.inf:
+                score = unary[first + t, k] if t < n_tokens else 0.0
+                if score == -np.inf:
                     continue
                 if t == 0:
-                    here[k, 0] = own
+                    here[k, 0] = score
                     continue
                 for i in range(n_states):
-                    move = transition[i, k]
-                    if len(edges):
+                    move = moves[i, k]
+                    if with_edges:
                         move += edges[first + t, i, k]
                     for r in range(n):
                         value = left[i, r] + move
@@ -52,26 +53,12 @@ def n_best(token_offsets, unary, transition, edges, values, states):
                         here[k, place] = value
                         state_before[t, k, place], rank_before[t, k, place] = i, r
                 for r in range(n):
-                    here[k, r] += own
-        last_value[:] = -np.inf
-        ends = best[(n_tokens - 1) % 2]
-        for k in range(n_states):
-            for r in range(n):
-                value = ends[k, r]
-                if not value > last_value[n - 1]:
-                    break
-                place = n - 1
-                while place > 0 and value > last_value[place - 1]:
-                    last_value[place] = last_value[place - 1]
-                    last_state[place], last_rank[place] = last_state[place - 1], last_rank[place - 1]
-                    place -= 1
-                last_value[place], last_state[place], last_rank[place] = value, k, r
+                    here[k, r] += score
         for m in range(n):
-            values[s, m] = last_value[m]
-            if last_value[m] == -np.inf:
+            values[s, m] = best[n_tokens % 2, 0, m]
+            if values[s, m] == -np.inf:
                 continue
-            state, rank = last_state[m], last_rank[m]
-            for t in range(n_tokens - 1, -1, -1):
-                states[m, first + t] = state
-                if t > 0:
-                    state, rank = state_before[t, state, rank], rank_before[t, state, rank]
+            state, rank = 0, m
+            for t in range(n_tokens, 0, -1):
+                state, rank = state_before[t, state, rank], rank_before[t, state, rank]
+                states[m, first + t - 1] = state

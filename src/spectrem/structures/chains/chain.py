@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import chain as kernel
 from spectrem.structures._ragged import Inputs, check_inputs, indicators, no_parts, runs_at_once
-from spectrem.structures.chains._tables import ScoreTable, factors_of, tensors_of, zero_tensors
 from spectrem.structures.chains._tokens import TokenStructure
 from spectrem.structures.chains.edge_chain import EdgeChain
+from spectrem.structures.chains.tied import ScoreTable, factors_of, tensors_of, zero_tensors
 from spectrem.structures.parts import Parts
 
 # Covariances are found for so many pairs of neighbouring states at a time.

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import edge_chain as kernel
-from spectrem.kernels.chains import edge_covariance as covariance
 from spectrem.kernels.derivations import ONE, Steps
 from spectrem.structures._ragged import (
     check_inputs,
@@ -21,8 +20,8 @@ from spectrem.structures._ragged import (
     rows_of,
     runs_at_once,
 )
-from spectrem.structures.chains._tables import potentials_of
 from spectrem.structures.chains._tokens import TokenStructure
+from spectrem.structures.chains.tied import potentials_of
 from spectrem.structures.derivations import NO_STEPS, Derivations, keep_steps, places_of, steps_of
 from spectrem.structures.parts import Parts
 
@@ -183,7 +182,7 @@ class EdgeChain(TokenStructure):
         and after it.
         """
         marginals, found = self.smoothed_max(scores, 1.0)[1].unary, np.zeros(self.n_unary)
-        covariance.covary(self.token_offsets, self._widths, self.offsets, marginals, values, found)
+        kernel.covary(self.token_offsets, self._widths, self.offsets, marginals, values, found)
         return self._with_counts(found, weights)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:

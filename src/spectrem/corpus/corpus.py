@@ -239,17 +239,17 @@ def check_numbers(numbers: Sequence[int], n_shards: int) -> list[int]:
     InvalidInputError
         As `Corpus.part`.
     """
-    found = list(map(int, numbers))
-    wrong = [number for number in found if not 0 <= number < n_shards]
+    checked = list(map(int, numbers))
+    wrong = [number for number in checked if not 0 <= number < n_shards]
     if wrong:
         raise InvalidInputError(
             f"numbers must lie between 0 and {n_shards - 1}, as there are {n_shards} shards, but {wrong[0]} was given; "
             "count shards from 0"
         )
-    if len(set(found)) < len(found):
-        twice = next(number for k, number in enumerate(found) if number in found[:k])
+    if len(set(checked)) < len(checked):
+        twice = next(number for k, number in enumerate(checked) if number in checked[:k])
         raise InvalidInputError(f"numbers must be distinct, but {twice} was given twice; leave it out once")
-    return found
+    return checked
 
 
 def check_each(each: Sequence[Any] | None, n_shards: int) -> None:

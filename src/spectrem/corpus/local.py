@@ -56,7 +56,7 @@ class Local:
 
     def derive(self, f: Callable[..., Any], *broadcast: Any, each: Sequence[Any] | None = None) -> Local:
         """As `Corpus.derive`."""
-        return replace(self, shards=list(self._map(f, broadcast, each)))
+        return replace(self, shards=list(self.collect(f, *broadcast, each=each)))
 
     def part(self, numbers: Sequence[int]) -> Local:
         """As `Corpus.part`."""
@@ -68,9 +68,6 @@ class Local:
 
     def collect(self, f: Callable[..., Any], *broadcast: Any, each: Sequence[Any] | None = None) -> Iterator[Any]:
         """As `Corpus.collect`."""
-        return self._map(f, broadcast, each)
-
-    def _map(self, f: Callable[..., Any], broadcast: tuple[Any, ...], each: Sequence[Any] | None) -> Iterator[Any]:
         check_each(each, len(self))
         arguments = [self.shards, *([] if each is None else [each]), *map(repeat, broadcast)]
         return _collect(f, arguments, min(self.n_threads or os.cpu_count() or 1, len(self)), len(self) > 1)

@@ -149,8 +149,8 @@ def store(value: Any, folder: Folder, loaded: Iterable[tuple[_File, mmap.mmap]] 
                 folder.path,
             ) from None
         raise
-    own = _File(name, folder)
-    return Stored(tuple((file or own, start, length) for file, start, length in places))
+    new = _File(name, folder)
+    return Stored(tuple((file or new, start, length) for file, start, length in places))
 
 
 def forget(maps: Iterable[mmap.mmap]) -> None:

@@ -271,9 +271,9 @@ def _has_fractions(dual: BatchDual, counts: Counts) -> Bools:
     """Problems with a bound that is not whole and may be met, shape (n_problems,)."""
     counting = np.flatnonzero(counts.counted[dual.row_problem])
     bound, problem = dual.rows.bounds[counting] / counts.factor[counting], dual.row_problem[counting]
-    idle = np.where(counts.factor[counting] > 0, bound >= problem_sizes(dual)[problem], bound <= 0)
-    idle &= ~dual.terms.equality[counting]
-    broken = ~idle & (np.abs(bound - np.rint(bound)) > _room(bound))
+    never_met = np.where(counts.factor[counting] > 0, bound >= problem_sizes(dual)[problem], bound <= 0)
+    never_met &= ~dual.terms.equality[counting]
+    broken = ~never_met & (np.abs(bound - np.rint(bound)) > _room(bound))
     return np.bincount(problem, broken, dual.n_problems) > 0
 
 

@@ -155,9 +155,9 @@ class _Task:
 
     def solve(self, scores: Parts, rows: Rows, first: Floats) -> Projection:
         """Project onto all rows; ``first`` holds the multipliers to start from."""
-        idle = self._idle(rows)
-        if idle.any():
-            return self._solve_idle(scores, rows, first, idle)
+        weightless = self._weightless(rows)
+        if weightless.any():
+            return self._solve_weightless(scores, rows, first, weightless)
         if self.gamma <= 0 and self.solver is None:
             rows = tidy_rows(rows)
         dual = BatchDual(self.structure, scores, rows, max(self.gamma, 0.0), self.weights)
@@ -193,34 +193,34 @@ class _Task:
         multipliers[wanted] = solved.multipliers
         return replace(solved, multipliers=multipliers, skipped=np.flatnonzero(~wanted))
 
-    def _idle(self, rows: Rows) -> Bools:
+    def _weightless(self, rows: Rows) -> Bools:
         """Rows inside instances of weight 0, if there are rows of corpus scope, too."""
         inside = rows.row_instance >= 0
         if self.weights is None or inside.all():
             return np.zeros(len(inside), np.bool_)
         return inside & (self.weights[rows.row_instance] == 0)
 
-    def _solve_idle(self, scores: Parts, rows: Rows, first: Floats, idle: Bools) -> Projection:
+    def _solve_weightless(self, scores: Parts, rows: Rows, first: Floats, weightless: Bools) -> Projection:
         """Project instances of weight 0, which do not change the multipliers of the others, at those multipliers."""
-        busy = self.solve_some(scores, rows, first, ~idle)
-        prices = shift_scores(scores, rows.transpose, busy.multipliers)
-        idle_ones = self.solve_some(prices, rows, first, idle)
+        others = self.solve_some(scores, rows, first, ~weightless)
+        prices = shift_scores(scores, rows.transpose, others.multipliers)
+        apart = self.solve_some(prices, rows, first, weightless)
         at = np.zeros(self.structure.n_instances, np.bool_)
-        at[rows.row_instance[idle]] = True
+        at[rows.row_instance[weightless]] = True
         part = at[self.structure.instance]
         return replace(
-            busy,
-            marginals=Parts(np.where(part, idle_ones.marginals.unary, busy.marginals.unary), busy.marginals.factors),
-            multipliers=busy.multipliers + idle_ones.multipliers,
-            values=np.where(at, idle_ones.values, busy.values),
-            objectives=np.where(at, idle_ones.objectives, busy.objectives),
-            violation=max(busy.violation, idle_ones.violation),
-            status=max(busy.status, idle_ones.status),
-            n_evaluations=busy.n_evaluations + idle_ones.n_evaluations,
-            n_iter=busy.n_iter + idle_ones.n_iter,
-            residual=max(busy.residual, idle_ones.residual),
-            instance_status=np.where(at, idle_ones.instance_status, busy.instance_status),
-            instance_violation=np.where(at, idle_ones.instance_violation, busy.instance_violation),
+            others,
+            marginals=Parts(np.where(part, apart.marginals.unary, others.marginals.unary), others.marginals.factors),
+            multipliers=others.multipliers + apart.multipliers,
+            values=np.where(at, apart.values, others.values),
+            objectives=np.where(at, apart.objectives, others.objectives),
+            violation=max(others.violation, apart.violation),
+            status=max(others.status, apart.status),
+            n_evaluations=others.n_evaluations + apart.n_evaluations,
+            n_iter=others.n_iter + apart.n_iter,
+            residual=max(others.residual, apart.residual),
+            instance_status=np.where(at, apart.instance_status, others.instance_status),
+            instance_violation=np.where(at, apart.instance_violation, others.instance_violation),
             skipped=np.zeros(0, np.int64),
         )
 

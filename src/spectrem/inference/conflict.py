@@ -270,13 +270,13 @@ def find_conflict(
     start = used if proven else search.candidates
     if len(start) > _EASY:
         start = search.one_block(start)
-    found = search.filtered(start)
-    if found is None and whole and len(search.candidates) <= _MOST_ROWS:
-        found = search.filtered(search.candidates, whole=True)
-        return None if found is None else unproven(*found, whole=True)
-    if found is None:
+    filtered = search.filtered(start)
+    if filtered is None and whole and len(search.candidates) <= _MOST_ROWS:
+        filtered = search.filtered(search.candidates, whole=True)
+        return None if filtered is None else unproven(*filtered, whole=True)
+    if filtered is None:
         return None if whole or not proven else unproven(start)
-    rows, irreducible = found
+    rows, irreducible = filtered
     fewer = search.fewer(len(rows)) if irreducible else None
     if fewer is None:
         return search.finish(rows, irreducible, smallest=irreducible and len(rows) <= search.least_size)
@@ -296,10 +296,10 @@ def find_proof(dual: BatchDual, problem: int, seconds: float = 3.0) -> Floats | 
     system = write_system(dual, problem, rows, _MOST_VARIABLES) if len(rows) else None
     if system is None:
         return None
-    found = system.excess(np.ones(len(rows), np.bool_), search.deadline.left)
+    least, multipliers = system.excess(np.ones(len(rows), np.bool_), search.deadline.left)
     proof = np.zeros(len(dual.row_problem))
-    proof[rows] = found.multipliers / dual.row_weight[rows]
-    return proof if found.least > _CONFLICT and search.proves(proof) else None
+    proof[rows] = multipliers / dual.row_weight[rows]
+    return proof if least > _CONFLICT and search.proves(proof) else None
 
 
 def unproven(rows: Ints, irreducible: bool = False, *, whole: bool = False) -> Conflict:
@@ -340,8 +340,8 @@ class _Search:
 
     def one_block(self, start: Ints) -> Ints:
         """The rows of one constraint, or of two, if they conflict without any others; else ``start``."""
-        own = self.candidates
-        blocks = [own[(own >= block.start) & (own < block.stop)] for block in self.dual.rows.blocks]
+        usable = self.candidates
+        blocks = [usable[(usable >= block.start) & (usable < block.stop)] for block in self.dual.rows.blocks]
         few = sorted((rows for rows in blocks if 0 < len(rows) <= _MOST_ROWS), key=len)[:5]
         for rows in [*few, *(np.sort(np.concatenate(pair)) for pair in combinations(few, 2))]:
             system = write_system(self.dual, self.problem, rows, _MOST_VARIABLES // 20)

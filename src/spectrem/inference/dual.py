@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +15,8 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.categorical import add_up_kinds, normalise_rows, shift_kinds, shift_rows
 from spectrem.kernels.duals.spectral import project_l1_balls, project_l2_balls
 from spectrem.kernels.sparse import product_where
+from spectrem.structures import Product
+from spectrem.structures._ragged import offsets_of
 from spectrem.structures.categorical import Categorical
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Labels, Structure, has_one_label
@@ -662,6 +664,23 @@ def _one_problem(structure: Structure, rows: Rows) -> bool:
     touched = np.zeros(structure.n_instances, np.bool_)
     touched[structure.instance[rows.matrix.indices[rows.matrix.indptr[widest] : rows.matrix.indptr[widest + 1]]]] = True
     return bool(touched.all())
+
+
+def choice_offsets(structure: Structure) -> Ints | None:
+    """Where the labels of every choice begin, shape (n_choices + 1,), if choices are independent; else None.
+
+    Examples
+    --------
+    >>> from spectrem.structures import Categorical
+    >>> choice_offsets(Product({"text": Categorical([2, 3]), "links": Categorical([2, 2])})).tolist()
+    [0, 2, 5, 7, 9]
+    """
+    if has_one_label(structure):
+        return structure.offsets
+    members = list(structure.members.values()) if isinstance(structure, Product) else []
+    if not members or not all(map(has_one_label, members)):
+        return None
+    return offsets_of(np.concatenate([np.diff(cast("Labels", member).offsets) for member in members]))
 
 
 def posteriors_alike(

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Thread
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,12 +16,11 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.dual import BatchDual, SlackGroups, SlackTerms, members_of, row_maxima, sum_by
-from spectrem.structures import Product
+from spectrem.inference.dual import BatchDual, SlackGroups, SlackTerms, choice_offsets, members_of, row_maxima, sum_by
 from spectrem.structures._polytopes import join_polytopes
 from spectrem.structures._ragged import offsets_of, ranges_of
 from spectrem.structures.parts import Parts
-from spectrem.structures.structure import Labels, Polytope, Structure, has_one_label
+from spectrem.structures.structure import Polytope
 
 TIME_LIMIT = 300.0
 """Seconds that all programs of one call may take together unless the caller says otherwise."""
@@ -442,23 +441,6 @@ def _without_variables(program: Program) -> Outcome:
     if (missed <= _ROUNDING).all():
         return Outcome(OPTIMAL, np.zeros(0), 0.0, 0.0, "nothing to choose", np.zeros(len(missed)))
     return Outcome(INFEASIBLE, message="nothing to choose")
-
-
-def choice_offsets(structure: Structure) -> Ints | None:
-    """Where the labels of every choice begin, shape (n_choices + 1,), if choices are independent; else None.
-
-    Examples
-    --------
-    >>> from spectrem.structures import Categorical
-    >>> choice_offsets(Product({"text": Categorical([2, 3]), "links": Categorical([2, 2])})).tolist()
-    [0, 2, 5, 7, 9]
-    """
-    if has_one_label(structure):
-        return structure.offsets
-    members = list(structure.members.values()) if isinstance(structure, Product) else []
-    if not members or not all(map(has_one_label, members)):
-        return None
-    return offsets_of(np.concatenate([np.diff(cast("Labels", member).offsets) for member in members]))
 
 
 @dataclass(frozen=True)

@@ -160,26 +160,26 @@ def outside(steps, numbers, n_parts):
     mass, terms, marginals = np.zeros(n_places + MARGIN), np.empty(most + MARGIN), np.zeros(n_parts)
     mass[place[len(place) - 1]] = 1.0
     for v in range(len(place) - 1, -1, -1):
-        own = mass[place[v]]
+        probability = mass[place[v]]
         if copy[v] != place[v]:
-            own += mass[copy[v]]
-            mass[place[v]] = own
-        if own == 0.0:
+            probability += mass[copy[v]]
+            mass[place[v]] = probability
+        if probability == 0.0:
             continue
-        mass[factor[v]] += own
+        mass[factor[v]] += probability
         r = first[v]
         if first[v + 1] == r + 1 and count[r] == 1:
-            mass[left[r]] += own
-            mass[right[r]] += own
+            mass[left[r]] += probability
+            mass[right[r]] += probability
         elif first[v + 1] == r + 1:
-            share(own, numbers, left[r], numbers, right[r], count[r], terms, mass, left[r], mass, right[r])
+            share(probability, numbers, left[r], numbers, right[r], count[r], terms, mass, left[r], mass, right[r])
         else:
             _shares(False, numbers, left, right, count, first[v], first[v + 1], terms)
             n = 0
             for q in range(r, first[v + 1]):
                 for k in range(count[q]):
-                    mass[left[q] + k] += own * terms[n + k]
-                    mass[right[q] + k] += own * terms[n + k]
+                    mass[left[q] + k] += probability * terms[n + k]
+                    mass[right[q] + k] += probability * terms[n + k]
                 n += count[q]
     for k in range(len(part)):
         if part[k] >= 0:
@@ -215,10 +215,10 @@ def _pass_on(mass, gain, mean, means, left, right, count, shares, at, masses, ga
     """Divide the probability of an item, and its derivative, among the steps of a run."""
     for k in range(0, count, LANES):
         some = load_some(shares, at + k, count - k, 0.0)
-        own = some * spread(mass)
-        store(masses, left + k, load(masses, left + k) + own)
-        store(masses, right + k, load(masses, right + k) + own)
-        more = some * spread(gain) + own * (load(means, left + k) + load(means, right + k) - spread(mean))
+        parts = some * spread(mass)
+        store(masses, left + k, load(masses, left + k) + parts)
+        store(masses, right + k, load(masses, right + k) + parts)
+        more = some * spread(gain) + parts * (load(means, left + k) + load(means, right + k) - spread(mean))
         store(gains, left + k, load(gains, left + k) + more)
         store(gains, right + k, load(gains, right + k) + more)
 

@@ -1,4 +1,4 @@
-"""What structures share that are put together step by step: all that the engine of derivations can do with scores."""
+"""Structures that are put together step by step, and what the engine of derivations computes of their scores."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ def steps_of(
     """
     sizes = [np.size(group[0][0]) * len(group) for group in groups]
     place, copy, factor, left, right, count = table = np.empty((6, sum(sizes)), np.int32)
-    for group, own in zip(groups, np.split(table, np.cumsum(sizes)[:-1], axis=1), strict=True):
+    for group, columns in zip(groups, np.split(table, np.cumsum(sizes)[:-1], axis=1), strict=True):
         for r, run in enumerate(group):
-            for column, values in zip(own, run, strict=True):
+            for column, values in zip(columns, run, strict=True):
                 column[r :: len(group)] = values
     first = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
     every_one = np.append(ONE, [] if ones is None else ones).astype(np.int64)
@@ -174,7 +174,7 @@ class Derivations:
         return kernel.entropy(self.steps, numbers, kernel.outside(self.steps, numbers, len(scores))[0])
 
     def covariances(self, scores: NDArray[np.float64], along: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Of the number of every part with the sum of ``along`` over the parts taken, at gamma = 1."""
+        """Covariances of the number of every part with the sum of ``along`` over the parts taken, at gamma = 1."""
         numbers, value = self._inside(scores, 1.0)
         if value == -np.inf:
             return np.zeros(len(scores))
@@ -212,8 +212,8 @@ class Derivations:
         used = [(at[side][at[side] >= 0], number[at[side] >= 0]) for side in sides]
         equalities = _matrix([(item, number), *used], (len(steps.place), n_steps), [1.0, -1.0, -1.0])
         taken = [part[side] for side in (*sides, steps.factor[item])]
-        own = np.append(self.scores(scores), 0.0)
-        objective = own[taken[0]] + own[taken[1]] + own[taken[2]]
+        part_scores = np.append(self.scores(scores), 0.0)
+        objective = part_scores[taken[0]] + part_scores[taken[1]] + part_scores[taken[2]]
         right_hand_side = np.zeros(len(steps.place))
         right_hand_side[-1] = 1.0
         shapes = [(self.entries.stop - self.entries.start, self.unary - self.entries.start)]
@@ -257,9 +257,9 @@ def smoothed_max(
     weights: NDArray[np.float64] | None,
 ) -> tuple[NDArray[np.float64], Parts]:
     """Values and marginals of a batch, as `Structure.smoothed_max` returns them."""
-    gamma, given = as_gamma(gamma), check_inputs(structure, scores, active, weights)
+    gamma, checked = as_gamma(gamma), check_inputs(structure, scores, active, weights)
     values, marginals = np.zeros(structure.n_instances), no_parts(structure)
-    sum_up(structure, given.active, Parts(given.unary, given.factors), gamma, given.weights, values, marginals)
+    sum_up(structure, checked.active, Parts(checked.unary, checked.factors), gamma, checked.weights, values, marginals)
     return values, marginals
 
 
@@ -277,20 +277,20 @@ def sum_up(
         derivations = structure.derivations(n)
         values[n], numbers = derivations.smoothed_max(derivations.scores(scores), gamma)
         derivations.add(numbers, marginals, weights[n])
-        own = marginals.unary[derivations.entries]
-        np.minimum(own, 1.0, out=own)  # what rounding adds
+        probabilities = marginals.unary[derivations.entries]
+        np.minimum(probabilities, 1.0, out=probabilities)  # what rounding adds
 
 
 def covariances(
     structure: Derived, scores: Parts, values: NDArray[np.float64], weights: NDArray[np.float64] | None
 ) -> Parts:
-    """Of every part with the sum of values of the unary parts taken, at gamma = 1."""
-    given, nothing, products = check_inputs(structure, scores, None, weights), no_parts(structure), no_parts(structure)
+    """Covariances of the number of every part with the sum of values of the unary parts taken, at gamma = 1."""
+    checked, products = check_inputs(structure, scores, None, weights), no_parts(structure)
     for n in range(structure.n_instances):
         derivations = structure.derivations(n)
-        own = derivations.scores(Parts(given.unary, given.factors))
-        along = derivations.scores(Parts(values, nothing.factors))
-        derivations.add(derivations.covariances(own, along), products, given.weights[n])
+        part_scores = derivations.scores(Parts(checked.unary, checked.factors))
+        along = derivations.scores(Parts(values, no_parts(structure).factors))
+        derivations.add(derivations.covariances(part_scores, along), products, checked.weights[n])
     return products
 
 
@@ -298,6 +298,6 @@ def _matrix(
     places: list[tuple[NDArray[np.int64], NDArray[np.int64]]], shape: tuple[int, int], signs: list[float]
 ) -> sp.csr_array:
     """A sparse matrix with one sign per list of rows and columns."""
-    rows, columns = (np.concatenate(own) for own in zip(*places, strict=True))
+    rows, columns = (np.concatenate(ends) for ends in zip(*places, strict=True))
     entries = np.repeat(signs, [len(row) for row, _ in places])
     return sp.csr_array((entries, (rows, columns)), shape=shape)

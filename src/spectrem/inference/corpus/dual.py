@@ -564,7 +564,7 @@ class _Bundle:
         self.lever = self.dual.size * self.dual.scale
         self.points: list[Floats] = []
         self.bounds: list[float] = []
-        self.seen: list[Floats] = []
+        self.expectations: list[Floats] = []
 
     def look(self, point: Floats) -> tuple[Floats, Floats]:
         """Values and expectations of the shards at a point, which give a bound and a column for each piece."""
@@ -580,7 +580,7 @@ class _Bundle:
         scores = np.add.reduceat(values + expectations @ point, self.starts)
         self.master.add(len(self.points), scores, np.add.reduceat(expectations, self.starts, axis=0))
         self.points.append(point.copy())
-        self.seen.append(expectations.sum(axis=0))
+        self.expectations.append(expectations.sum(axis=0))
         return values, expectations
 
     def run(self, tol: float, start: ArrayLike | None) -> CorpusMixture:
@@ -611,7 +611,7 @@ class _Bundle:
             if len(points) >= self.max_iter:
                 break
             if not feasible and answer.held and check_now(len(points)):
-                feasible = self.decide()
+                feasible = self.check()
             self.look(answer.prices)
             ratio = (bound - self.bounds[-1]) / missing
             if ratio > 0:
@@ -623,38 +623,38 @@ class _Bundle:
             if excess > 3.0 or (worse >= 3 and excess > 1.0):
                 box, worse = box / min(max(excess, 1.5), 4.0), 0
         if not feasible:
-            self.decide()
+            self.check()
         answer = self.master.solve(points[best], _NO_BOX, Deadline(None)) or answer
         if answer is None:
             answer = MasterSolution((self.master.point == best) * 1.0, points[best], np.nan, held=True, rough=True)
         return self.finish(answer, best, tol)
 
-    def decide(self) -> bool:
+    def check(self) -> bool:
         """Whether the rows can hold, by what was seen so far and some more looks; raises if not."""
         if self.support is None:
             return False
         return check_corpus_rows(
-            self.support, self.rows, self.points[int(np.argmin(self.bounds))], expectations=self.seen
+            self.support, self.rows, self.points[int(np.argmin(self.bounds))], expectations=self.expectations
         )
 
     def finish(self, answer: MasterSolution, best: int, tol: float) -> CorpusMixture:
         points, master, terms = self.points, self.master, self.dual.terms
-        own = np.zeros((len(points), master.n_pieces))
-        own[master.point, master.piece] = answer.weights
+        shares = np.zeros((len(points), master.n_pieces))
+        shares[master.point, master.piece] = answer.weights
         expectation = answer.weights @ master.expectations
         excess = expectation - self.dual.bounds
         value = float(answer.weights @ master.scores - terms.cost(excess)[0])
         bound = self.bounds[best]
         gap = (bound - value) / max(1.0, abs(bound))
         met = terms.worst_violation(excess, self.dual.size)[0] <= _HELD
-        whole = bool((own.max(axis=0) == 1.0).all())
-        used = np.flatnonzero(own.any(axis=1))
+        whole = bool((shares.max(axis=0) == 1.0).all())
+        used = np.flatnonzero(shares.any(axis=1))
         status = Status.MAX_ITERATIONS
         if met and abs(gap) <= max(2.0 * tol, 1e-9):
             status = Status.CERTIFIED if whole else Status.SOLVED
         return CorpusMixture(
             np.array([points[k] for k in used]),
-            own[used][:, self.piece],
+            shares[used][:, self.piece],
             points[best],
             value,
             bound,

@@ -323,10 +323,10 @@ class LinearProgram:
                     status[p] = Status.INFEASIBLE
                     multipliers[rows] = warm[0].multipliers[rows]
                     continue
-                found = solve_by_columns(problem.program, problem.owner, begin, near, self.tol, deadline)
-                if found is not None:
-                    prices[rows], primal[p] = found.prices * unit, -found.cost * problem.unit
-                    solved.append((problem, found.x))
+                answer = solve_by_columns(problem.program, problem.owner, begin, near, self.tol, deadline)
+                if answer is not None:
+                    prices[rows], primal[p] = answer.prices * unit, -answer.cost * problem.unit
+                    solved.append((problem, answer.x))
                     continue
             result = self._solve(problem, programs.variables, deadline)
             if result.x is None:
@@ -403,8 +403,8 @@ def _mixture(
     parts, score = no_parts(dual.structure), np.zeros(dual.n_problems)
     for program, x in solved:
         problem = dual.instance_problem[program.instances]
-        own = np.maximum(x[: len(program.owner)], 0.0) * done[problem][program.owner]
-        scores = program.read(own, dual.weights, parts)
+        shares = np.maximum(x[: len(program.owner)], 0.0) * done[problem][program.owner]
+        scores = program.read(shares, dual.weights, parts)
         score += sum_by(problem, dual.instance_weight[program.instances] * scores, dual.n_problems)
     if (problems & ~done).any() and first.mixture is not None:
         rest, rest_score = first.mixture(problems & ~done)

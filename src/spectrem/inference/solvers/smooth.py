@@ -17,6 +17,7 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.inference.dual import (
     BatchDual,
     DualFunction,
+    choice_offsets,
     compile_slack,
     max_by,
     members_of,
@@ -24,7 +25,6 @@ from spectrem.inference.dual import (
     split_problems,
     sum_by,
 )
-from spectrem.inference.program import choice_offsets
 from spectrem.inference.result import Status
 from spectrem.kernels.duals.extrapolation import anderson_points, quasi_newton_directions
 from spectrem.kernels.duals.newton import Instances, Problems, curve_minima, newton_duals

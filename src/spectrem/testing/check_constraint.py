@@ -3,42 +3,23 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spectrem.constraints.columns import Column
+from spectrem.constraints.columns import evaluate
 from spectrem.constraints.compilation.compile import compile_constraints
 from spectrem.constraints.compilation.draft import PartTable, used_columns
 from spectrem.constraints.compilation.rows import Rows, row_text
-from spectrem.constraints.constraint import AnyConstraint, Constraint, LinearConstraint, Term
+from spectrem.constraints.constraint import AnyConstraint, Constraint, Expectation, LinearConstraint, Term
 from spectrem.structures.structure import Structure
 
 Key = tuple[Any, ...]
 LiteralRow = tuple[dict[int, float], float]
-LiteralPart = tuple[dict[str | None, Any], set[str | None]]
-
-_OPERATORS: dict[str, Any] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "&": lambda a, b: a and b,
-    "|": lambda a, b: a or b,
-    "~": lambda a: not a,
-    "negative": operator.neg,
-    "isin": lambda value, values: value in values,
-}
 
 
 def check_constraint(
@@ -132,99 +113,72 @@ def _same(one: LiteralRow, other: LiteralRow) -> bool:
 
 
 def _literal_rows(constraint: Constraint, table: PartTable) -> dict[Key, list[LiteralRow]]:
-    """The rows of every group, from a loop over all parts for each side of the constraint, upper side first."""
+    """The rows of every group, for one side of the constraint after the other, upper side first."""
     names = constraint.key_columns
-    parts, instances = list(_parts(table, used_columns(constraint))), table.structure.instance.tolist()
+    batch = _Parts(table, constraint)
+    groups: dict[Key, list[int]] = {} if names else {(): []}
+    for part, values in enumerate(batch.values):
+        if all(name in values for name in names):
+            groups.setdefault(tuple(values[name] for name in names), []).append(part)
     result: dict[Key, list[LiteralRow]] = defaultdict(list)
     for side in constraint.sides:
-        wholes = {over: _literal_counts(over, names, parts) for over in {term.over for term in side.terms}}
-        weights: dict[Key, dict[int, float]] = {} if names else {(): {}}
-        largest: dict[Key, float] = {}
-        places: dict[tuple[Key, int], tuple[Any, int]] = {}
-        for part, (values, absent) in enumerate(parts):
-            if not absent.isdisjoint(names):
+        for key, members in groups.items():
+            if not all(batch.count(term.over, members) for term in side.terms if term.over is not None):
                 continue
-            key = tuple(values[name] for name in names)
-            group = weights.setdefault(key, {})
-            for number, term in enumerate(side.terms):
-                if term.at is not None:
-                    if term.at[1] not in absent:
-                        places[key, number] = values[term.at[1]], instances[part]
-                    continue
-                weight = 1 if term.weight is ... else _value(term.weight, values)
-                weight = weight / (wholes[term.over].get(key, 0) or math.nan)
-                if term.kind == "count":
-                    if term.each not in absent:
-                        place = (key, id(term), term.coefficient, values[term.each])
-                        largest[place] = max(float(weight), largest.get(place, -math.inf))
-                else:
-                    group[part] = group.get(part, 0) + term.coefficient * weight
-        for (key, number), there in places.items():
-            _add_elsewhere(
-                weights[key], side.terms[number], there, parts, instances, wholes[side.terms[number].over][key]
-            )
-        counts: dict[Key, float] = defaultdict(float)
-        for (key, _, coefficient, _), weight in largest.items():
-            counts[key] += coefficient * weight
-        for key, group in weights.items():
-            if not all(whole.get(key, 0) for whole in wholes.values()):
-                continue
-            entries = {part: weight for part, weight in group.items() if weight != 0}
-            bound = -side.constant - counts[key]
+            entries, bound = batch.row(side, members)
             if entries or (bound != 0 if constraint.equality else bound < 0):
                 result[key].append((entries, bound))
     return result
 
 
-def _add_elsewhere(
-    group: dict[int, float],
-    term: Term,
-    place: tuple[Any, int],
-    parts: Sequence[LiteralPart],
-    instances: Sequence[int],
-    whole: float,
-) -> None:
-    """Add a term of parts elsewhere: at a value of a column, in an instance."""
-    assert term.at is not None
-    for part, (values, absent) in enumerate(parts):
-        if term.at[0] not in absent and (values[term.at[0]], instances[part]) == place:
-            weight = 1 if term.weight is ... else _value(term.weight, values)
-            group[part] = group.get(part, 0) + term.coefficient * weight / (whole or math.nan)
+class _Parts:
+    """The parts of a batch: the values of each by column, without those that are missing, and its choice by None."""
+
+    def __init__(self, table: PartTable, constraint: Constraint) -> None:
+        self._instance = table.structure.instance.tolist()
+        terms = (term for side in constraint.sides for term in side.terms)
+        self._weights = {one: _weights(one, table) for term in terms for one in (term, term.over) if one is not None}
+        self.values: list[dict[str | None, Any]] = [{None: choice} for choice in table.structure.choice.tolist()]
+        for name in used_columns(constraint):
+            column = table.column(name)
+            mask = table.missing(name, column)
+            missing = [False] * len(self.values) if mask is None else mask.tolist()
+            for values, value, is_missing in zip(self.values, column.tolist(), missing, strict=True):
+                if not is_missing:
+                    values[name] = value
+
+    def row(self, side: Expectation, members: Sequence[int]) -> LiteralRow:
+        """``side <= 0`` for a group of parts: coefficients that are not 0, and the bound."""
+        entries: dict[int, float] = defaultdict(float)
+        bound = float(-side.constant)
+        for term in side.terms:
+            factor = term.coefficient / (1 if term.over is None else self.count(term.over, members))
+            if term.kind == "count":
+                bound -= factor * self.count(term, members)
+            else:
+                weights = self._weights[term]
+                for part in members if term.at is None else self._elsewhere(*term.at, members):
+                    entries[part] += factor * weights[part]
+        return {part: weight for part, weight in entries.items() if weight != 0}, bound
+
+    def count(self, term: Term, members: Sequence[int]) -> float:
+        """The sum over choices, or values of a column, of the largest weight among the parts that have one."""
+        largest: dict[Any, float] = {}
+        for part in members:
+            if term.each in self.values[part]:
+                value = self.values[part][term.each]
+                largest[value] = max(self._weights[term][part], largest.get(value, -math.inf))
+        return sum(largest.values())
+
+    def _elsewhere(self, column: str, key: str, members: Sequence[int]) -> list[int]:
+        """The parts whose ``column`` has the value that ``key`` has in the group, in the same instance."""
+        wanted = {(self.values[part][key], self._instance[part]) for part in members if key in self.values[part]}
+        places = zip((values.get(column) for values in self.values), self._instance, strict=True)
+        return [part for part, place in enumerate(places) if column in self.values[part] and place in wanted]
 
 
-def _literal_counts(over: Term | None, names: tuple[str, ...], parts: Sequence[LiteralPart]) -> dict[Key, float]:
-    """The count by which a term is divided in every group; 1 for a term that is not divided."""
-    largest: dict[Key, dict[Any, float]] = defaultdict(dict)
-    for values, absent in parts:
-        if not absent.isdisjoint(names) or (over is not None and over.each in absent):
-            continue
-        group = largest[tuple(values[name] for name in names)]
-        if over is None:
-            group[None] = 1.0
-        else:
-            weight = float(1 if over.weight is ... else _value(over.weight, values))
-            group[values[over.each]] = max(weight, group.get(values[over.each], -math.inf))
-    totals = {key: sum(group.values()) for key, group in largest.items()}
-    return totals if names or over is not None else {(): 1.0}
-
-
-def _parts(table: PartTable, names: set[str]) -> Iterator[LiteralPart]:
-    """The values of every part by column, with its choice under None, and the columns whose value is missing."""
-    columns = {name: table.column(name) for name in names}
-    missing = {name: table.missing(name, column) for name, column in columns.items()}
-    for part, choice in enumerate(table.structure.choice.tolist()):
-        values: dict[str | None, Any] = {None: choice}
-        values.update((name, column[part : part + 1].tolist()[0]) for name, column in columns.items())
-        yield values, {name for name, mask in missing.items() if mask is not None and mask[part]}
-
-
-def _value(expression: object, values: Mapping[str | None, Any]) -> Any:
-    """The value of an expression on one part."""
-    if not isinstance(expression, Column):
-        return expression
-    if expression.operation == "allowed_by":
-        value, key = (_value(operand, values) for operand in expression.operands[:2])
-        return value in dict(expression.operands[2]).get(key, [value])
-    if expression.operation == "part":
-        return values[expression.operands[0]]
-    return _OPERATORS[expression.operation](*(_value(operand, values) for operand in expression.operands))
+def _weights(term: Term, table: PartTable) -> list[float]:
+    """The weight of every part in a term."""
+    if isinstance(term.weight, EllipsisType):
+        return [1.0] * table.structure.n_unary
+    return np.asarray(evaluate(term.weight, table.column), np.float64).tolist()

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_info
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
+from spectrem.testing.check import are_same, require
 
 _COUNTS = (1, 7, 21)
 _STEPS = 20
@@ -54,7 +55,8 @@ def check_corpus(make: Callable[[Sequence[Any]], Corpus]) -> None:
         _check_derived(corpus, shards)
         _check_steps(corpus, shards, _STEPS if n_shards == 7 else 1)
         _check_parts(corpus, shards)
-        _require(_equal(list(corpus.collect(_copied)), shards), "no method may change the corpus that it is called on")
+        kept = list(corpus.collect(_copied))
+        _require(are_same(kept, shards), "no method may change the corpus that it is called on")
     _check_arguments(make([_shard(k) for k in range(3)]))
     _check_threads(make([_shard(k) for k in range(3)]))
     _check_errors(make(range(7)))
@@ -98,7 +100,7 @@ def _check_steps(corpus: Corpus, shards: list[Any], n_steps: int) -> None:
         expected = [shard for _, shard in pairs]
         same = np.array_equal(total, _tree([value for value, _ in pairs]))
         _require(same, f"advance must sum the values of the shards as they are after {step} steps")
-    _require(_equal(list(now.collect(_same)), expected), f"advance must keep the shards of {n_steps} steps")
+    _require(are_same(list(now.collect(_same)), expected), f"advance must keep the shards of {n_steps} steps")
 
 
 def _check_parts(corpus: Corpus, shards: list[Any]) -> None:
@@ -171,8 +173,7 @@ def _refuse(call: Callable[[], Any], what: str) -> None:
 
 
 def _require(condition: bool, promise: str) -> None:
-    if not condition:
-        raise AssertionError(f"the corpus breaks a promise: {promise}")
+    require("the corpus breaks a promise", promise, condition)
 
 
 def _tree(values: list[Any]) -> Any:
@@ -268,10 +269,3 @@ def _layouts(shard: Any) -> list[Any]:
     arrays = [value for value in shard.values() if isinstance(value, np.ndarray)]
     names = ("writeable", "aligned", "c_contiguous", "f_contiguous")
     return [(array.dtype.str, array.shape, *(getattr(array.flags, name) for name in names)) for array in arrays]
-
-
-def _equal(found: list[Any], expected: list[Any]) -> bool:
-    return len(found) == len(expected) and all(
-        a.keys() == b.keys() and all(np.array_equal(a[key], b[key]) for key in b)
-        for a, b in zip(found, expected, strict=True)
-    )

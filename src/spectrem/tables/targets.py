@@ -349,18 +349,16 @@ def batch_rows(constraints: Sequence[Constraint], kept: Kept, table: PartTable, 
     for constraint, before in zip(constraints, kept.constraints, strict=True):
         draft = draft_rows(constraint, table)
         rows, place_before, place = before.join(draft.rows)
-        if draft.shares and (learns or not rows.total):
+        if draft.rows.wholes and (learns or not rows.total):
             counts = rows.over.copy()
-            for k, (_, over) in enumerate(draft.rows.shares):
-                counts[place, k] += over.total() / weight
+            for k, total in enumerate(draft.rows.wholes):
+                counts[place, k] += total.total() / weight
             rows = replace(rows, over=counts, total=rows.total + n)
         whole = rows.over * (weight * n / max(rows.total, 1))
         factors = np.divide(1.0, whole, out=np.zeros(whole.shape), where=whole > 0).T
         bound = rows.constant.copy()
-        bound[place] += draft.rows.tally.total()
-        for factor, (tally, _) in zip(factors, draft.rows.shares, strict=True):
+        for tally, terms, factor in zip(draft.rows.counts, draft.entries, (np.ones(len(bound)), *factors), strict=True):
             bound[place] += tally.total() * factor[place]
-        for terms, factor in zip((draft.entries, *draft.shares), (np.ones(len(bound)), *factors), strict=True):
             row, cell = terms.tocoo().coords
             entries.append((start + place[row], cell, terms.tocoo().data * factor[place[row]]))
         former.append(start + place_before)

@@ -10,7 +10,14 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem.constraints.compilation.draft import Draft, PartTable, draft_rows, head_of, used_columns, weight_columns
-from spectrem.constraints.compilation.facts import ConstraintFacts, CorpusFacts, Head, Placed, RowFacts, find_rows
+from spectrem.constraints.compilation.facts import (
+    ConstraintFacts,
+    CorpusFacts,
+    Head,
+    Placed,
+    RowFacts,
+    find_rows,
+)
 from spectrem.constraints.compilation.groups import KeyColumns, number_groups, numbers_of
 from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows, Scope, ShardRows
 from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
@@ -67,17 +74,12 @@ def compile_constraints(
     """
     table = PartTable(structure, extra_columns or {}, weights=weights)
     forms = _resolved(constraints, table)
-    counted = set().union(*(_counted_columns(constraint, table) for constraint, _ in forms))
-    if counted:
-        table = replace(table, frequencies={name: table.count(name) for name in counted})
     facts, drafts = _describe(forms, table, True)
-    blocks = []
-    for (constraint, _), draft, placed in zip(forms, drafts, facts.placed, strict=True):
-        if draft is None or placed is None:
-            blocks.append(_inside(draft_rows(constraint, table)))
-        else:
-            blocks.append(_picked(draft, placed, np.arange(len(placed.kept)), placed.kept))
-    return _stack(blocks, structure.n_unary)
+    rows = [
+        _rows_of(draft or draft_rows(constraint, table), placed)
+        for (constraint, _), draft, placed in zip(forms, drafts, facts.placed, strict=True)
+    ]
+    return _stack(rows, structure.n_unary)
 
 
 def facts_of(
@@ -140,12 +142,12 @@ def corpus_rows(facts: CorpusFacts) -> CorpusRows:
     """
     blocks: list[Block] = []
     bounds: list[NDArray[np.float64]] = []
-    for constraint, rows, placed in zip(facts.constraints, facts.rows, facts.placed, strict=True):
-        if rows is None or placed is None:
+    for constraint, placed in zip(facts.constraints, facts.placed, strict=True):
+        if placed is None:
             continue
         across = np.flatnonzero(placed.across)
         if placed.scope == "corpus" or len(across):
-            blocks.append(_block(constraint.head, "corpus", rows, across, placed.columns))
+            blocks.append(_block(constraint.head, "corpus", placed.rows, across, placed.columns))
             bounds.append(placed.bounds[across])
     return CorpusRows(_chained(bounds, np.float64), _one_after_another(blocks))
 
@@ -199,18 +201,18 @@ def compile_shard(
     matrices: list[sp.csr_array] = []
     present: list[NDArray[np.int64]] = []
     start = 0
-    for (constraint, _), rows, placed in zip(_resolved(constraints, table), facts.rows, facts.placed, strict=True):
+    for (constraint, _), placed in zip(_resolved(constraints, table), facts.placed, strict=True):
         draft = draft_rows(constraint, table)
-        if placed is None or rows is None:
-            inside.append(_inside(draft))
+        if placed is None:
+            inside.append(_rows_of(draft, None))
             continue
-        index = find_rows(draft.rows, rows, number)
+        index, across = find_rows(draft.rows, placed.rows, number), placed.across
         if placed.scope == "group":
-            inside.append(_picked(draft, placed, index, placed.kept[index] & (placed.home[index] == number)))
-        there = np.flatnonzero(placed.across[index] & draft.rows.filled)
+            inside.append(_rows_of(draft, placed, index, placed.kept[index] & (placed.home[index] == number)))
+        there = np.flatnonzero(across[index] & draft.rows.filled)
         matrices.append(_pick(draft.matrix([factor[index] for factor in placed.factors]), there))
-        present.append(start + placed.number[index[there]])
-        start += int(placed.across.sum())
+        present.append(start - 1 + np.cumsum(across)[index[there]])
+        start += int(across.sum())
     return ShardRows(
         _stack(inside, structure.n_unary), _stacked(matrices, structure.n_unary), _chained(present, np.int64)
     )
@@ -283,22 +285,22 @@ def _describe(forms: Sequence[_Form], table: PartTable, settled: bool) -> tuple[
     return facts, drafts
 
 
-def _inside(draft: Draft) -> Rows:
-    """The rows of a constraint of instance scope, but for those that always hold."""
-    bounds, needed, factors = draft.rows.bounds(draft.head)
-    kept = np.flatnonzero(needed)
-    assert draft.row_instance is not None
-    instance = draft.row_instance[kept]
-    block = _block(draft.head, "instance", draft.rows, kept, draft.head.slack_columns, instance)
-    return Rows(_pick(draft.matrix(factors), kept), bounds[kept], instance, (block,))
+def _rows_of(
+    draft: Draft,
+    placed: Placed | None,
+    index: NDArray[np.int64] | None = None,
+    wanted: NDArray[np.bool_] | None = None,
+) -> Rows:
+    """The rows of a constraint, by default those that do not hold whatever q is.
 
-
-def _picked(draft: Draft, placed: Placed, index: NDArray[np.int64], wanted: NDArray[np.bool_]) -> Rows:
-    """Some of the rows of a constraint over several instances; ``index`` tells which rows of the corpus they are."""
-    kept = np.flatnonzero(wanted)
-    block = _block(draft.head, placed.scope, draft.rows, kept, placed.columns)
+    ``index`` says which rows of the corpus those of the draft are; by default it has no others.
+    """
+    placed = Placed.of(draft.head, draft.rows) if placed is None else placed
+    index = np.arange(len(placed.kept)) if index is None else index
+    kept = np.flatnonzero(placed.kept if wanted is None else wanted)
+    block = _block(draft.head, placed.scope, draft.rows, kept, placed.columns, draft.row_instance[kept])
     matrix = _pick(draft.matrix([factor[index] for factor in placed.factors]), kept)
-    return Rows(matrix, placed.bounds[index[kept]], np.full(len(kept), -1), (block,))
+    return Rows(matrix, placed.bounds[index[kept]], draft.row_instance[kept], (block,))
 
 
 def _block(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import EllipsisType
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -74,8 +74,8 @@ class PartTable:
     weights: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        for name in {self.instance_column, "occurrence"} & set(self.extra_columns):
-            is_instance = name == self.instance_column
+        for name in {self.structure.instance_name, "occurrence"} & set(self.extra_columns):
+            is_instance = name == self.structure.instance_name
             unit = self.structure.instance if is_instance else np.asarray(self.structure_columns["occurrence"])
             _check_numbering(name, distinct(self.column(name))[1], unit)
 
@@ -89,11 +89,6 @@ class PartTable:
         """The columns that were asked for: constraints name the same ones again and again."""
         return {}
 
-    @property
-    def instance_column(self) -> str:
-        """Name of the column that numbers the instances."""
-        return self.structure.instance_name
-
     @cached_property
     def n_occurrences(self) -> int:
         """Occurrences (tokens) in the batch, 0 where the structure knows none."""
@@ -103,7 +98,7 @@ class PartTable:
     @property
     def numbered(self) -> dict[str, Literal["instance", "occurrence"]]:
         """Columns that number instances or occurrences, counted on from shard to shard."""
-        named: dict[str, Literal["instance", "occurrence"]] = {self.instance_column: "instance"}
+        named: dict[str, Literal["instance", "occurrence"]] = {self.structure.instance_name: "instance"}
         if "occurrence" in self.structure_columns:
             named["occurrence"] = "occurrence"
         return {name: unit for name, unit in named.items() if self.is_own(name)}
@@ -112,14 +107,10 @@ class PartTable:
         """Whether the column is the structure's, and no other took its place."""
         return name in self.structure_columns and name not in self.extra_columns
 
-    def has(self, name: str) -> bool:
-        """Whether there is such a column, not counting derived ones."""
-        return name in self.structure_columns or name in self.extra_columns
-
     def derived_from(self, name: str) -> str | None:
         """The column whose frequency a derived column gives: ``"word"`` for ``"word_frequency"``."""
-        counted = name.removesuffix(_FREQUENCY)
-        return counted if counted != name and self.has(counted) and not self.has(name) else None
+        counted, known = name.removesuffix(_FREQUENCY), {*self.structure_columns, *self.extra_columns}
+        return counted if counted != name and counted in known and name not in known else None
 
     def column(self, name: str) -> Key:
         """Values of a column, shape (n_unary,); text of which some is missing is coded.
@@ -138,7 +129,9 @@ class PartTable:
             return self._spread(name, as_column(name, self.extra_columns[name]))
         if name in self.structure_columns:
             values = as_column(name, self.structure_columns[name])
-            first = {"occurrence": self.first_occurrence, self.instance_column: self.first_instance}.get(name, 0)
+            first = {"occurrence": self.first_occurrence, self.structure.instance_name: self.first_instance}.get(
+                name, 0
+            )
             return numbers_of(values) + first if first else values
         if (counted := self.derived_from(name)) is not None:
             counts = self.count(counted) if self.frequencies is None else self.frequencies[counted]
@@ -254,23 +247,21 @@ class Draft:
     head : Head
     rows : RowFacts
         A row is known across shards by its side and keys.
-    entries : sparse array of shape (n_rows, n_unary)
-    shares : tuple of sparse arrays of shape (n_rows, n_unary)
-        Entries that are divided by a count once the corpus is known, as ``rows.shares`` says.
-    row_instance : ndarray of shape (n_rows,), or None
-        The instance of every row; None for rows over several instances.
+    entries : tuple of sparse arrays of shape (n_rows, n_unary)
+        The entries, and then those that are divided by one of ``rows.wholes`` each, once the corpus is known.
+    row_instance : ndarray of shape (n_rows,)
+        The instance of every row; -1 for rows over several instances.
     """
 
     head: Head
     rows: RowFacts
-    entries: sp.coo_array | sp.csr_array
-    shares: tuple[sp.coo_array, ...]
-    row_instance: NDArray[np.int64] | None
+    entries: tuple[sp.coo_array | sp.csr_array, ...]
+    row_instance: NDArray[np.int64]
 
     def matrix(self, factors: Sequence[NDArray[np.float64]]) -> sp.csr_array:
         """The entries row by row, shape (n_rows, n_unary), those of each share times a factor of its own per row."""
-        matrix = self.entries.tocsr()
-        for share, factor in zip(self.shares, factors, strict=True):
+        matrix = self.entries[0].tocsr()
+        for share, factor in zip(self.entries[1:], factors, strict=True):
             matrix = matrix + sp.diags_array(factor) @ share.tocsr()
         return sp.csr_array(matrix)
 
@@ -281,7 +272,7 @@ def head_of(constraint: Constraint | LinearConstraint, table: PartTable) -> Head
         return Head(
             constraint.name,
             repr(constraint),
-            table.instance_column in constraint.groups,
+            table.structure.instance_name in constraint.groups,
             constraint.equality,
             constraint.allowance,
             constraint.groups if constraint.over is not None else (),
@@ -333,42 +324,29 @@ def _draft(constraint: Constraint, head: Head, table: PartTable) -> Draft:
     _check_closed(constraint, table)
     names = list(constraint.key_columns)
     if head.inside:
-        names.sort(key=lambda name: name != table.instance_column)
+        names.sort(key=lambda name: name != table.structure.instance_name)
     columns = {name: table.column(name) for name in names}
     missing = [mask for name in names if (mask := table.missing(name, columns[name])) is not None]
     no_group = np.logical_or.reduce(missing) if missing else None
     group, first = number_groups([columns[name] for name in names], structure.n_unary, no_group)
 
-    sides, n_groups = constraint.sides, len(first)
-    n, lowest = len(sides), 1 if constraint.upper is None else 0
-    overs = list(dict.fromkeys(term.over for side in sides for term in side.terms if term.over is not None))
-
-    def add_up(terms: Sequence[Sequence[Term]]) -> tuple[sp.coo_array, Tally]:
-        """The entries and counts of terms, listed for every side, over the rows of all sides."""
-        compiled = [_side(listed, constraint, head, table, group, first) for listed in terms]
-        n_rows = n * n_groups
-        index = np.int32 if max(n_rows, structure.n_unary) < np.iinfo(np.int32).max else np.int64
-        row = _joined([(side.group + k * n_groups).astype(index) for k, side in enumerate(compiled)])
-        part = _joined([side.part.astype(index) for side in compiled])
-        values = _joined([side.weights for side in compiled])
-        counts = _joined([side.counts for side in compiled])
-        counted = (replace(one, row=one.row + k * n_groups) for k, side in enumerate(compiled) for one in side.counted)
-        return sp.coo_array((values, (row, part)), (n_rows, structure.n_unary)), Tally(counts, tuple(counted))
-
-    (entries, tally), *shares = (
-        add_up([[term for term in side.terms if term.over == whole] for side in sides]) for whole in (None, *overs)
+    sides, n = constraint.sides, len(constraint.sides)
+    lowest = 1 if constraint.upper is None else 0
+    wholes = list(dict.fromkeys(term.over for side in sides for term in side.terms if term.over is not None))
+    add_up = partial(_add_up, constraint, head, table, group, first)
+    entries, counts = zip(
+        *(add_up([[term for term in side.terms if term.over == whole] for side in sides]) for whole in (None, *wholes)),
+        strict=True,
     )
-    wholes = [add_up([[replace(whole, coefficient=-1)]] * n)[1] for whole in overs]
     rows = RowFacts.of_shard(
-        side=np.repeat(np.arange(lowest, lowest + n, dtype=np.int8), n_groups),
+        side=np.repeat(np.arange(lowest, lowest + n, dtype=np.int8), len(first)),
         keys={name: join_keys([as_key(columns[name][first])] * n) for name in constraint.key_columns},
-        constant=np.repeat([-side.constant for side in sides], n_groups).astype(np.float64),
-        tally=tally,
-        shares=tuple((share, whole) for (_, share), whole in zip(shares, wholes, strict=True)),
-        entries=[entries, *(share for share, _ in shares)],
+        constant=np.repeat([-side.constant for side in sides], len(first)).astype(np.float64),
+        counts=counts,
+        wholes=tuple(add_up([[replace(whole, coefficient=-1)]] * n)[1] for whole in wholes),
+        entries=entries,
     )
-    row_instance = _joined([structure.instance[first]] * n) if head.inside else None
-    return Draft(head, rows, entries, tuple(share for share, _ in shares), row_instance)
+    return Draft(head, rows, entries, np.tile(structure.instance[first] if head.inside else np.full(len(first), -1), n))
 
 
 def _listed(constraint: LinearConstraint, head: Head, table: PartTable) -> Draft:
@@ -388,73 +366,72 @@ def _listed(constraint: LinearConstraint, head: Head, table: PartTable) -> Draft
             for name, values in (constraint.keys or {"row": np.arange(n_rows)}).items()
         },
         constant=constraint.bounds * (-1.0 if constraint.sense == ">=" else 1.0),
-        tally=Tally(np.zeros(n_rows)),
-        shares=(),
-        entries=[entries],
+        counts=(Tally(np.zeros(n_rows)),),
+        wholes=(),
+        entries=(entries,),
     )
-    return Draft(head, rows, entries, (), _row_instances(constraint, table) if head.inside else None)
+    return Draft(head, rows, (entries,), _row_instances(constraint, table) if head.inside else np.full(n_rows, -1))
 
 
-class _Side(NamedTuple):
-    """``terms <= 0``: weights, of which part in which group, and what counts add to the bound of every group."""
-
-    weights: NDArray[np.float64]
-    part: NDArray[np.int64]
-    group: NDArray[np.int64]
-    counts: NDArray[np.float64]
-    counted: list[Counted]
-
-
-def _side(
-    terms: Sequence[Term],
+def _add_up(
     constraint: Constraint,
     head: Head,
     table: PartTable,
     group: NDArray[np.int64],
     first: NDArray[np.int64],
-) -> _Side:
-    """Add up the terms of a side over the parts of every group, of which each has a ``first``."""
-    in_group, n_groups = group != NO_GROUP, len(first)
-    weights, counts = np.zeros(table.structure.n_unary), np.zeros(n_groups)
-    once: list[Counted] = []
-    elsewhere: list[tuple[NDArray, NDArray, NDArray]] = []
-    for term in terms:
-        values = _weights(term.weight, constraint, table)
-        if term.at is not None:
-            if not head.inside:
+    sides: Sequence[Sequence[Term]],
+) -> tuple[sp.coo_array, Tally]:
+    """The entries and counts of terms, listed for every side, over the rows of all sides.
+
+    Every group of parts, of which each has a ``first``, has a row for each side.
+    """
+    structure, n_groups = table.structure, len(first)
+    shape = len(sides) * n_groups, structure.n_unary
+    index = np.int32 if max(shape) < np.iinfo(np.int32).max else np.int64
+    counts, counted = np.zeros((len(sides), n_groups)), []
+    entries: list[tuple[NDArray, NDArray, NDArray]] = []
+    for k, terms in enumerate(sides):
+        weights = np.zeros(structure.n_unary)
+        elsewhere: list[tuple[NDArray, NDArray, NDArray]] = []
+        for term in terms:
+            values = _weights(term.weight, constraint, table)
+            if term.at is not None:
+                if not head.inside:
+                    raise InvalidInputError(
+                        f"{constraint.name!r}: .at(...) looks for parts inside instances; name their column in .per, "
+                        f'as in .per("{structure.instance_name}", ...)'
+                    )
+                part, row = find_places(term.at, table, group, first, np.flatnonzero(values), constraint.name)
+                elsewhere.append((term.coefficient * values[part].astype(np.float64), row, part))
+                continue
+            if term.kind == "expectation":
+                if values.dtype == np.bool_:
+                    weights[values] += term.coefficient
+                else:
+                    weights += np.multiply(values, term.coefficient, dtype=np.float64)
+                continue
+            if term.each is None and getattr(structure, "choices_vary", False):
                 raise InvalidInputError(
-                    f"{constraint.name!r}: .at(...) looks for parts inside instances; name their column in .per, as in "
-                    f'.per("{table.instance_column}", ...)'
+                    f"{constraint.name!r}: structures of this kind differ in how many parts they take, so that shares "
+                    "and E.count(...) have no whole; compare expectations, as in E[...] <= 0.3 * E[...] for 30%"
                 )
-            places = find_places(term.at, table, group, first, np.flatnonzero(values), constraint.name)
-            elsewhere.append((term.coefficient * values[places[0]].astype(np.float64), *places))
-            continue
-        if term.kind == "expectation":
-            if values.dtype == np.bool_:
-                weights[values] += term.coefficient
+            each = structure.choice if term.each is None else table.column(term.each)
+            part, largest = _counted(term, values, each, table, group)
+            times = np.ones(len(part))
+            if table.weights is not None and not head.inside:
+                times = table.weights[structure.instance[part]]
+            if term.each is None or head.inside or term.each in (structure.instance_name, "occurrence"):
+                # multiplied once: 30 % of a million rows are a whole number of them; integers if there are none
+                total = np.bincount(group[part], weights=times * largest, minlength=n_groups)
+                counts[k] -= np.multiply(total, term.coefficient, dtype=np.float64)
             else:
-                weights += np.multiply(values, term.coefficient, dtype=np.float64)
-            continue
-        if term.each is None and getattr(table.structure, "choices_vary", False):
-            raise InvalidInputError(
-                f"{constraint.name!r}: structures of this kind differ in how many parts they take, so that shares and "
-                "E.count(...) have no whole; compare expectations, as in E[...] <= 0.3 * E[...] for 30%"
-            )
-        each = table.structure.choice if term.each is None else table.column(term.each)
-        part, largest = _counted(term, values, each, table, group)
-        times = np.ones(len(part))
-        if table.weights is not None and not head.inside:
-            times = table.weights[table.structure.instance[part]]
-        if term.each is None or head.inside or term.each in (table.instance_column, "occurrence"):
-            # multiplied once: 30 % of a million rows are a whole number of them
-            whole = np.bincount(group[part], weights=times * largest, minlength=n_groups)  # integers if there are none
-            counts -= np.multiply(whole, term.coefficient, dtype=np.float64)
-        else:
-            once.append(Counted(group[part], as_key(each[part]), largest, -term.coefficient * times))
-    part = np.flatnonzero((weights != 0) & in_group)
-    found = (weights[part], part, group[part]), *elsewhere
-    weights, part, row = (_joined(list(arrays)) for arrays in zip(*found, strict=True))
-    return _Side(weights, part, row, counts, once)
+                row = k * n_groups + group[part]
+                counted.append(Counted(row, as_key(each[part]), largest, -term.coefficient * times))
+        here = np.flatnonzero((weights != 0) & (group != NO_GROUP))
+        for own, row, part in ((weights[here], group[here], here), *elsewhere):
+            entries.append((own, (row + k * n_groups).astype(index), part.astype(index)))
+    data, row, part = (_joined(list(arrays)) for arrays in zip(*entries, strict=True))
+    return sp.coo_array((data, (row, part)), shape), Tally(counts.ravel(), tuple(counted))
 
 
 def _counted(

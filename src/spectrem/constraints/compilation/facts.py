@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem.constraints.compilation.groups import Key, join_keys, number_groups, numbers_of, same_keys
-from spectrem.constraints.compilation.rows import Slack
+from spectrem.constraints.compilation.rows import Scope, Slack
 from spectrem.exceptions import InvalidInputError
 
 Unit = Literal["instance", "occurrence"]
@@ -114,11 +114,10 @@ class RowFacts:
         The grouping columns, one value per row.
     constant : ndarray of shape (n_rows,)
         The part of the bound that is a number of the constraint.
-    tally : Tally
-        The part of the bound that is a sum of counts.
-    shares : tuple of pairs of Tally
-        Counts that are divided, with the counts by which they are. The bound is the sum of ``constant``, ``tally`` and
-        these quotients.
+    counts : tuple of Tally
+        The part of the bound that is a sum of counts, and then the counts that are divided by one of ``wholes`` each.
+    wholes : tuple of Tally
+        The counts by which others are divided. The bound is ``constant + counts[0] + sum_k counts[k + 1] / wholes[k]``.
     filled : ndarray of shape (n_rows,), bool
         Rows that have entries somewhere.
     first, last : ndarray of shape (n_rows,), int32
@@ -130,8 +129,8 @@ class RowFacts:
     side: NDArray[np.int8]
     keys: dict[str, Key]
     constant: NDArray[np.float64]
-    tally: Tally
-    shares: tuple[tuple[Tally, Tally], ...]
+    counts: tuple[Tally, ...]
+    wholes: tuple[Tally, ...]
     filled: NDArray[np.bool_]
     first: NDArray[np.int32]
     last: NDArray[np.int32]
@@ -143,15 +142,15 @@ class RowFacts:
         side: NDArray[np.int8],
         keys: dict[str, Key],
         constant: NDArray[np.float64],
-        tally: Tally,
-        shares: tuple[tuple[Tally, Tally], ...],
+        counts: tuple[Tally, ...],
+        wholes: tuple[Tally, ...],
         entries: Sequence[sp.coo_array | sp.csr_array],
     ) -> RowFacts:
         """The rows of one shard, which is number 0."""
         filled, zeros = np.zeros(len(side), np.bool_), np.zeros(len(side), np.int32)
         for matrix in entries:
             filled[matrix.tocoo().coords[0]] = True
-        return cls(side, keys, constant, tally, shares, filled, zeros, zeros, frozenset())
+        return cls(side, keys, constant, counts, wholes, filled, zeros, zeros, frozenset())
 
     def shift(self, shards: int, keys: Mapping[str, int]) -> RowFacts:
         """The same rows as those of later shards; what ``keys`` names is numbered on by so much."""
@@ -165,15 +164,15 @@ class RowFacts:
         Each has shape (n_rows,). Rows that hold whatever q is are not kept, nor are rows with a share of a count of 0,
         which is not defined.
         """
-        bounds, whole = self.tally.total(self.constant), np.ones(len(self.side), np.bool_)
+        bounds, defined = self.counts[0].total(self.constant), np.ones(len(self.side), np.bool_)
         factors = []
-        for tally, over in self.shares:
-            total = over.total()
-            whole &= total != 0
+        for counts, whole in zip(self.counts[1:], self.wholes, strict=True):
+            total = whole.total()
+            defined &= total != 0
             factors.append(np.divide(1.0, total, out=np.zeros(len(total)), where=total != 0))
-            bounds = bounds + tally.total() * factors[-1]
+            bounds = bounds + counts.total() * factors[-1]
         broken = (bounds != 0) if head.equality else (bounds < 0)
-        return bounds, head.listed | ((self.filled | broken) & whole), tuple(factors)
+        return bounds, head.listed | ((self.filled | broken) & defined), tuple(factors)
 
 
 @dataclass(frozen=True)
@@ -200,31 +199,45 @@ class ConstraintFacts:
 
 @dataclass(frozen=True)
 class Placed:
-    """Where the rows of a constraint over several instances are solved.
+    """Where the rows of a constraint are solved.
 
     Attributes
     ----------
-    scope : {"group", "corpus"}
+    rows : RowFacts
+    scope : {"instance", "group", "corpus"}
     columns : tuple of str
         Columns whose values split the rows into independent sets, or of ``max_over`` into slack groups.
     bounds : ndarray of shape (n_rows,)
     kept : ndarray of shape (n_rows,), bool
         Rows that do not hold for every q.
     home : ndarray of shape (n_rows,), int32
-        The shard in which the row is solved, -1 for one over the corpus.
-    number : ndarray of shape (n_rows,), int64
-        The number of a kept row among those over the corpus, counted from 0.
+        The shard in which a row of a group is solved, -1 for others.
     factors : tuple of ndarray of shape (n_rows,)
         The reciprocal of the count by which each share is divided.
     """
 
-    scope: Literal["group", "corpus"]
+    rows: RowFacts
+    scope: Scope
     columns: tuple[str, ...]
     bounds: NDArray[np.float64]
     kept: NDArray[np.bool_]
     home: NDArray[np.int32]
-    number: NDArray[np.int64]
-    factors: tuple[NDArray[np.float64], ...] = ()
+    factors: tuple[NDArray[np.float64], ...]
+
+    @classmethod
+    def of(cls, head: Head, rows: RowFacts) -> Placed:
+        """Rows are solved in the instance, in the shard that holds all of their group, or over the corpus."""
+        bounds, kept, factors = rows.bounds(head)
+        columns = tuple(name for name in rows.keys if name in rows.steady)
+        home = np.full(len(bounds), -1, np.int32)
+        if columns:
+            group, first = number_groups([numbers_of(rows.keys[name]) for name in columns], len(bounds))
+            earliest, latest = np.full(len(first), np.iinfo(np.int32).max, np.int32), np.full(len(first), -1, np.int32)
+            np.minimum.at(earliest, group, rows.first)
+            np.maximum.at(latest, group, rows.last)
+            home = np.where(earliest == latest, earliest, -1).astype(np.int32)[group]
+        scope: Scope = "instance" if head.inside else "group" if columns else "corpus"
+        return cls(rows, scope, head.slack_columns or columns, bounds, kept, home, factors)
 
     @property
     def across(self) -> NDArray[np.bool_]:
@@ -279,18 +292,12 @@ class CorpusFacts:
         )
 
     @cached_property
-    def rows(self) -> tuple[RowFacts | None, ...]:
-        """The distinct rows of every constraint; None for those inside instances."""
+    def placed(self) -> tuple[Placed | None, ...]:
+        """The distinct rows of every constraint, and where they are solved; None for constraints inside instances."""
         return tuple(
-            _join_rows(constraint.head, constraint.pieces) if constraint.pieces else None
+            Placed.of(constraint.head, _join_rows(constraint.head, constraint.pieces)) if constraint.pieces else None
             for constraint in self.constraints
         )
-
-    @cached_property
-    def placed(self) -> tuple[Placed | None, ...]:
-        """Where the rows of every constraint are solved; None for those inside instances."""
-        both = zip(self.constraints, self.rows, strict=True)
-        return tuple(None if rows is None else _place(constraint.head, rows) for constraint, rows in both)
 
 
 def find_rows(shard_rows: RowFacts, rows: RowFacts, number: int) -> NDArray[np.int64]:
@@ -348,16 +355,16 @@ def _join_rows(head: Head, pieces: Sequence[RowFacts]) -> RowFacts:
     filled = np.zeros(len(first), np.bool_)
     filled[row[np.concatenate([piece.filled for piece in pieces])]] = True
     rows = np.split(row, np.cumsum([len(piece.side) for piece in pieces])[:-1])
-    shares = []
-    for both in zip(*(piece.shares for piece in pieces), strict=True):
-        tallies, overs = zip(*both, strict=True)
-        shares.append((_join_tally(tallies, rows, len(first)), _join_tally(overs, rows, len(first))))
+
+    def join_tallies(tallies: Iterable[tuple[Tally, ...]]) -> tuple[Tally, ...]:
+        return tuple(_join_tally(of_pieces, rows, len(first)) for of_pieces in zip(*tallies, strict=True))
+
     return RowFacts(
         side[first],
         {name: key[first] for name, key in keys.items()},
         np.concatenate([piece.constant for piece in pieces])[first],
-        _join_tally([piece.tally for piece in pieces], rows, len(first)),
-        tuple(shares),
+        join_tallies(piece.counts for piece in pieces),
+        join_tallies(piece.wholes for piece in pieces),
         filled,
         np.concatenate([piece.first for piece in pieces])[first],
         np.concatenate([piece.last for piece in pieces])[last],
@@ -380,17 +387,3 @@ def _join_counted(pieces: Sequence[Counted], rows: Sequence[NDArray[np.int64]]) 
     largest = np.full(len(first), -np.inf)
     np.maximum.at(largest, number, np.concatenate([piece.largest for piece in pieces]))
     return Counted(row[first], value[first], largest, np.concatenate([piece.factor for piece in pieces])[first])
-
-
-def _place(head: Head, rows: RowFacts) -> Placed:
-    bounds, kept, factors = rows.bounds(head)
-    columns = tuple(name for name in rows.keys if name in rows.steady)
-    home = np.full(len(bounds), -1, np.int32)
-    if columns:
-        group, first = number_groups([numbers_of(rows.keys[name]) for name in columns], len(bounds))
-        earliest, latest = np.full(len(first), np.iinfo(np.int32).max, np.int32), np.full(len(first), -1, np.int32)
-        np.minimum.at(earliest, group, rows.first)
-        np.maximum.at(latest, group, rows.last)
-        home = np.where(earliest == latest, earliest, -1).astype(np.int32)[group]
-    number = np.cumsum(kept & (home < 0)) - 1
-    return Placed("group" if columns else "corpus", head.slack_columns or columns, bounds, kept, home, number, factors)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.compilation.groups import Coded, Key, as_key, distinct, numbers_of
+from spectrem.constraints.compilation.groups import Coded, Key, as_key, distinct
 from spectrem.data.frames import as_frame, as_series
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures._columns import TEXT
@@ -82,11 +82,6 @@ def missing_of(values: Key) -> NDArray[np.bool_] | None:
     return np.isnan(values) if values.dtype.kind == "f" else None
 
 
-def same_values(one: Key, other: Key) -> bool:
-    """Whether two columns of one kind are equal, missing where the other is."""
-    return np.array_equal(numbers_of(one), numbers_of(other), equal_nan=numbers_of(one).dtype.kind == "f")
-
-
 def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, NaT, or the NA of pandas.
 
@@ -153,7 +148,8 @@ def _typed(name: str, cells: list[Any]) -> Key:
             mixed = isinstance(cell, str) or any(isinstance(other, str) for other in known)
             raise _refused(name, "text beside other values" if mixed else f"{type(cell).__name__}, as in {cell!r}")
     array = np.array(known) if known else np.zeros(0)
-    if array.dtype.kind == "O" or (known and array.dtype.kind == "f" and not _has_float(known)):
+    is_float = not known or any(isinstance(cell, float | np.floating) for cell in known)
+    if array.dtype.kind == "O" or (array.dtype.kind == "f" and not is_float):
         raise _refused(name, "whole numbers beyond 64 bits")
     if not missing.any():
         return array
@@ -162,10 +158,6 @@ def _typed(name: str, cells: list[Any]) -> Key:
     numbers = np.full(len(missing), np.nan)
     numbers[~missing] = array
     return numbers
-
-
-def _has_float(cells: list[Any]) -> bool:
-    return any(isinstance(cell, float | np.floating) for cell in cells)
 
 
 def _text(known: list[str], missing: NDArray[np.bool_]) -> Coded:
@@ -523,8 +515,10 @@ def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:
                     f"{expression!r}: {operation} joins conditions, and {operand!r} holds {_kind(argument)}; "
                     f"compare it with a value first, as in {operand!r} == 1"
                 )
-        conditions = [np.asarray(argument) for argument in arguments]
-        return ~conditions[0] if operation == "~" else _joined(operation, *conditions)
+        first, *others = map(np.asarray, arguments)
+        if operation == "~":
+            return ~first
+        return first & others[0] if operation == "&" else first | others[0]
     for operand, argument in zip(expression.operands, arguments, strict=True):
         if _kind(argument) == "text":
             raise InvalidInputError(f"{expression!r}: arithmetic needs numbers, and {operand!r} is text")
@@ -582,10 +576,6 @@ def _operand_text(operand: Column | Scalar, binding: int) -> str:
     if not isinstance(operand, Column):
         return literal_text(operand)
     return repr(operand) if _BINDING[operand.operation] >= binding else f"({operand!r})"
-
-
-def _joined(operation: str, left: NDArray, right: NDArray) -> NDArray:
-    return left & right if operation == "&" else left | right
 
 
 def _kind(value: object) -> str:

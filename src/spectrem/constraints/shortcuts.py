@@ -528,9 +528,14 @@ def _limited(name: str, expression: Expectation, low: float | str, high: float |
         high = None
     if least == 0 and high is None:
         raise InvalidInputError(f"{name} bounds nothing, {given}; give max or a min above 0")
+    return _within(expression, low if least else None, high)
+
+
+def _within(expression: Expectation, low: Any, high: Any) -> Constraint:
+    """``low <= expression <= high``, of which one may be None, which bounds nothing."""
     if high is None:
         return expression >= low
-    return expression <= high if least == 0 else expression.between(low, high)
+    return expression <= high if low is None else expression.between(low, high)
 
 
 def _amount(value: Any, name: str) -> float:
@@ -596,10 +601,8 @@ def _shares(proportions: Mapping[Scalar, Share], per: str | Sequence[str] | None
         one = E[part("label") == value]
         if low == high:
             constraint = one == low * total
-        elif low == 0:
-            constraint = one <= high * total
         else:
-            constraint = one.between(low * total, high * total) if high < 1 else one >= low * total
+            constraint = _within(one, low * total if low else None, high * total if high < 1 or not low else None)
         constraint = constraint if per is None else constraint.per(per)
         made.append(constraint.named(f"proportion of {value}"))
     if least > 1 + _ROUNDING:

@@ -242,27 +242,32 @@ class _Reader:
         return f"this is not a Python expression ({message}); {HINT}"
 
     def _value(self, node: ast.expr) -> Any:
-        """The value of an expression: a column, a constraint, a number, a list ..."""
-        match node:
-            case ast.Constant(value):
-                return self._constant(node, value)
-            case ast.Name(name):
-                return self._column(node, name)
-            case ast.Subscript(value=ast.Name("E"), slice=index):
-                return self._made(node, lambda: E[self._value(index)])
-            case ast.Call():
-                return self._call(node)
-            case ast.BinOp(left, sign, right) | ast.Compare(left, [sign], [right]) if type(sign) in _OPERATORS:
-                return self._operation(node, _OPERATORS[type(sign)], self._value(left), self._value(right))
-            case ast.UnaryOp(ast.USub() | ast.UAdd() | ast.Invert() as sign, operand):
-                return self._unary(node, sign, self._value(operand))
-            case ast.List(members) | ast.Tuple(members) | ast.Set(members):
-                listed = [self._member(member) for member in members]
-                kind = {ast.Tuple: tuple, ast.Set: set}.get(type(node), list)
-                return self._made(node, lambda: kind(listed))
-            case ast.Dict(keys, values):
-                return self._dictionary(node, keys, values)
-        return self._refuse(node)
+        """The value of an expression: a column, a constraint, a number, a list ...; errors name its place."""
+        try:
+            match node:
+                case ast.Constant(value):
+                    return self._constant(node, value)
+                case ast.Name(name):
+                    return self._column(node, name)
+                case ast.Subscript(value=ast.Name("E"), slice=index):
+                    return E[self._value(index)]
+                case ast.Call():
+                    return self._call(node)
+                case ast.BinOp(left, sign, right) | ast.Compare(left, [sign], [right]) if type(sign) in _OPERATORS:
+                    return self._operation(node, _OPERATORS[type(sign)], self._value(left), self._value(right))
+                case ast.UnaryOp(ast.USub() | ast.UAdd() | ast.Invert() as sign, operand):
+                    return self._unary(node, sign, self._value(operand))
+                case ast.List(members) | ast.Tuple(members) | ast.Set(members):
+                    return {ast.Tuple: tuple, ast.Set: set}.get(type(node), list)(map(self._member, members))
+                case ast.Dict(keys, values):
+                    return self._dictionary(node, keys, values)
+            return self._refuse(node)
+        except ConstraintTextError:
+            raise
+        except InvalidInputError as error:
+            self._fail(node, str(error))
+        except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
+            self._fail(node, f"{ast.unparse(node)} has no meaning: {error}")
 
     def _constant(self, node: ast.expr, value: object) -> object:
         # where a node stands is counted from the start of the text, too slow for every value of a long dictionary
@@ -298,7 +303,7 @@ class _Reader:
             inspect.signature(function).bind(*arguments, **options)
         except TypeError as error:
             self._fail(node.func, f"{function.__name__}{_parameters(function)}: {error}")
-        made = self._made(node, lambda: function(*arguments, **options))
+        made = function(*arguments, **options)
         if self._columns is not None:
             self._check_columns(node, made)
         return made
@@ -340,12 +345,12 @@ class _Reader:
         numbers = all(isinstance(side, (int, float)) for side in (left, right)) and sign in "+-*/"
         if not numbers and not isinstance(left, _OF_COLUMNS) and not isinstance(right, _OF_COLUMNS):
             self._fail(node, f"{_kind(left)} {sign} {_kind(right)}: there is no column on either side; {HINT}")
-        return self._made(node, lambda: apply(left, right))
+        return apply(left, right)
 
     def _unary(self, node: ast.expr, sign: ast.unaryop, value: Any) -> Any:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if isinstance(sign, ast.Invert):
-            return self._made(node, lambda: ~value) if isinstance(value, Column) else self._refuse(node)
+            return ~value if isinstance(value, Column) else self._refuse(node)
         if not number and not isinstance(value, (Column, Expectation)):
             self._fail(node, f"a sign stands before numbers and expectations, not before {_kind(value)}")
         return value if isinstance(sign, ast.UAdd) else -value
@@ -369,17 +374,6 @@ class _Reader:
                 self._fail(key_node, f"the key {key!r} stands here a second time; drop one")
             made[key] = self._member(value)
         return made
-
-    def _made(self, node: ast.expr, make: Callable[[], Any]) -> Any:
-        """The result of ``make``; errors name the place in the text."""
-        try:
-            return make()
-        except ConstraintTextError:
-            raise
-        except InvalidInputError as error:
-            self._fail(node, str(error))
-        except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
-            self._fail(node, f"{ast.unparse(node)} has no meaning: {error}")
 
     def _refuse(self, node: ast.expr) -> NoReturn:
         match node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,15 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_active, as_gamma, as_integers, as_weights
 from spectrem.exceptions import InvalidInputError
-from spectrem.structures._columns import (
-    Member,
-    Sources,
-    check_numbering,
-    declared_missing,
-    join_column,
-    missing_of,
-    name_columns,
-)
+from spectrem.structures._columns import TEXT, declared_missing, missing_of
 from spectrem.structures._polytopes import join_polytopes
 from spectrem.structures._ragged import check_instance, check_scores, no_parts, positions_of
 from spectrem.structures.parts import Parts
@@ -202,8 +195,8 @@ class Product:
                 for key, column in column_of.items()
             }
             if name == "occurrence" and len(pieces) > 1:
-                check_numbering(name, {key: (piece, self._instance_of(key)) for key, piece in pieces.items()})
-            columns[name] = join_column(name, pieces, sizes)
+                _check_numbering(name, {key: (piece, self._instance_of(key)) for key, piece in pieces.items()})
+            columns[name] = _join_column(name, pieces, sizes)
         columns[self.name] = np.repeat(np.array(list(sizes)), list(sizes.values()))
         return columns
 
@@ -307,18 +300,44 @@ class Product:
             yield whole
 
     @cached_property
-    def _sources(self) -> Sources:
+    def _sources(self) -> dict[str, dict[str, str]]:
         return self._name_columns(self._member_columns())
 
     def _member_columns(self) -> dict[str, Mapping[str, NDArray]]:
         return {key: self.replaced.get(key) or member.columns for key, member in self.members.items()}
 
-    def _name_columns(self, columns: Mapping[str, Mapping[str, NDArray]]) -> Sources:
-        members = {
-            key: Member(columns[key], member.instance_name, _labels(member), key in self.owners)
-            for key, member in self.members.items()
-        }
-        return name_columns(members, (self.instance_name, self.name), self.joined, self.apart)
+    def _name_columns(self, columns: Mapping[str, Mapping[str, NDArray]]) -> dict[str, dict[str, str]]:
+        """For every name of a column of the product, the column that it joins in each member that has it.
+
+        Raises
+        ------
+        InvalidInputError
+            If two columns would have the same name.
+        """
+        taken = (self.instance_name, self.name)
+        holders = Counter(itertools.chain(*columns.values()))
+        sources: dict[str, dict[str, str]] = {}
+        for key, member in self.members.items():
+            is_inside, labels = key in self.owners, _labels(member)
+            for column in columns[key]:
+                is_unit = column == member.instance_name
+                if (is_unit and not is_inside) or column == self.name:
+                    continue
+                name = key
+                if not is_unit:
+                    plain = not is_inside and column not in labels and column not in self.apart
+                    kept = column not in taken and (holders[column] == 1 or plain or column in self.joined)
+                    if column == "occurrence" and not kept:
+                        continue
+                    name = column if kept else f"{key}_{column}"
+                together = sources.setdefault(name, {})
+                if name in taken or any(other != column for other in together.values()):
+                    raise InvalidInputError(
+                        f"members: column {column!r} of {key!r} would be called {name!r}, which is the name of another "
+                        "column; call the member otherwise"
+                    )
+                together[key] = column
+        return sources
 
     def _own_instances(self, key: str, instance: int) -> list[int]:
         """The instances of a member that belong to one of the product."""
@@ -343,3 +362,51 @@ class Product:
 
 def _labels(structure: Structure) -> tuple[str, ...]:
     return tuple(getattr(structure, "label_columns", ()))
+
+
+def _join_column(name: str, pieces: Mapping[str, NDArray], sizes: Mapping[str, int]) -> NDArray:
+    """One column over all members; members without it have NaN there.
+
+    Raises
+    ------
+    InvalidInputError
+        If it holds text in one member and numbers in another, or truth values and other numbers.
+    """
+    kinds = {key: _kind(piece) for key, piece in pieces.items()}
+    first, *others = kinds
+    for other in others:
+        if kinds[other] != kinds[first]:
+            raise InvalidInputError(
+                f"members: column {name!r} holds {kinds[first]} in {first!r} and {kinds[other]} in {other!r}; "
+                f"keep them apart, as in apart=[{name!r}]"
+            )
+    if len(pieces) == len(sizes) and not any(piece.dtype.kind in "TO" for piece in pieces.values()):
+        return np.concatenate(list(pieces.values()))
+    dtype: Any = {"text": TEXT, "objects": object}.get(kinds[first], np.float64)
+    whole = np.full(sum(sizes.values()), np.nan, dtype)
+    start = 0
+    for key, size in sizes.items():
+        if key in pieces:
+            whole[start : start + size] = pieces[key]
+        start += size
+    return whole
+
+
+def _check_numbering(name: str, places: Mapping[str, tuple[NDArray, NDArray[np.int64]]]) -> None:
+    """Refuse to join columns that number different things; ``places`` has the column and the instance of every part."""
+    instance_of = {}
+    for key, (number, instance) in places.items():
+        place = np.full(int(number.max(initial=-1)) + 1, -1)
+        place[number] = instance
+        instance_of[key] = place
+    first, *others = instance_of
+    for other in others:
+        if not np.array_equal(instance_of[first], instance_of[other]):
+            raise InvalidInputError(
+                f"members: column {name!r} numbers different things in {first!r} and {other!r}, as they are not in "
+                f'the same instances; keep them apart, as in apart=["token", {name!r}]'
+            )
+
+
+def _kind(values: NDArray) -> str:
+    return {"b": "truth values", "U": "text", "T": "text", "O": "objects"}.get(values.dtype.kind, "numbers")

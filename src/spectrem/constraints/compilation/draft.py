@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem.constraints.columns import Column, as_column, column_names, compared, evaluate, missing_of, same_values
+from spectrem.constraints.columns import Column, as_column, column_names, compared, evaluate, missing_of
 from spectrem.constraints.compilation.facts import Counted, Head, RowFacts, Tally
 from spectrem.constraints.compilation.groups import (
     NO_GROUP,
@@ -198,7 +198,8 @@ class PartTable:
                 f"extra column {name!r} has {len(values)} values, and the batch has {sizes}; "
                 "give one value for each of one of these"
             )
-        if any(not same_values(found[0], other) for other in found[1:]):
+        first, *others = map(numbers_of, found)
+        if not all(np.array_equal(first, other, equal_nan=first.dtype.kind == "f") for other in others):
             raise InvalidInputError(
                 f"extra column {name!r} has {len(values)} values, which fits more than one of {sizes}; "
                 f"spread it over the parts yourself, as in values[structure.instance]"

@@ -506,7 +506,7 @@ def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:
             return np.full(np.broadcast_shapes(*map(np.shape, arguments)), operation == "!=")
         left, right = arguments
         if isinstance(left, Coded) and not isinstance(right, Coded | np.ndarray):
-            return left.look_up(_COMPARISONS[operation](left.values, right), operation == "!=")
+            return np.append(_COMPARISONS[operation](left.values, right), operation == "!=")[left.codes]
         return _COMPARISONS[operation](*map(np.asarray, arguments))
     if operation in ("&", "|", "~"):
         for operand, argument in zip(expression.operands, arguments, strict=True):

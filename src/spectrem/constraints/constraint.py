@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import EllipsisType
-from typing import Any, Literal, Protocol, cast, overload
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -65,11 +65,7 @@ class AllOf(Sequence[Any]):
         """All of both."""
         return join(self, other)
 
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> AllOf: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         return AllOf(self.members[index]) if isinstance(index, slice) else self.members[index]
 
     def __len__(self) -> int:

@@ -197,17 +197,16 @@ class _Reader:
     """Reads the text of one constraint, node by node of its syntax tree."""
 
     def __init__(self, text: str, columns: Collection[str] | None, place: Callable[[int], str]) -> None:
-        self._text, self._flat = text, text.replace("\n", " ").replace("\r", " ")
-        self._start = len(self._flat) - len(self._flat.lstrip())
-        self._bytes = self._flat.encode(errors="surrogatepass")
+        self._text, self._line = text, text.replace("\n", " ").replace("\r", " ").lstrip()
+        self._start = len(text) - len(self._line)
         self._columns, self._place = columns, place
 
     def read(self) -> Any:
         """The constraint."""
-        if not self._flat.strip():
+        if not self._line:
             self._fail(0, f"there is nothing; {HINT}")
         try:
-            tree = ast.parse(self._flat.lstrip(), mode="eval").body
+            tree = ast.parse(self._line, mode="eval").body
             self._refuse_comments()
             if isinstance(tree, ast.Name):
                 tree = ast.copy_location(ast.Call(tree, [], []), tree)
@@ -224,17 +223,18 @@ class _Reader:
             self._fail(tree, "max_over(...) is not finished; add .penalty(strength)")
         if not isinstance(made, (Constraint, AllOf, RowLinks)):
             self._fail(tree, f"{ast.unparse(tree)} is not a constraint; {HINT}")
+        self._check_columns(tree, made)
         return made
 
     def _refuse_comments(self) -> None:
-        for token in tokenize.generate_tokens(io.StringIO(self._flat.lstrip()).readline):
+        for token in tokenize.generate_tokens(io.StringIO(self._line).readline):
             if token.type == tokenize.COMMENT:
                 self._fail(
                     self._start + token.start[1], "a comment ends the constraint; write it on a line above or below"
                 )
 
     def _unreadable(self, error: SyntaxError) -> str:
-        if self._flat[self._start + (error.offset or 1) - 1 :].startswith("="):
+        if self._line[(error.offset or 1) - 1 :].startswith("="):
             return "two sides are compared by ==, <= or >=, not by ="
         message = str(error.msg)
         if message.startswith("Exceeds the limit"):
@@ -271,7 +271,7 @@ class _Reader:
 
     def _constant(self, node: ast.expr, value: object) -> object:
         # where a node stands is counted from the start of the text, too slow for every value of a long dictionary
-        several = isinstance(value, str) and self._flat != self._text
+        several = isinstance(value, str) and not self._text.endswith(self._line)
         if several and not {"\n", "\r"}.isdisjoint(self._text[self._at(node) : self._end(node)]):
             self._fail(node, "a text ends on the line on which it begins; write \\n for the end of a line")
         if isinstance(value, (bytes, complex)) or (isinstance(value, int) and abs(value) > 1e308):
@@ -303,10 +303,7 @@ class _Reader:
             inspect.signature(function).bind(*arguments, **options)
         except TypeError as error:
             self._fail(node.func, f"{function.__name__}{_parameters(function)}: {error}")
-        made = function(*arguments, **options)
-        if self._columns is not None:
-            self._check_columns(node, made)
-        return made
+        return function(*arguments, **options)
 
     def _function(self, node: ast.Call) -> Callable[..., Any]:
         match node.func:
@@ -327,18 +324,13 @@ class _Reader:
                 self._fail(self._end(value), f"{what} has no method {method!r}; {listed}")
         return self._refuse(node.func)
 
-    def _check_columns(self, node: ast.Call, made: Any) -> None:
-        """Refuse columns that a call names as texts."""
-        names: set[str] = set()
-        for one in made if isinstance(made, AllOf) else [made]:
-            names |= used_columns(one)
-            names |= set(one.groups or ()) if isinstance(one, Expectation) else set()
-            names |= {term.each for term in getattr(one, "terms", ()) if term.each is not None}
-            names |= {one.operands[0]} if isinstance(one, Column) and one.operation == "part" else set()
-        for name in sorted(names):
+    def _check_columns(self, tree: ast.expr, constraint: Any) -> None:
+        """Refuse columns that calls name as texts."""
+        members = constraint if isinstance(constraint, AllOf) else [constraint]
+        for name in sorted(set().union(*map(used_columns, members))):
             if not self._is_known(name):
-                texts = (found for found in ast.walk(node) if isinstance(found, ast.Constant) and found.value == name)
-                self._fail(next(texts, node), no_such("column", name, self._columns or ()))
+                texts = (found for found in ast.walk(tree) if isinstance(found, ast.Constant) and found.value == name)
+                self._fail(next(texts, tree), no_such("column", name, self._columns or ()))
 
     def _operation(self, node: ast.expr, how: tuple[str, Callable[[Any, Any], Any]], left: Any, right: Any) -> Any:
         sign, apply = how
@@ -401,8 +393,7 @@ class _Reader:
         return self._character(node.end_col_offset or 0)
 
     def _character(self, offset: int) -> int:
-        start = len(self._flat[: self._start].encode())
-        return len(self._bytes[: start + offset].decode(errors="replace"))
+        return self._start + len(self._line.encode(errors="surrogatepass")[:offset].decode(errors="replace"))
 
     def _fail(self, at: int | ast.expr, message: str) -> NoReturn:
         """Raise an error about a character, or about where a node starts."""
@@ -426,7 +417,6 @@ def _kind(value: object) -> str:
 
 
 _FORMATS = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}
-SUFFIXES = tuple(_FORMATS)
 _LONGEST_NAME = 500  # YAML reads no longer ones than 1024 characters, quotes and escapes included
 _DEEPEST = 2
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]|[^\s\[\]{},:"]+')
@@ -750,6 +740,6 @@ def _format_of(file: str | os.PathLike[str] | TextIO, format: str | None, functi
     if chosen is None:
         raise InvalidInputError(
             f"{function}: the format of {name!r} cannot be told by its name, which ends in none of "
-            f"{', '.join(SUFFIXES)}; give format='yaml' or format='json', and wrap text itself in io.StringIO"
+            f"{', '.join(_FORMATS)}; give format='yaml' or format='json', and wrap text itself in io.StringIO"
         )
     return name, chosen

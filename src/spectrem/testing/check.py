@@ -239,17 +239,16 @@ def _with_impossible(scores: Parts, rng: np.random.Generator) -> Parts:
 def _check_shapes(structure: Structure, scores: Parts) -> None:
     values, marginals = structure.smoothed_max(scores, 1.0)
     require(structure, "values must have shape (n_instances,)", values.shape == (structure.n_instances,))
-    require(structure, "marginals.unary must have shape (n_unary,)", marginals.unary.shape == (structure.n_unary,))
+    columns = {f"column {name!r}": column for name, column in structure.columns.items()}
+    instance, choice = structure.instance, structure.choice
+    of_parts = {"marginals.unary": marginals.unary, "instance": instance, "choice": choice, **columns}
+    for name, array in of_parts.items():
+        require(structure, f"{name} must have shape (n_unary,)", array.shape == (structure.n_unary,))
     shapes = tuple(f.shape for f in marginals.factors)
     require(structure, "marginals.factors must have the shapes of factor_shapes", shapes == structure.factor_shapes)
     require(structure, "instance_name must be the name of a column", structure.instance_name in structure.columns)
-    require(structure, "instance must have shape (n_unary,)", structure.instance.shape == (structure.n_unary,))
-    choice = structure.choice
-    require(structure, "choice must have shape (n_unary,)", choice.shape == (structure.n_unary,))
-    pairs = np.unique(np.stack([choice, structure.instance]), axis=1)
+    pairs = np.unique(np.stack([choice, instance]), axis=1)
     require(structure, "a choice must stay inside one instance", len(np.unique(choice)) == pairs.shape[1])
-    for name, column in structure.columns.items():
-        require(structure, f"column {name!r} must have shape (n_unary,)", column.shape == (structure.n_unary,))
 
 
 def _check_enumeration(structure: Structure, scores: Parts, gamma: float, enumerator: Enumerator) -> None:

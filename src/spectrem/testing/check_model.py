@@ -21,7 +21,7 @@ from spectrem.learning.model import columns_of, counts_of, given_of, is_known, l
 from spectrem.learning.posed_corpus import needs_of
 from spectrem.learning.schedule import Constant
 from spectrem.structures import Parts
-from spectrem.testing.check import are_same, flat, require, require_same
+from spectrem.testing.check import flat, require, require_same
 
 Params = TypeVar("Params")
 Stats = TypeVar("Stats")
@@ -132,11 +132,8 @@ def _check_needs(model: Any, params: Any, shard: Any) -> None:
         whole = posed.expect(step)[0]
         needs = pickle.loads(pickle.dumps([needs_of(shard, model.needs)]))
         restricted = replace(posed, needs=needs).expect(step)[0]
-        require(
-            model,
-            f"restrict and place must give the bits of the whole model at gamma={gamma}",
-            are_same(whole, restricted),
-        )
+        promise = f"restrict and place must give the bits of the whole model at gamma={gamma}"
+        require_same(model, promise, whole, restricted)
     require_same(model, "restrict must not change parameters", (params, shard), kept)
 
 
@@ -200,8 +197,8 @@ def _check_scores(model: Any, params: Any, shard: Any) -> None:
     for name in columns.extra_columns:
         columns.column(name)  # raises where it fits neither parts nor instances nor occurrences
     again = model.scores(params, shard)
-    same = are_same((again, params, shard), (scores, *kept))
-    require(model, "scores must not change its arguments and give the same for the same", same)
+    promise = "scores must not change its arguments and give the same for the same"
+    require_same(model, promise, (again, params, shard), (scores, *kept))
 
 
 def _check_linear_in_marginals(model: Any, params: Any, shard: Any, rng: np.random.Generator) -> None:
@@ -233,11 +230,7 @@ def _check_linear_in_weights(model: Any, params: Any, shard: Any, rng: np.random
 
     def counted(weights: Floats) -> Any:
         weighed = reweigh(shard, weights)
-        require(
-            model,
-            "weights must be those that reweigh set",
-            np.array_equal(weights_of(model, weighed, structure), weights),
-        )
+        require_same(model, "weights must be those that reweigh set", weights_of(model, weighed, structure), weights)
         _, marginals = structure.smoothed_max(scores, 1.0, weights=weights)
         return model.gather(params, weighed, marginals)
 

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import EllipsisType
-from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem.constraints.columns import Column, as_column, column_names, compared, evaluate, missing_of
-from spectrem.constraints.compilation.facts import Counted, Head, RowFacts, Tally
+from spectrem.constraints.compilation.facts import Counted, Head, RowFacts, Tally, Unit
 from spectrem.constraints.compilation.groups import (
     NO_GROUP,
     Coded,
@@ -96,12 +95,10 @@ class PartTable:
         return int(np.fmax.reduce(occurrence, initial=-1)) + 1
 
     @property
-    def numbered(self) -> dict[str, Literal["instance", "occurrence"]]:
+    def numbered(self) -> dict[str, Unit]:
         """Columns that number instances or occurrences, counted on from shard to shard."""
-        named: dict[str, Literal["instance", "occurrence"]] = {self.structure.instance_name: "instance"}
-        if "occurrence" in self.structure_columns:
-            named["occurrence"] = "occurrence"
-        return {name: unit for name, unit in named.items() if self.is_own(name)}
+        units: dict[str, Unit] = {self.structure.instance_name: "instance", "occurrence": "occurrence"}
+        return {name: unit for name, unit in units.items() if self.is_own(name)}
 
     def is_own(self, name: str) -> bool:
         """Whether the column is the structure's, and no other took its place."""

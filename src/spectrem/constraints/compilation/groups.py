@@ -63,10 +63,6 @@ class Coded:
             return self.values[self.codes]
         return np.append(self.values.astype(TEXT), np.array([np.nan], TEXT))[self.codes]
 
-    def look_up(self, of_values: NDArray, of_missing: Any) -> NDArray:
-        """``of_values`` at the value of every entry, ``of_missing`` where the text is missing."""
-        return np.append(of_values, of_missing)[self.codes]
-
     def tolist(self) -> list[Any]:
         """The column as a list of text, NaN where it is missing."""
         return self.decode().tolist()

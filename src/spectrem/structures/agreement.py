@@ -45,9 +45,5 @@ def full_agreement(
     [0.5, 0.5]
     """
     left, right = check_scores(structure, left_scores), check_scores(structure, right_scores)
-    average = Parts(
-        (left.unary + right.unary) / 2,
-        tuple((a + b) / 2 for a, b in zip(left.factors, right.factors, strict=True)),
-    )
-    values, marginals = structure.smoothed_max(average, gamma)
+    values, marginals = structure.smoothed_max(left.map(lambda a, b: (a + b) / 2, right), gamma)
     return 2 * values, marginals

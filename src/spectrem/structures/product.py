@@ -293,10 +293,7 @@ class Product:
             whole = no_parts(self)
             shares = dict(zip(self.members, self.split(whole), strict=True))
             for (key, _), one in zip(own, chosen, strict=True):
-                for total, part in zip(
-                    (shares[key].unary, *shares[key].factors), (one.unary, *one.factors), strict=True
-                ):
-                    total += part
+                shares[key].add(one, 1.0)
             yield whole
 
     @cached_property

@@ -131,9 +131,7 @@ def brute_force_smoothed_max(
             likely = posterior > 0
             entropies[n] = -(posterior[likely] * (excess[likely] - log_total)).sum()
         for probability, h in zip(posterior, structures, strict=True):
-            marginals.unary[:] += probability * h.unary
-            for total, count in zip(marginals.factors, h.factors, strict=True):
-                total += weight[n] * probability * count
+            marginals.add(h, probability, weight[n] * probability)
     return BruteForce(values, marginals, entropies, tuple(argmax))
 
 
@@ -297,9 +295,7 @@ def _check_apart(structure: Structure, scores: Parts, gamma: float, rng: np.rand
         outside = structure.instance != n
         require(structure, "an inactive instance has marginals", not alone.unary[outside].any())
         require_same(structure, "the value depends on the other instances", value[active], values[active], 1e-10)
-        total.unary[:] += alone.unary
-        for counts, count in zip(total.factors, alone.factors, strict=True):
-            counts += weights[n] * count
+        total.add(alone, 1.0, weights[n])
     require_same(structure, "marginals depend on the other instances", total.unary, marginals.unary, 1e-10)
     promise = "expected counts of the factors are not the weighted sum over instances"
     require_same(structure, promise, total.factors, weighted.factors, 1e-9)
@@ -350,10 +346,8 @@ def _check_covariances(structure: Any, scores: Parts, rng: np.random.Generator) 
         flat(structure.smoothed_max(Parts(scores.unary + by * values, scores.factors), 1.0, weights=weights)[1])
         for by in (step, -step)
     )
-    covariances = structure.covariances(scores, values, weights)
-    require_same(
-        structure, "covariances are not the derivatives of marginals", covariances, (up - down) / (2 * step), 1e-6
-    )
+    slopes, promise = (up - down) / (2 * step), "covariances are not the derivatives of marginals"
+    require_same(structure, promise, structure.covariances(scores, values, weights), slopes, 1e-6)
 
 
 def _check_limit(structure: Structure, scores: Parts) -> None:
@@ -367,11 +361,8 @@ def _check_limit(structure: Structure, scores: Parts) -> None:
         excess = values[possible] - best[possible]
         room = 1e-9 * (1.0 + np.abs(best[possible]))
         require(structure, f"the smoothed max at gamma={gamma} is below the maximum", (excess >= -room).all())
-        require(
-            structure,
-            f"the smoothed max at gamma={gamma} does not approach the maximum",
-            (excess <= gamma * np.log(2.0) * sizes[possible] + room).all(),
-        )
+        near = excess <= gamma * np.log(2.0) * sizes[possible] + room
+        require(structure, f"the smoothed max at gamma={gamma} does not approach the maximum", near.all())
 
 
 def _check_polytope(structure: Structure, scores: Parts) -> None:
@@ -382,14 +373,12 @@ def _check_polytope(structure: Structure, scores: Parts) -> None:
         except NotImplementedError:
             return
         n_variables = len(polytope.objective)
-        require(
-            structure,
-            f"polytope: unary_index must list the parts of instance {n}",
-            (np.sort(polytope.unary_index) == np.nonzero(structure.instance == n)[0]).all(),
-        )
+        promise, parts = f"polytope: unary_index must list the parts of instance {n}", polytope.unary_index
+        require_same(structure, promise, np.sort(parts), np.flatnonzero(structure.instance == n))
+        total = polytope.right_hand_side
         if n_variables == 0:
-            feasible = not polytope.right_hand_side.any()
-            require(structure, "polytope: empty for an instance that has structures", feasible == (best[n] == 0.0))
+            promise = "polytope: empty for an instance that has structures"
+            require(structure, promise, (not total.any()) == (best[n] == 0.0))
             continue
         allowed = polytope.objective > -np.inf
         objective = np.where(allowed, polytope.objective, 0.0)
@@ -397,28 +386,16 @@ def _check_polytope(structure: Structure, scores: Parts) -> None:
             -objective,
             integrality=np.ones(n_variables, dtype=np.int64),
             bounds=scipy.optimize.Bounds(0.0, allowed.astype(np.float64)),
-            constraints=scipy.optimize.LinearConstraint(
-                polytope.equalities, polytope.right_hand_side, polytope.right_hand_side
-            ),
+            constraints=scipy.optimize.LinearConstraint(polytope.equalities, total, total),
         )
         if solution.x is None:
             require(structure, f"polytope: infeasible for instance {n}, which is possible", np.isneginf(best[n]))
             continue
-        require_same(
-            structure,
-            f"polytope: the integer program of instance {n} does not reach the maximum",
-            objective @ solution.x,
-            best[n : n + 1],
-            1e-6,
-        )
+        promise = f"polytope: the integer program of instance {n} does not reach the maximum"
+        require_same(structure, promise, objective @ solution.x, best[n : n + 1], 1e-6)
         indicator = no_parts(structure)
         indicator.unary[polytope.unary_index] = (polytope.unary @ solution.x).round()
         for counts, matrix in zip(indicator.factors, polytope.factors, strict=True):
             counts += (matrix @ solution.x).round().reshape(counts.shape)
-        require_same(
-            structure,
-            f"polytope: unary and factors of instance {n} do not recover the parts of its solution",
-            scores.dot(indicator),
-            best[n : n + 1],
-            1e-6,
-        )
+        promise = f"polytope: unary and factors of instance {n} do not recover the parts of its solution"
+        require_same(structure, promise, scores.dot(indicator), best[n : n + 1], 1e-6)

@@ -101,23 +101,19 @@ def check_model(
         now, before = params, -np.inf
         for _ in range(iterations):
             objective, stats, marginals = _expect(model, now, shards, gamma)
-            require(
-                model,
-                f"EM lowered the objective at gamma={gamma}, from {before!r} to {objective!r}",
-                objective >= before - tol * max(1.0, abs(before)),
-            )
+            promise = f"EM lowered the objective at gamma={gamma}, from {before!r} to {objective!r}"
+            require(model, promise, objective >= before - tol * max(1.0, abs(before)))
             kept = copy.deepcopy(now)
             following = model.m_step(now, stats, Local(shards))
             require_same(model, "m_step must not change the parameters", now, kept)
             best = _expected_score(model, following, shards, marginals)
             for _ in range(5):
                 other = _expected_score(model, perturb(following, rng), shards, marginals)
-                require(
-                    model,
+                promise = (
                     f"perturbed parameters beat those of the M-step at gamma={gamma}: expected log-probability "
-                    f"{other!r} against {best!r}",
-                    other <= best + 0.1 * tol * max(1.0, abs(best)),
+                    f"{other!r} against {best!r}"
                 )
+                require(model, promise, other <= best + 0.1 * tol * max(1.0, abs(best)))
             now, before = following, objective
     if join is not None:
         _check_cuts(model, params, shards, join(shards))
@@ -145,12 +141,11 @@ def _check_cuts(model: Any, params: Any, shards: Sequence[Any], joined: Any) -> 
             for corpus in (shards, [joined])
         )
         for left, right in zip(several, one, strict=True):
-            require(
-                model,
+            promise = (
                 f"one shard must give the objective of several at gamma={gamma}, got {right.objective!r} and "
-                f"{left.objective!r}",
-                abs(left.objective - right.objective) <= 1e-7 * max(1.0, abs(right.objective)),
+                f"{left.objective!r}"
             )
+            require(model, promise, math.isclose(left.objective, right.objective, rel_tol=1e-7, abs_tol=1e-7))
 
 
 def _check_processes(model: Any, params: Any, shards: Sequence[Any]) -> None:

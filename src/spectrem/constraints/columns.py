@@ -169,9 +169,9 @@ def _text(known: list[str], missing: NDArray[np.bool_]) -> Coded:
     return Coded(key.values, codes)
 
 
-def _refused(name: str, found: str) -> InvalidInputError:
+def _refused(name: str, problem: str) -> InvalidInputError:
     return InvalidInputError(
-        f"extra column {name!r} must hold numbers, truth values or text, got {found}; turn it into text or numbers"
+        f"extra column {name!r} must hold numbers, truth values or text, got {problem}; turn it into text or numbers"
     )
 
 
@@ -493,8 +493,8 @@ def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:
             return np.zeros(len(values), np.bool_)
         if values.dtype.kind != "U":
             return np.isin(values, np.array(listed))
-        wanted, (found, code) = set(listed), distinct(values)
-        return np.array([value in wanted for value in found.tolist()], np.bool_)[code]
+        wanted, (known, code) = set(listed), distinct(values)
+        return np.array([value in wanted for value in known.tolist()], np.bool_)[code]
     if operation == "allowed_by":
         return _allowed(expression, *(evaluate(operand, lookup) for operand in expression.operands[:2]))
     arguments: list[Any] = [evaluate(o, lookup) if isinstance(o, Column) else o for o in expression.operands]
@@ -562,9 +562,9 @@ def _allowed(expression: Column, values: Key, keys: Key) -> NDArray[np.bool_]:
     for column, used in ((keys, set(dictionary)), (values, set(like.values()))):
         for kind in {isinstance(value, str): value for value in used}.values():
             _check_comparable(expression.operands[0], column, kind)
-    (found, code), (entries, entry_code) = distinct(values), distinct(keys)
-    number = {value: n for n, value in enumerate(found.tolist())}
-    table = np.ones((len(entries), len(found)), np.bool_)
+    (known, code), (entries, entry_code) = distinct(values), distinct(keys)
+    number = {value: n for n, value in enumerate(known.tolist())}
+    table = np.ones((len(entries), len(known)), np.bool_)
     for row, entry in enumerate(entries.tolist()):
         if entry in dictionary:
             table[row] = False

@@ -107,13 +107,13 @@ def argument_types(
     second argument of Kill: Peop
     """
     wanted: dict[tuple[str, tuple[Scalar, ...]], list[Scalar]] = {}
-    for relation, own in types.items():
-        if isinstance(own, str) or len(own) != len(arguments):
+    for relation, wanted_types in types.items():
+        if isinstance(wanted_types, str) or len(wanted_types) != len(arguments):
             raise InvalidInputError(
                 f"argument_types: {relation!r} needs types for {len(arguments)} arguments, {', '.join(arguments)}, got "
-                f'{own!r}; write {{"Live_In": ("Peop", "Loc")}}, None for any type'
+                f'{wanted_types!r}; write {{"Live_In": ("Peop", "Loc")}}, None for any type'
             )
-        for argument, kinds in zip(arguments, own, strict=True):
+        for argument, kinds in zip(arguments, wanted_types, strict=True):
             if kinds is not None:
                 wanted.setdefault((argument, tuple(_listed(kinds, "argument_types"))), []).append(relation)
     if not wanted:
@@ -395,14 +395,14 @@ def label_proportions(
         raise InvalidInputError(
             f"label_proportions takes a mapping or a sequence of shares, got {proportions!r}; write {{'spam': 0.1}}"
         )
-    made = _shares(dict(enumerate(proportions)), per)
+    constraints = _shares(dict(enumerate(proportions)), per)
     most = sum(_ends(share)[1] for share in proportions)
     if most < 1 - _ROUNDING:
         raise InvalidInputError(
             f"label_proportions: the shares of all labels add up to {most:g}, less than 1; raise some, or write "
             "{label: share} for a few labels only"
         )
-    return made
+    return constraints
 
 
 def parity(
@@ -454,13 +454,13 @@ def parity(
         )
     groups = [part(column) == value for value in listed]
     first, *others = (E[(part("label") == label) & group] / E.count(group) for group in groups)
-    made = []
+    constraints = []
     for value, share in zip(listed[1:], others, strict=True):
         difference = share - first
         bounded = difference.between(-margin, margin) if margin else share == first
         named = bounded.named(f"parity of {label} between {column} {listed[0]} and {value}")
-        made.append(named if per is None else named.per(per))
-    return join(*made)
+        constraints.append(named if per is None else named.per(per))
+    return join(*constraints)
 
 
 def tag_rules(
@@ -518,16 +518,16 @@ def tag_rules(
 
 def _limited(name: str, expression: Expectation, low: float | str, high: float | str | None) -> Constraint:
     """``low <= expression <= high``, in numbers or in shares; 0 and None bound nothing."""
-    given = f"got min={low!r} and max={high!r}"
+    bounds = f"got min={low!r} and max={high!r}"
     least, most = _amount(low, name), math.inf if high is None else _amount(high, name)
     if least and high is not None and isinstance(low, str) != isinstance(high, str):
-        raise InvalidInputError(f"{name} takes shares such as '20%', or numbers, {given}; write both in one way")
+        raise InvalidInputError(f"{name} takes shares such as '20%', or numbers, {bounds}; write both in one way")
     if not 0 <= least <= most:
-        raise InvalidInputError(f"{name} needs 0 <= min <= max, {given}; change either")
+        raise InvalidInputError(f"{name} needs 0 <= min <= max, {bounds}; change either")
     if isinstance(high, str) and most == 1:
         high = None
     if least == 0 and high is None:
-        raise InvalidInputError(f"{name} bounds nothing, {given}; give max or a min above 0")
+        raise InvalidInputError(f"{name} bounds nothing, {bounds}; give max or a min above 0")
     return _within(expression, low if least else None, high)
 
 
@@ -588,7 +588,7 @@ def _shares(proportions: Mapping[Scalar, Share], per: str | Sequence[str] | None
     if not proportions:
         raise InvalidInputError("label_proportions: there are no shares; leave the constraint out")
     total = E.count(...)
-    made: list[Constraint] = []
+    constraints: list[Constraint] = []
     least = 0.0
     for value, share in proportions.items():
         low, high = _ends(share)
@@ -604,10 +604,10 @@ def _shares(proportions: Mapping[Scalar, Share], per: str | Sequence[str] | None
         else:
             constraint = _within(one, low * total if low else None, high * total if high < 1 or not low else None)
         constraint = constraint if per is None else constraint.per(per)
-        made.append(constraint.named(f"proportion of {value}"))
+        constraints.append(constraint.named(f"proportion of {value}"))
     if least > 1 + _ROUNDING:
         raise InvalidInputError(f"label_proportions: the lowest shares add up to {least:g}, more than 1; lower some")
-    return join(*made)
+    return join(*constraints)
 
 
 def _ends(share: Share) -> tuple[float, float]:

@@ -126,8 +126,8 @@ def parse_constraint(
     'lable'; did you mean 'label'? the columns are 'row', 'label'; put quotes around it if it is a text
     """
     reader = _Reader(text, columns, place or (lambda at: f"constraint {shorten(repr(text))}, character {at + 1}"))
-    made = reader.read()
-    return made if name is None else made.named(name)
+    constraint = reader.read()
+    return constraint if name is None else constraint.named(name)
 
 
 def source_text(constraint: Constraint | RowLinks) -> str:
@@ -164,18 +164,18 @@ def flatten(constraints: Constraints, columns: Collection[str] | None = None) ->
     if isinstance(constraints, str):
         return flatten(parse_constraint(constraints, columns))
     if isinstance(constraints, Mapping):
-        named = ((name, flatten(held, columns)) for name, held in constraints.items())
-        return [one for name, held in named for one in _named(str(name), held)]
+        named = ((name, flatten(inner, columns)) for name, inner in constraints.items())
+        return [one for name, inner in named for one in _named(str(name), inner)]
     if not isinstance(constraints, Iterable):
         return [constraints]
     return [single for listed in constraints for single in flatten(listed, columns)]
 
 
-def _named(name: str, held: list[Any]) -> list[Any]:
-    for one in held:
+def _named(name: str, constraints: list[Any]) -> list[Any]:
+    for one in constraints:
         if not hasattr(one, "named"):
             raise InvalidInputError(f"constraints: {one!r} takes no name, got {name!r}; put it in a list")
-    return [held[0].named(name)] if len(held) == 1 else list(AllOf(tuple(held)).named(name))
+    return [constraints[0].named(name)] if len(constraints) == 1 else list(AllOf(tuple(constraints)).named(name))
 
 
 class _Bare(ast.NodeTransformer):
@@ -210,7 +210,7 @@ class _Reader:
             self._refuse_comments()
             if isinstance(tree, ast.Name):
                 tree = ast.copy_location(ast.Call(tree, [], []), tree)
-            made = self._value(tree)
+            constraint = self._value(tree)
         except SyntaxError as error:
             self._fail(self._start + (error.offset or 1) - 1, self._unreadable(error))
         except (RecursionError, MemoryError):
@@ -219,12 +219,12 @@ class _Reader:
             raise
         except (ValueError, tokenize.TokenError) as error:  # half a character, the null character
             self._fail(0, f"this is not a Python expression ({error}); {HINT}")
-        if isinstance(made, MaxOver):
+        if isinstance(constraint, MaxOver):
             self._fail(tree, "max_over(...) is not finished; add .penalty(strength)")
-        if not isinstance(made, (Constraint, AllOf, RowLinks)):
+        if not isinstance(constraint, (Constraint, AllOf, RowLinks)):
             self._fail(tree, f"{ast.unparse(tree)} is not a constraint; {HINT}")
-        self._check_columns(tree, made)
-        return made
+        self._check_columns(tree, constraint)
+        return constraint
 
     def _refuse_comments(self) -> None:
         for token in tokenize.generate_tokens(io.StringIO(self._line).readline):
@@ -318,8 +318,8 @@ class _Reader:
                 owner = self._value(value)
                 what, methods = _METHODS.get(type(owner), (_kind(owner), ()))
                 if method in methods:
-                    found: Callable[..., Any] = getattr(owner, method)
-                    return found
+                    bound_method: Callable[..., Any] = getattr(owner, method)
+                    return bound_method
                 listed = f"{did_you_mean(method, methods)}it has {', '.join(methods)}" if methods else "it has none"
                 self._fail(self._end(value), f"{what} has no method {method!r}; {listed}")
         return self._refuse(node.func)
@@ -329,7 +329,7 @@ class _Reader:
         members = constraint if isinstance(constraint, AllOf) else [constraint]
         for name in sorted(set().union(*map(used_columns, members))):
             if not self._is_known(name):
-                texts = (found for found in ast.walk(tree) if isinstance(found, ast.Constant) and found.value == name)
+                texts = (text for text in ast.walk(tree) if isinstance(text, ast.Constant) and text.value == name)
                 self._fail(next(texts, tree), no_such("column", name, self._columns or ()))
 
     def _operation(self, node: ast.expr, how: tuple[str, Callable[[Any, Any], Any]], left: Any, right: Any) -> Any:
@@ -355,17 +355,17 @@ class _Reader:
         return value
 
     def _dictionary(self, node: ast.expr, keys: list[ast.expr | None], values: list[ast.expr]) -> dict[Any, Any]:
-        made: dict[Any, Any] = {}
+        dictionary: dict[Any, Any] = {}
         for key_node, value in zip(keys, values, strict=True):
             if key_node is None:
                 self._refuse(node)
             key = self._member(key_node)
             if isinstance(key, list):
                 self._fail(key_node, f"{key!r} cannot be a key; write a text or a number")
-            if key in made:
+            if key in dictionary:
                 self._fail(key_node, f"the key {key!r} stands here a second time; drop one")
-            made[key] = self._member(value)
-        return made
+            dictionary[key] = self._member(value)
+        return dictionary
 
     def _refuse(self, node: ast.expr) -> NoReturn:
         match node:
@@ -471,12 +471,12 @@ def read_constraints(
         if not isinstance(text, str):
             raise InvalidInputError(f"read_constraints: {name} gives {type(text).__name__}, not text; open it as text")
     file = _File(name, text)
-    made: list[Any] = []
+    constraints: list[Any] = []
     tokens = list(_yaml_tokens(file) if chosen == "yaml" else _json_tokens(file))  # errors of the format come first
-    for key, held in _entries(file, iter(tokens)):
-        given = None if key is None else key.value
-        made += flatten(parse_constraint(held.value, columns, name=given, place=partial(file.place_in, held)))
-    return made
+    for key, token in _entries(file, iter(tokens)):
+        label = None if key is None else key.value
+        constraints += flatten(parse_constraint(token.value, columns, name=label, place=partial(file.place_in, token)))
+    return constraints
 
 
 def write_constraints(
@@ -509,10 +509,10 @@ def write_constraints(
     _, chosen = _format_of(target, format, "write_constraints")
     entries = [_entry_of(constraint, number) for number, constraint in enumerate(flatten(constraints))]
     if chosen == "yaml":
-        lines = [_yaml(held) if key is None else f"{_yaml(key)}: {_yaml(held)}" for key, held in entries]
+        lines = [_yaml(body) if key is None else f"{_yaml(key)}: {_yaml(body)}" for key, body in entries]
         text = "".join(f"- {line}\n" for line in lines) or "[]\n"
     else:
-        lines = [_json(held) if key is None else f"{{{_json(key)}: {_json(held)}}}" for key, held in entries]
+        lines = [_json(body) if key is None else f"{{{_json(key)}: {_json(body)}}}" for key, body in entries]
         text = "[\n" + ",\n".join(f"  {line}" for line in lines) + "\n]\n" if lines else "[]\n"
     if isinstance(target, (str, os.PathLike)):
         with open_bytes(target) as stream:
@@ -562,15 +562,15 @@ class _File:
         """Raise an error about a character."""
         raise ConstraintTextError(self.place(at), message) from None
 
-    def place_in(self, held: _Token, at: int) -> str:
+    def place_in(self, token: _Token, at: int) -> str:
         """File, line and column of a character of a text.
 
         The n-th character that is not white space is also the n-th in the file, where an escape counts as one.
         """
-        n = len("".join(held.value[:at].split()))
-        units = _UNITS[held.style].finditer(self.text, held.start, held.stop)
+        n = len("".join(token.value[:at].split()))
+        units = _UNITS[token.style].finditer(self.text, token.start, token.stop)
         starts = [unit.start() for unit in units if unit.lastgroup != "gap"]
-        return self.place(starts[n] if n < len(starts) else held.start)
+        return self.place(starts[n] if n < len(starts) else token.start)
 
 
 def _entries(file: _File, tokens: Iterator[_Token]) -> Iterator[tuple[_Token | None, _Token]]:

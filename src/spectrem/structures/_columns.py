@@ -14,9 +14,9 @@ TEXT = np.dtypes.StringDType(na_object=np.nan)
 def missing_where(values: NDArray, lacking: NDArray[np.bool_]) -> NDArray:
     """A copy of a column that has no value at some entries (NaN, None among objects); numbers are floating-point."""
     kind = values.dtype.kind
-    found = values.astype(TEXT if kind in "UT" else object if kind == "O" else np.float64)
-    found[lacking] = None if kind == "O" else np.nan
-    return found
+    copied = values.astype(TEXT if kind in "UT" else object if kind == "O" else np.float64)
+    copied[lacking] = None if kind == "O" else np.nan
+    return copied
 
 
 def missing_of(values: NDArray) -> NDArray[np.bool_] | None:
@@ -27,6 +27,6 @@ def missing_of(values: NDArray) -> NDArray[np.bool_] | None:
 def declared_missing(structure: Any, name: str) -> NDArray[np.bool_] | None:
     """Parts that belong to no group of a column of a structure: as it says, else those without a value."""
     if hasattr(structure, "missing"):
-        found: NDArray[np.bool_] | None = structure.missing(name)
-        return found
+        missing: NDArray[np.bool_] | None = structure.missing(name)
+        return missing
     return missing_of(np.asarray(structure.columns[name]))

@@ -36,13 +36,13 @@ class Parts:
     def map(self, f: Callable[..., NDArray[np.float64]], *others: Parts) -> Parts:
         """Apply ``f`` to the unary parts, and to every factor, of this and of others."""
         factors = zip(self.factors, *(other.factors for other in others), strict=True)
-        return Parts(f(self.unary, *(other.unary for other in others)), tuple(f(*own) for own in factors))
+        return Parts(f(self.unary, *(other.unary for other in others)), tuple(f(*arrays) for arrays in factors))
 
     def add(self, other: Parts, share: NDArray[np.float64] | float, of_factors: float = 1.0) -> None:
         """Add in place: unary parts times a share, of each or of all, and factors times another."""
         self.unary[:] += share * other.unary
-        for own, its in zip(self.factors, other.factors, strict=True):
-            own += of_factors * its
+        for factor, increment in zip(self.factors, other.factors, strict=True):
+            factor += of_factors * increment
 
     def dot(self, other: Parts) -> float:
         """Inner product over all parts, with ``-inf * 0 = 0``."""

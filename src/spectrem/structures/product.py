@@ -113,16 +113,16 @@ class Product:
         instance_name: str | None = None,
         columns: Mapping[str, Mapping[str, NDArray]] | None = None,
     ) -> None:
-        listed = dict(members)
-        if not listed or not name or not all(isinstance(key, str) and key for key in listed):
+        members = dict(members)
+        if not members or not name or not all(isinstance(key, str) and key for key in members):
             raise InvalidInputError(
-                f"members and name must be non-empty strings, at least one member; got {list(listed)!r} and {name!r}; "
+                f"members and name must be non-empty strings, at least one member; got {list(members)!r} and {name!r}; "
                 "try Product({'forward': one, 'backward': other}, name='direction')"
             )
         owned = {key: as_integers(owner, f"owners[{key!r}]") for key, owner in (owners or {}).items()}
-        if unknown := set(owned) - set(listed):
-            raise InvalidInputError(f"owners must name members, {list(listed)}; got {sorted(unknown)}")
-        sizes = {key: member.n_instances for key, member in listed.items() if key not in owned}
+        if unknown := set(owned) - set(members):
+            raise InvalidInputError(f"owners must name members, {list(members)}; got {sorted(unknown)}")
+        sizes = {key: member.n_instances for key, member in members.items() if key not in owned}
         if n_instances is not None:
             sizes["n_instances"] = n_instances
         if len(set(sizes.values())) != 1:
@@ -132,14 +132,14 @@ class Product:
             )
         n = next(iter(sizes.values()))
         for key, owner in owned.items():
-            if len(owner) != listed[key].n_instances or ((owner < 0) | (owner >= n)).any():
+            if len(owner) != members[key].n_instances or ((owner < 0) | (owner >= n)).any():
                 raise InvalidInputError(
-                    f"owners[{key!r}] must have an instance in 0..{n - 1} for each of {listed[key].n_instances}; got "
+                    f"owners[{key!r}] must have an instance in 0..{n - 1} for each of {members[key].n_instances}; got "
                     f"{owner.tolist()[:10]} ({len(owner)}); count instances from 0"
                 )
-        named = (member.instance_name for key, member in listed.items() if key not in owned)
+        named = (member.instance_name for key, member in members.items() if key not in owned)
         vars(self).update(
-            members=listed, name=name, owners=owned, joined=tuple(joined), apart=tuple(apart), n_instances=n,
+            members=members, name=name, owners=owned, joined=tuple(joined), apart=tuple(apart), n_instances=n,
             instance_name=instance_name or next(named, "instance"), replaced=dict(columns or {}),
         )  # fmt: skip
 
@@ -185,13 +185,13 @@ class Product:
     @property
     def columns(self) -> Mapping[str, NDArray]:
         """The columns of the class notes, each of shape (n_unary,); built anew at every call."""
-        own = self._member_columns()
-        self.__dict__["_sources"] = sources = self._name_columns(own)
+        of_members = self._member_columns()
+        self.__dict__["_sources"] = sources = self._name_columns(of_members)
         sizes = {key: member.n_unary for key, member in self.members.items()}
         columns = {self.instance_name: self.instance}
         for name, column_of in sources.items():
             pieces = {
-                key: self._place_of(key) if self._is_unit(key, column) else np.asarray(own[key][column])
+                key: self._place_of(key) if self._is_unit(key, column) else np.asarray(of_members[key][column])
                 for key, column in column_of.items()
             }
             if name == "occurrence" and len(pieces) > 1:
@@ -214,8 +214,8 @@ class Product:
             column = self._sources[name].get(key)
             mask = None
             if column is not None and not self._is_unit(key, column):
-                own = self.replaced.get(key)
-                mask = declared_missing(member, column) if own is None else missing_of(own[column])
+                columns = self.replaced.get(key)
+                mask = declared_missing(member, column) if columns is None else missing_of(columns[column])
             masks.append(np.full(member.n_unary, column is None) if mask is None else mask)
             some = some or column is None or mask is not None
         return np.concatenate(masks) if some else None
@@ -252,15 +252,15 @@ class Product:
             owner = self.owners.get(key, slice(None))
             return self.members[key].smoothed_max(share, gamma, active=among[owner], weights=weight[owner])
 
-        found = [run(key, share, mask) for key, share in zip(self.members, shares, strict=True)]
+        results = [run(key, share, mask) for key, share in zip(self.members, shares, strict=True)]
         values = np.zeros(self.n_instances)
-        for key, (own, _) in zip(self.members, found, strict=True):
-            values += np.bincount(self.owners[key], own, self.n_instances) if key in self.owners else own
+        for key, (of_member, _) in zip(self.members, results, strict=True):
+            values += np.bincount(self.owners[key], of_member, self.n_instances) if key in self.owners else of_member
         possible = mask & ~np.isneginf(values)
         if (mask & ~possible).any():
             # One member is impossible and so is the instance: the others must leave no marginals either.
-            found = [run(key, share, possible) for key, share in zip(self.members, shares, strict=True)]
-        return values, self.join(*(marginals for _, marginals in found))
+            results = [run(key, share, possible) for key, share in zip(self.members, shares, strict=True)]
+        return values, self.join(*(marginals for _, marginals in results))
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
         """The members' best structures, one member after the other, each in its own form."""
@@ -277,23 +277,25 @@ class Product:
         for number, (key, share) in enumerate(zip(self.members, shares, strict=True)):
             member = self.members[key]
             for i in self._own_instances(key, n):
-                own = member.polytope(share, i)
-                nothing = [[sp.csr_array((size, len(own.objective))) for size in others] for others in sizes]
-                factors = [*itertools.chain(*nothing[:number]), *own.factors, *itertools.chain(*nothing[number + 1 :])]
-                blocks.append(replace(own, unary_index=start + own.unary_index, factors=tuple(factors)))
+                piece = member.polytope(share, i)
+                factors = [[sp.csr_array((size, len(piece.objective))) for size in others] for others in sizes]
+                factors[number] = list(piece.factors)
+                blocks.append(
+                    replace(piece, unary_index=start + piece.unary_index, factors=tuple(itertools.chain(*factors)))
+                )
             start += member.n_unary
         return join_polytopes(blocks, list(itertools.chain(*sizes)))
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every combination of the members' structures as indicators, the first member's changing last."""
         n = check_instance(self, instance)
-        own = [(key, i) for key in self.members for i in self._own_instances(key, n)]
-        lists = [list(cast(Any, self.members[key]).enumerate(i)) for key, i in own]
+        instances = [(key, i) for key in self.members for i in self._own_instances(key, n)]
+        lists = [list(cast(Any, self.members[key]).enumerate(i)) for key, i in instances]
         for chosen in itertools.product(*lists):
             whole = no_parts(self)
             shares = dict(zip(self.members, self.split(whole), strict=True))
-            for (key, _), one in zip(own, chosen, strict=True):
-                shares[key].add(one, 1.0)
+            for (key, _), indicator in zip(instances, chosen, strict=True):
+                shares[key].add(indicator, 1.0)
             yield whole
 
     @cached_property
@@ -353,8 +355,8 @@ class Product:
         return place[self.members[key].instance]
 
     def _instance_of(self, key: str) -> NDArray[np.int64]:
-        own = self.members[key].instance
-        return self.owners[key][own] if key in self.owners else own
+        instance = self.members[key].instance
+        return self.owners[key][instance] if key in self.owners else instance
 
 
 def _labels(structure: Structure) -> tuple[str, ...]:

@@ -71,13 +71,13 @@ def enumerate_structures(structure: Structure, instance: int) -> Iterator[Parts]
     >>> [one.unary.astype(int).tolist() for one in enumerate_structures(Chain([2], n_states=2), 0)]
     [[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]]
     """
-    enumerate_own = getattr(structure, "enumerate", None)
-    if enumerate_own is None:
+    enumerate_instance = getattr(structure, "enumerate", None)
+    if enumerate_instance is None:
         raise InvalidInputError(
             f"structure must have a method enumerate(instance); got {type(structure).__name__}; write one, or pass "
             "your own enumerator"
         )
-    yield from enumerate_own(instance)
+    yield from enumerate_instance(instance)
 
 
 def brute_force_smoothed_max(
@@ -197,15 +197,15 @@ def require(subject: object, promise: str, condition: object) -> None:
 
 
 def require_same(
-    subject: object, promise: str, found: Any, expected: Any, rtol: float = 0.0, atol: float | None = None
+    subject: object, promise: str, value: Any, expected: Any, rtol: float = 0.0, atol: float | None = None
 ) -> None:
     """Raise an error unless all numbers inside two values are equal up to tolerances; ``atol`` is ``rtol`` if None."""
-    require(subject, promise, are_same(found, expected, rtol, atol))
+    require(subject, promise, are_same(value, expected, rtol, atol))
 
 
-def are_same(found: Any, expected: Any, rtol: float = 0.0, atol: float | None = None) -> bool:
+def are_same(value: Any, expected: Any, rtol: float = 0.0, atol: float | None = None) -> bool:
     """Whether all numbers inside two values are equal, up to tolerances."""
-    a, b = flat(found), flat(expected)
+    a, b = flat(value), flat(expected)
     return a.shape == b.shape and bool(np.allclose(a, b, rtol=rtol, atol=rtol if atol is None else atol))
 
 

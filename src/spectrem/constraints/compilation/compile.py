@@ -240,14 +240,14 @@ def _resolved(constraints: Constraints, table: PartTable) -> list[_Form]:
     """The constraints as those of the language or matrices: users' own are asked for the rows they demand."""
     structure = table.structure
     forms: list[_Form] = []
-    for given in resolve_links(flatten(constraints), table.extra_columns, structure.n_instances):
-        made = given
-        if not isinstance(given, (Constraint, LinearConstraint)) and hasattr(given, "rows"):
-            made = given.rows(structure)
-        if not isinstance(made, (Constraint, LinearConstraint)):
-            hint = "finish it with .penalty(strength)" if isinstance(made, MaxOver) else "compare E[...] with a bound"
-            raise InvalidInputError(f"constraints: expected constraints, got {made!r}; {hint}")
-        forms.append((made, isinstance(given, (LinearConstraint, RowLinks))))
+    for constraint in resolve_links(flatten(constraints), table.extra_columns, structure.n_instances):
+        rows = constraint
+        if not isinstance(constraint, (Constraint, LinearConstraint)) and hasattr(constraint, "rows"):
+            rows = constraint.rows(structure)
+        if not isinstance(rows, (Constraint, LinearConstraint)):
+            hint = "finish it with .penalty(strength)" if isinstance(rows, MaxOver) else "compare E[...] with a bound"
+            raise InvalidInputError(f"constraints: expected constraints, got {rows!r}; {hint}")
+        forms.append((rows, isinstance(constraint, (LinearConstraint, RowLinks))))
     return forms
 
 
@@ -256,7 +256,7 @@ def _counted_columns(constraint: Constraint | LinearConstraint, table: PartTable
     return {counted for name in used_columns(constraint) if (counted := table.derived_from(name)) is not None}
 
 
-def _describe(forms: Sequence[_Form], table: PartTable, settled: bool) -> tuple[CorpusFacts, list[Draft | None]]:
+def _describe(forms: Sequence[_Form], table: PartTable, knows_corpus: bool) -> tuple[CorpusFacts, list[Draft | None]]:
     """Facts of one shard, and from the same work its rows over several instances.
 
     ``settled`` tells that the table knows the whole corpus.
@@ -265,12 +265,12 @@ def _describe(forms: Sequence[_Form], table: PartTable, settled: bool) -> tuple[
     counts = {name: table.count(name) for name in sorted(set().union(*derived))}
     numbered = table.numbered
     steady: dict[str, bool] = {}
-    found: list[ConstraintFacts] = []
+    of_constraints: list[ConstraintFacts] = []
     drafts: list[Draft | None] = []
     for (constraint, once), counted in zip(forms, derived, strict=True):
         head, draft = head_of(constraint, table), None
         pieces: tuple[RowFacts, ...] = ()
-        if not head.inside and (settled or not (counted or numbered.keys() & weight_columns(constraint))):
+        if not head.inside and (knows_corpus or not (counted or numbered.keys() & weight_columns(constraint))):
             draft = draft_rows(constraint, table)
             names = constraint.groups if isinstance(constraint, Constraint) and not head.ties else ()
             for name in names:
@@ -278,10 +278,10 @@ def _describe(forms: Sequence[_Form], table: PartTable, settled: bool) -> tuple[
                     steady[name] = table.is_steady(name)
             pieces = (replace(draft.rows, steady=frozenset(name for name in names if steady[name])),)
         apart = draft is not None and not head.listed and bool(numbered.keys() & draft.rows.keys.keys())
-        found.append(ConstraintFacts(head, pieces, apart, once))
+        of_constraints.append(ConstraintFacts(head, pieces, apart, once))
         drafts.append(draft)
     n = table.structure.n_instances
-    facts = CorpusFacts((n,), (table.n_occurrences,), {} if settled else numbered, counts, tuple(found))
+    facts = CorpusFacts((n,), (table.n_occurrences,), {} if knows_corpus else numbered, counts, tuple(of_constraints))
     return facts, drafts
 
 

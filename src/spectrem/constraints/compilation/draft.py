@@ -132,8 +132,8 @@ class PartTable:
             return numbers_of(values) + first if first else values
         if (counted := self.derived_from(name)) is not None:
             counts = self.count(counted) if self.frequencies is None else self.frequencies[counted]
-            found, code = distinct(self.column(counted))
-            return np.array([counts[value] for value in found.tolist()], np.int64)[code]
+            values, code = distinct(self.column(counted))
+            return np.array([counts[value] for value in values.tolist()], np.int64)[code]
         if name == "label" and "tag" in self.structure_columns:
             return self.column("tag")
         raise InvalidInputError(no_such("column", name, dict.fromkeys([*self.structure_columns, *self.extra_columns])))
@@ -177,31 +177,26 @@ class PartTable:
         structure = self.structure
         if isinstance(values, np.ndarray) and values.ndim == 2:
             return self._flat(name, values)
-        lengths = {"parts": structure.n_unary, "instances": structure.n_instances}
-        found: list[Key] = []
-        if len(values) == structure.n_unary:
-            found.append(values)
-        if len(values) == structure.n_instances:
-            found.append(values[structure.instance])
+        units: dict[str, tuple[int, NDArray | None]] = {
+            "parts": (structure.n_unary, None),
+            "instances": (structure.n_instances, structure.instance),
+        }
         if "occurrence" in self.structure_columns:
-            lengths["occurrences"] = self.n_occurrences
-            if len(values) == self.n_occurrences:
-                occurrence = np.asarray(self.structure_columns["occurrence"])
-                lacking = missing_of(occurrence)
-                found.append(values[occurrence] if lacking is None else _spread_known(values, occurrence, lacking))
-        sizes = ", ".join(f"{size} {what}" for what, size in lengths.items())
-        if not found:
+            units["occurrences"] = self.n_occurrences, np.asarray(self.structure_columns["occurrence"])
+        spread = [_spread(values, unit) for size, unit in units.values() if len(values) == size]
+        sizes = ", ".join(f"{size} {what}" for what, (size, _) in units.items())
+        if not spread:
             raise InvalidInputError(
                 f"extra column {name!r} has {len(values)} values, and the batch has {sizes}; "
                 "give one value for each of one of these"
             )
-        first, *others = map(numbers_of, found)
+        first, *others = map(numbers_of, spread)
         if not all(np.array_equal(first, other, equal_nan=first.dtype.kind == "f") for other in others):
             raise InvalidInputError(
                 f"extra column {name!r} has {len(values)} values, which fits more than one of {sizes}; "
                 f"spread it over the parts yourself, as in values[structure.instance]"
             )
-        return found[0]
+        return spread[0]
 
     def _flat(self, name: str, values: NDArray) -> NDArray:
         """A matrix with a row for every choice (a row of a table, a token) and a column for every label, by parts."""
@@ -219,12 +214,15 @@ class PartTable:
         return values.ravel() if state_part is None else values.ravel()[state_part]
 
 
-def _spread_known(values: Key, occurrence: NDArray, lacking: NDArray[np.bool_]) -> Key:
-    known = values[occurrence[~lacking].astype(np.int64)]
-    text = as_key(known) if known.dtype.kind == "U" else None
-    out = np.full(len(lacking), np.nan) if text is None else np.full(len(lacking), -1, np.int32)
-    out[~lacking] = numbers_of(known if text is None else text)
-    return Coded(text.values, out) if isinstance(text, Coded) else out
+def _spread(values: Key, unit: NDArray | None) -> Key:
+    """The value of the unit of every part, shape (n_unary,), missing where the part has no unit; None for its own."""
+    lacking = None if unit is None else missing_of(unit)
+    if unit is None or lacking is None:
+        return values if unit is None else values[unit]
+    known = as_key(values[unit[~lacking].astype(np.int64)])
+    out = np.full(len(lacking), -1, np.int32) if isinstance(known, Coded) else np.full(len(lacking), np.nan)
+    out[~lacking] = numbers_of(known)
+    return Coded(known.values, out) if isinstance(known, Coded) else out
 
 
 def _check_numbering(name: str, code: NDArray[np.int64], unit: NDArray[np.int64]) -> None:
@@ -426,8 +424,8 @@ def _add_up(
                 row = k * n_groups + group[part]
                 counted.append(Counted(row, as_key(each[part]), largest, -term.coefficient * times))
         here = np.flatnonzero((weights != 0) & (group != NO_GROUP))
-        for own, row, part in ((weights[here], group[here], here), *elsewhere):
-            entries.append((own, (row + k * n_groups).astype(index), part.astype(index)))
+        for coefficients, row, part in ((weights[here], group[here], here), *elsewhere):
+            entries.append((coefficients, (row + k * n_groups).astype(index), part.astype(index)))
     data, row, part = (_joined(list(arrays)) for arrays in zip(*entries, strict=True))
     return sp.coo_array((data, (row, part)), shape), Tally(counts.ravel(), tuple(counted))
 

@@ -302,16 +302,16 @@ class CorpusFacts:
 
 def find_rows(shard_rows: RowFacts, rows: RowFacts, number: int) -> NDArray[np.int64]:
     """Which of the corpus's rows the rows of shard ``number`` are, shape (n_own_rows,)."""
-    likely = np.flatnonzero((rows.first <= number) & (number <= rows.last))
-    n = len(likely)
+    candidates = np.flatnonzero((rows.first <= number) & (number <= rows.last))
+    n = len(candidates)
     if n == len(shard_rows.side):
-        return likely
-    keys = [join_keys([key[likely], shard_rows.keys[name]]) for name, key in rows.keys.items()]
+        return candidates
+    keys = [join_keys([key[candidates], shard_rows.keys[name]]) for name, key in rows.keys.items()]
     row, _ = number_groups(
-        [np.concatenate([rows.side[likely], shard_rows.side]), *map(numbers_of, keys)], n + len(shard_rows.side)
+        [np.concatenate([rows.side[candidates], shard_rows.side]), *map(numbers_of, keys)], n + len(shard_rows.side)
     )
     place = np.empty(n, np.int64)
-    place[row[:n]] = likely
+    place[row[:n]] = candidates
     return place[row[n:]]
 
 
@@ -376,7 +376,7 @@ def _join_tally(pieces: Sequence[Tally], rows: Sequence[NDArray[np.int64]], n_ro
     """The counts of shards that follow each other; ``rows`` tells what the rows of each have become."""
     counts = np.bincount(np.concatenate(rows), np.concatenate([piece.counts for piece in pieces]), n_rows)
     counted = zip(*(piece.counted for piece in pieces), strict=True)
-    return Tally(counts.astype(np.float64), tuple(_join_counted(found, rows) for found in counted))
+    return Tally(counts.astype(np.float64), tuple(_join_counted(of_pieces, rows) for of_pieces in counted))
 
 
 def _join_counted(pieces: Sequence[Counted], rows: Sequence[NDArray[np.int64]]) -> Counted:

@@ -158,9 +158,9 @@ def distinct(column: Key) -> tuple[NDArray, NDArray[np.int64]]:
         values, codes = np.unique(column, return_inverse=True)
         return values, codes.astype(np.int64)
     listed = column.tolist()  # hashing text is many times faster than sorting it
-    found = sorted(set(listed), key=lambda value: (value != value, value == value and value))
-    number = {value: code for code, value in enumerate(found)}
-    return np.array(found, TEXT if isinstance(column, Coded) else column.dtype), np.fromiter(
+    known = sorted(set(listed), key=lambda value: (value != value, value == value and value))
+    number = {value: code for code, value in enumerate(known)}
+    return np.array(known, TEXT if isinstance(column, Coded) else column.dtype), np.fromiter(
         map(number.__getitem__, listed), np.int64, len(listed)
     )
 

@@ -138,8 +138,8 @@ class Alike:
         weights : ndarray of shape (n_instances,)
         """
         total = np.zeros((int(self.kind.max(initial=-1)) + 1) * self.width)
-        for own, cells in self.pieces():
-            add_up_kinds(self.kind[own], self.width, parts[cells], np.ascontiguousarray(weights[own]), total)
+        for piece, cells in self.pieces():
+            add_up_kinds(self.kind[piece], self.width, parts[cells], np.ascontiguousarray(weights[piece]), total)
         return total
 
     def pieces(self) -> Iterator[tuple[slice, slice]]:
@@ -181,10 +181,10 @@ class Rows:
 
     def where(self, test: Callable[[Block], bool]) -> NDArray[np.bool_]:
         """Rows of the constraints that pass a test, shape (n_rows,), bool."""
-        found = np.zeros(len(self.bounds), np.bool_)
+        chosen = np.zeros(len(self.bounds), np.bool_)
         for block in self.blocks:
-            found[block.start : block.stop] = test(block)
-        return found
+            chosen[block.start : block.stop] = test(block)
+        return chosen
 
     def pick(self, wanted: NDArray[np.bool_]) -> Rows:
         """Some of the rows, shape (n_rows,), bool, with their blocks renumbered; blocks without any are dropped."""

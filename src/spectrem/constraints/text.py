@@ -223,7 +223,6 @@ class _Reader:
             self._fail(tree, "max_over(...) is not finished; add .penalty(strength)")
         if not isinstance(constraint, (Constraint, AllOf, RowLinks)):
             self._fail(tree, f"{ast.unparse(tree)} is not a constraint; {HINT}")
-        self._check_columns(tree, constraint)
         return constraint
 
     def _refuse_comments(self) -> None:
@@ -303,7 +302,10 @@ class _Reader:
             inspect.signature(function).bind(*arguments, **options)
         except TypeError as error:
             self._fail(node.func, f"{function.__name__}{_parameters(function)}: {error}")
-        return function(*arguments, **options)
+        made = function(*arguments, **options)
+        if self._columns is not None:
+            self._check_columns(node, made)
+        return made
 
     def _function(self, node: ast.Call) -> Callable[..., Any]:
         match node.func:
@@ -324,13 +326,18 @@ class _Reader:
                 self._fail(self._end(value), f"{what} has no method {method!r}; {listed}")
         return self._refuse(node.func)
 
-    def _check_columns(self, tree: ast.expr, constraint: Any) -> None:
-        """Refuse columns that calls name as texts."""
-        members = constraint if isinstance(constraint, AllOf) else [constraint]
-        for name in sorted(set().union(*map(used_columns, members))):
+    def _check_columns(self, node: ast.Call, made: Any) -> None:
+        """Refuse columns that a call names as texts."""
+        names: set[str] = set()
+        for one in made if isinstance(made, AllOf) else [made]:
+            names |= used_columns(one)
+            names |= set(one.groups or ()) if isinstance(one, Expectation) else set()
+            names |= {term.each for term in getattr(one, "terms", ()) if term.each is not None}
+            names |= {one.operands[0]} if isinstance(one, Column) and one.operation == "part" else set()
+        for name in sorted(names):
             if not self._is_known(name):
-                texts = (text for text in ast.walk(tree) if isinstance(text, ast.Constant) and text.value == name)
-                self._fail(next(texts, tree), no_such("column", name, self._columns or ()))
+                texts = (text for text in ast.walk(node) if isinstance(text, ast.Constant) and text.value == name)
+                self._fail(next(texts, node), no_such("column", name, self._columns or ()))
 
     def _operation(self, node: ast.expr, how: tuple[str, Callable[[Any, Any], Any]], left: Any, right: Any) -> Any:
         sign, apply = how

@@ -259,7 +259,7 @@ def _counted_columns(constraint: Constraint | LinearConstraint, table: PartTable
 def _describe(forms: Sequence[_Form], table: PartTable, knows_corpus: bool) -> tuple[CorpusFacts, list[Draft | None]]:
     """Facts of one shard, and from the same work its rows over several instances.
 
-    ``settled`` tells that the table knows the whole corpus.
+    Rows that depend on counts over the corpus are left out unless the table ``knows_corpus``.
     """
     derived = [_counted_columns(constraint, table) for constraint, _ in forms]
     counts = {name: table.count(name) for name in sorted(set().union(*derived))}

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Bools
 from spectrem.constraints.compilation.groups import Coded, Key, as_key, distinct
 from spectrem.data.frames import as_frame, as_series
 from spectrem.exceptions import InvalidInputError
@@ -75,7 +76,7 @@ def as_column(name: str, values: ArrayLike | Coded) -> Key:
     return column
 
 
-def missing_of(values: Key) -> NDArray[np.bool_] | None:
+def missing_of(values: Key) -> Bools | None:
     """Where a user's column is missing; None where its kind has no missing values."""
     if isinstance(values, Coded):
         return values.missing
@@ -160,7 +161,7 @@ def _typed(name: str, cells: list[Any]) -> Key:
     return numbers
 
 
-def _text(known: list[str], missing: NDArray[np.bool_]) -> Coded:
+def _text(known: list[str], missing: Bools) -> Coded:
     """Coded text from the values that are not missing."""
     key = as_key(np.array(known, np.str_))
     assert isinstance(key, Coded)
@@ -553,7 +554,7 @@ def literal_text(value: Scalar) -> str:
     return quote(value) if isinstance(value, str) else repr(value)
 
 
-def _allowed(expression: Column, values: Key, keys: Key) -> NDArray[np.bool_]:
+def _allowed(expression: Column, values: Key, keys: Key) -> Bools:
     dictionary = dict(expression.operands[2])
     used = set().union(*dictionary.values())
     like = dict(zip(used, _like(expression, values, used), strict=True))

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Floats
 from spectrem.constraints.columns import Column, plain, quote
 from spectrem.constraints.compilation.rows import Norm, Slack
 from spectrem.exceptions import InvalidInputError
@@ -727,7 +728,7 @@ class LinearConstraint:
     """
 
     matrix: sp.csr_array
-    bounds: NDArray[np.float64]
+    bounds: Floats
     sense: Sense
     label: str
     scope: Literal["instance", "corpus"]

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Ints
 from spectrem.constraints.columns import as_column, missing_of, quote
 from spectrem.constraints.compilation.groups import distinct
 from spectrem.constraints.constraint import LinearConstraint, check_name, join, linear
@@ -231,7 +232,7 @@ def _make_links(name: str, pairs: ArrayLike | None, column: str | None, together
     return RowLinks(None, together, column)
 
 
-def _as_pairs(pairs: ArrayLike, name: str) -> NDArray[np.int64]:
+def _as_pairs(pairs: ArrayLike, name: str) -> Ints:
     try:
         array = np.asarray(pairs)
     except ValueError:

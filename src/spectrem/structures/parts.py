@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from spectrem._arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,15 @@ class Parts:
     0.0
     """
 
-    unary: NDArray[np.float64]
-    factors: tuple[NDArray[np.float64], ...] = ()
+    unary: Floats
+    factors: tuple[Floats, ...] = ()
 
-    def map(self, f: Callable[..., NDArray[np.float64]], *others: Parts) -> Parts:
+    def map(self, f: Callable[..., Floats], *others: Parts) -> Parts:
         """Apply ``f`` to the unary parts, and to every factor, of this and of others."""
         factors = zip(self.factors, *(other.factors for other in others), strict=True)
         return Parts(f(self.unary, *(other.unary for other in others)), tuple(f(*arrays) for arrays in factors))
 
-    def add(self, other: Parts, share: NDArray[np.float64] | float, of_factors: float = 1.0) -> None:
+    def add(self, other: Parts, share: Floats | float, of_factors: float = 1.0) -> None:
         """Add in place: unary parts times a share, of each or of all, and factors times another."""
         self.unary[:] += share * other.unary
         for factor, increment in zip(self.factors, other.factors, strict=True):
@@ -52,6 +53,6 @@ class Parts:
         )
 
 
-def _dot(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+def _dot(a: Floats, b: Floats) -> float:
     present = (a != 0) & (b != 0)
     return float(np.dot(a[present], b[present]))

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_active, as_gamma, as_integers, as_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures._columns import TEXT, declared_missing, missing_of
@@ -94,7 +95,7 @@ class Product:
 
     members: Mapping[str, Structure]
     name: str
-    owners: Mapping[str, NDArray[np.int64]]
+    owners: Mapping[str, Ints]
     joined: tuple[str, ...]
     apart: tuple[str, ...]
     n_instances: int
@@ -154,14 +155,14 @@ class Product:
         return tuple(shape for member in self.members.values() for shape in member.factor_shapes)
 
     @cached_property
-    def instance(self) -> NDArray[np.int64]:
+    def instance(self) -> Ints:
         """Instance of every unary part, shape (n_unary,)."""
         return np.concatenate([self._instance_of(key) for key in self.members])
 
     @property
-    def choice(self) -> NDArray[np.int64]:
+    def choice(self) -> Ints:
         """Choices of the first member, then those of the next, shape (n_unary,); built anew at every call."""
-        choices: list[NDArray[np.int64]] = []
+        choices: list[Ints] = []
         start = 0
         for member in self.members.values():
             choices.append(member.choice + start)
@@ -205,7 +206,7 @@ class Product:
         """The values of the column that tells members apart."""
         return {self.name: tuple(self.members)}
 
-    def missing(self, name: str) -> NDArray[np.bool_] | None:
+    def missing(self, name: str) -> Bools | None:
         """Parts that belong to no group of a column: as members say, and all of a member without it; None for none."""
         if name not in self._sources:
             return None
@@ -236,19 +237,14 @@ class Product:
         )
 
     def smoothed_max(
-        self,
-        scores: Parts,
-        gamma: float,
-        *,
-        active: NDArray[np.bool_] | None = None,
-        weights: NDArray[np.float64] | None = None,
-    ) -> tuple[NDArray[np.float64], Parts]:
+        self, scores: Parts, gamma: float, *, active: Bools | None = None, weights: Floats | None = None
+    ) -> tuple[Floats, Parts]:
         """Sum of all values, shape (n_instances,) in nats, and all marginals; see `Structure.smoothed_max`."""
         gamma = as_gamma(gamma)
         shares = self.split(check_scores(self, scores))
         mask, weight = as_active(active, self.n_instances), as_weights(weights, self.n_instances)
 
-        def run(key: str, share: Parts, among: NDArray[np.bool_]) -> tuple[NDArray[np.float64], Parts]:
+        def run(key: str, share: Parts, among: Bools) -> tuple[Floats, Parts]:
             owner = self.owners.get(key, slice(None))
             return self.members[key].smoothed_max(share, gamma, active=among[owner], weights=weight[owner])
 
@@ -262,7 +258,7 @@ class Product:
             results = [run(key, share, possible) for key, share in zip(self.members, shares, strict=True)]
         return values, self.join(*(marginals for _, marginals in results))
 
-    def decode(self, scores: Parts) -> NDArray[np.int64]:
+    def decode(self, scores: Parts) -> Ints:
         """The members' best structures, one member after the other, each in its own form."""
         shares = self.split(check_scores(self, scores))
         members = self.members.values()
@@ -347,14 +343,14 @@ class Product:
         """Whether a member's column numbers the parts of instances that it is over."""
         return key in self.owners and column == self.members[key].instance_name
 
-    def _place_of(self, key: str) -> NDArray[np.int64]:
+    def _place_of(self, key: str) -> Ints:
         """For every part of a member with owners, the place of its instance among those of the same owner."""
         owner = self.owners[key]
         place = np.empty(len(owner), np.int64)
         place[np.argsort(owner, kind="stable")] = positions_of(np.bincount(owner, minlength=self.n_instances))
         return place[self.members[key].instance]
 
-    def _instance_of(self, key: str) -> NDArray[np.int64]:
+    def _instance_of(self, key: str) -> Ints:
         instance = self.members[key].instance
         return self.owners[key][instance] if key in self.owners else instance
 
@@ -391,7 +387,7 @@ def _join_column(name: str, pieces: Mapping[str, NDArray], sizes: Mapping[str, i
     return whole
 
 
-def _check_numbering(name: str, places: Mapping[str, tuple[NDArray, NDArray[np.int64]]]) -> None:
+def _check_numbering(name: str, places: Mapping[str, tuple[NDArray, Ints]]) -> None:
     """Refuse to join columns that number different things; ``places`` has the column and the instance of every part."""
     instance_of = {}
     for key, (number, instance) in places.items():

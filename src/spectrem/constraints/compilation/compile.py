@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.draft import Draft, PartTable, draft_rows, head_of, used_columns, weight_columns
 from spectrem.constraints.compilation.facts import (
     ConstraintFacts,
@@ -33,7 +34,7 @@ def compile_constraints(
     constraints: Constraints,
     structure: Structure,
     extra_columns: ExtraColumns | None = None,
-    weights: NDArray[np.float64] | None = None,
+    weights: Floats | None = None,
 ) -> Rows:
     """Compile constraints over one batch.
 
@@ -86,7 +87,7 @@ def facts_of(
     constraints: Constraints,
     structure: Structure,
     columns: ExtraColumns | None = None,
-    weights: NDArray[np.float64] | None = None,
+    weights: Floats | None = None,
     before: CorpusFacts | None = None,
     number: int = 0,
 ) -> CorpusFacts:
@@ -141,7 +142,7 @@ def corpus_rows(facts: CorpusFacts) -> CorpusRows:
     CorpusRows
     """
     blocks: list[Block] = []
-    bounds: list[NDArray[np.float64]] = []
+    bounds: list[Floats] = []
     for constraint, placed in zip(facts.constraints, facts.placed, strict=True):
         if placed is None:
             continue
@@ -158,7 +159,7 @@ def compile_shard(
     number: int,
     structure: Structure,
     columns: ExtraColumns | None = None,
-    weights: NDArray[np.float64] | None = None,
+    weights: Floats | None = None,
 ) -> ShardRows:
     """Compile constraints over one shard of a corpus.
 
@@ -199,7 +200,7 @@ def compile_shard(
     table = _table(structure, columns, weights, facts, number)
     inside: list[Rows] = []
     matrices: list[sp.csr_array] = []
-    present: list[NDArray[np.int64]] = []
+    present: list[Ints] = []
     start = 0
     for (constraint, _), placed in zip(_resolved(constraints, table), facts.placed, strict=True):
         draft = draft_rows(constraint, table)
@@ -223,11 +224,7 @@ _Form = tuple[Constraint | LinearConstraint, bool]
 
 
 def _table(
-    structure: Structure,
-    columns: ExtraColumns | None,
-    weights: NDArray[np.float64] | None,
-    facts: CorpusFacts | None,
-    number: int,
+    structure: Structure, columns: ExtraColumns | None, weights: Floats | None, facts: CorpusFacts | None, number: int
 ) -> PartTable:
     """The columns of a shard, given those of the corpus."""
     if facts is None:
@@ -285,12 +282,7 @@ def _describe(forms: Sequence[_Form], table: PartTable, knows_corpus: bool) -> t
     return facts, drafts
 
 
-def _rows_of(
-    draft: Draft,
-    placed: Placed | None,
-    index: NDArray[np.int64] | None = None,
-    wanted: NDArray[np.bool_] | None = None,
-) -> Rows:
+def _rows_of(draft: Draft, placed: Placed | None, index: Ints | None = None, wanted: Bools | None = None) -> Rows:
     """The rows of a constraint, by default those that do not hold whatever q is.
 
     ``index`` says which rows of the corpus those of the draft are; by default it has no others.
@@ -304,12 +296,7 @@ def _rows_of(
 
 
 def _block(
-    head: Head,
-    scope: Scope,
-    rows: RowFacts,
-    kept: NDArray[np.int64],
-    columns: Sequence[str],
-    instance: NDArray[np.int64] | None = None,
+    head: Head, scope: Scope, rows: RowFacts, kept: Ints, columns: Sequence[str], instance: Ints | None = None
 ) -> Block:
     """Some rows, whose slack groups are the distinct values of some columns, or instances where there are none."""
     keys = {name: key[kept] for name, key in rows.keys.items()}
@@ -320,7 +307,7 @@ def _block(
     )  # fmt: skip
 
 
-def _pick(matrix: sp.csr_array, rows: NDArray[np.int64]) -> sp.csr_array:
+def _pick(matrix: sp.csr_array, rows: Ints) -> sp.csr_array:
     return matrix if len(rows) == matrix.shape[0] else sp.csr_array(matrix[rows])
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.columns import Column, as_column, column_names, compared, evaluate, missing_of
 from spectrem.constraints.compilation.facts import Counted, Head, RowFacts, Tally, Unit
 from spectrem.constraints.compilation.groups import (
@@ -70,7 +71,7 @@ class PartTable:
     first_instance: int = 0
     first_occurrence: int = 0
     frequencies: Mapping[str, Mapping[object, int]] | None = None
-    weights: NDArray[np.float64] | None = None
+    weights: Floats | None = None
 
     def __post_init__(self) -> None:
         for name in {self.structure.instance_name, "occurrence"} & set(self.extra_columns):
@@ -157,7 +158,7 @@ class PartTable:
         missing = self.missing(name, values)
         return Counter(values[first if missing is None else first[~missing[first]]].tolist())
 
-    def missing(self, name: str, values: Key) -> NDArray[np.bool_] | None:
+    def missing(self, name: str, values: Key) -> Bools | None:
         """Where a column gives no group: where values are missing, and where the structure says so of its own."""
         lacking = missing_of(values)
         declared = self.structure.missing(name) if self.is_own(name) and hasattr(self.structure, "missing") else None
@@ -225,7 +226,7 @@ def _spread(values: Key, unit: NDArray | None) -> Key:
     return Coded(known.values, out) if isinstance(known, Coded) else out
 
 
-def _check_numbering(name: str, code: NDArray[np.int64], unit: NDArray[np.int64]) -> None:
+def _check_numbering(name: str, code: Ints, unit: Ints) -> None:
     sizes = {len(number_groups(columns, len(unit))[1]) for columns in ([code, unit], [code], [unit])}
     if len(sizes) > 1:
         raise InvalidInputError(
@@ -252,9 +253,9 @@ class Draft:
     head: Head
     rows: RowFacts
     entries: tuple[sp.coo_array | sp.csr_array, ...]
-    row_instance: NDArray[np.int64]
+    row_instance: Ints
 
-    def matrix(self, factors: Sequence[NDArray[np.float64]]) -> sp.csr_array:
+    def matrix(self, factors: Sequence[Floats]) -> sp.csr_array:
         """The entries row by row, shape (n_rows, n_unary), those of each share times a factor of its own per row."""
         matrix = self.entries[0].tocsr()
         for share, factor in zip(self.entries[1:], factors, strict=True):
@@ -370,12 +371,7 @@ def _listed(constraint: LinearConstraint, head: Head, table: PartTable) -> Draft
 
 
 def _add_up(
-    constraint: Constraint,
-    head: Head,
-    table: PartTable,
-    group: NDArray[np.int64],
-    first: NDArray[np.int64],
-    sides: Sequence[Sequence[Term]],
+    constraint: Constraint, head: Head, table: PartTable, group: Ints, first: Ints, sides: Sequence[Sequence[Term]]
 ) -> tuple[sp.coo_array, Tally]:
     """The entries and counts of terms, listed for every side, over the rows of all sides.
 
@@ -430,9 +426,7 @@ def _add_up(
     return sp.coo_array((data, (row, part)), shape), Tally(counts.ravel(), tuple(counted))
 
 
-def _counted(
-    term: Term, values: NDArray, each: Key, table: PartTable, group: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _counted(term: Term, values: NDArray, each: Key, table: PartTable, group: Ints) -> tuple[Ints, Floats]:
     """The summands of a count: a part and the largest weight of every choice, or value of a column, in a group."""
     inside = group != NO_GROUP
     if values.dtype == np.bool_:
@@ -484,7 +478,7 @@ def _weights(weight: Column | EllipsisType, constraint: Constraint, table: PartT
     return values
 
 
-def _row_instances(constraint: LinearConstraint, table: PartTable) -> NDArray[np.int64]:
+def _row_instances(constraint: LinearConstraint, table: PartTable) -> Ints:
     matrix = constraint.matrix
     sizes = np.diff(matrix.indptr)
     if (sizes == 0).any():
@@ -509,13 +503,8 @@ def _joined(arrays: list[NDArray]) -> NDArray:
 
 
 def find_places(
-    at: tuple[str, str],
-    table: PartTable,
-    group: NDArray[np.int64],
-    first: NDArray[np.int64],
-    among: NDArray[np.int64],
-    name: str,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    at: tuple[str, str], table: PartTable, group: Ints, first: Ints, among: Ints, name: str
+) -> tuple[Ints, Ints]:
     """The parts that groups refer to, each with a group that does; a part may have several.
 
     Parameters

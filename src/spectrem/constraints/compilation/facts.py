@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.groups import Key, join_keys, number_groups, numbers_of, same_keys
 from spectrem.constraints.compilation.rows import Scope, Slack
 from spectrem.exceptions import InvalidInputError
@@ -72,12 +73,12 @@ class Counted:
         What one unit of this weight adds to the bound of the row.
     """
 
-    row: NDArray[np.int64]
+    row: Ints
     value: Key
-    largest: NDArray[np.float64]
-    factor: NDArray[np.float64]
+    largest: Floats
+    factor: Floats
 
-    def total(self, n_rows: int) -> NDArray[np.float64]:
+    def total(self, n_rows: int) -> Floats:
         """The sum that these values add to the bound of every row, shape (n_rows,)."""
         return np.bincount(self.row, self.factor * self.largest, n_rows).astype(np.float64)
 
@@ -94,10 +95,10 @@ class Tally:
         The counts of values that may occur in several shards, where they count once.
     """
 
-    counts: NDArray[np.float64]
+    counts: Floats
     counted: tuple[Counted, ...] = ()
 
-    def total(self, start: NDArray[np.float64] | float = 0.0) -> NDArray[np.float64]:
+    def total(self, start: Floats | float = 0.0) -> Floats:
         """All counts of every row, added to ``start``, shape (n_rows,)."""
         return sum((counted.total(len(self.counts)) for counted in self.counted), start + self.counts)
 
@@ -128,10 +129,10 @@ class RowFacts:
 
     side: NDArray[np.int8]
     keys: dict[str, Key]
-    constant: NDArray[np.float64]
+    constant: Floats
     counts: tuple[Tally, ...]
     wholes: tuple[Tally, ...]
-    filled: NDArray[np.bool_]
+    filled: Bools
     first: NDArray[np.int32]
     last: NDArray[np.int32]
     steady: frozenset[str]
@@ -141,7 +142,7 @@ class RowFacts:
         cls,
         side: NDArray[np.int8],
         keys: dict[str, Key],
-        constant: NDArray[np.float64],
+        constant: Floats,
         counts: tuple[Tally, ...],
         wholes: tuple[Tally, ...],
         entries: Sequence[sp.coo_array | sp.csr_array],
@@ -158,7 +159,7 @@ class RowFacts:
         first, last = self.first + np.int32(shards), self.last + np.int32(shards)
         return replace(self, keys=moved, first=first, last=last)
 
-    def bounds(self, head: Head) -> tuple[NDArray[np.float64], NDArray[np.bool_], tuple[NDArray[np.float64], ...]]:
+    def bounds(self, head: Head) -> tuple[Floats, Bools, tuple[Floats, ...]]:
         """Bounds, which rows are kept, and the reciprocals of the counts by which shares are divided.
 
         Each has shape (n_rows,). Rows that hold whatever q is are not kept, nor are rows with a share of a count of 0,
@@ -219,10 +220,10 @@ class Placed:
     rows: RowFacts
     scope: Scope
     columns: tuple[str, ...]
-    bounds: NDArray[np.float64]
-    kept: NDArray[np.bool_]
+    bounds: Floats
+    kept: Bools
     home: NDArray[np.int32]
-    factors: tuple[NDArray[np.float64], ...]
+    factors: tuple[Floats, ...]
 
     @classmethod
     def of(cls, head: Head, rows: RowFacts) -> Placed:
@@ -240,7 +241,7 @@ class Placed:
         return cls(rows, scope, head.slack_columns or columns, bounds, kept, home, factors)
 
     @property
-    def across(self) -> NDArray[np.bool_]:
+    def across(self) -> Bools:
         """Rows over the corpus, shape (n_rows,)."""
         return self.kept & (self.home < 0)
 
@@ -300,7 +301,7 @@ class CorpusFacts:
         )
 
 
-def find_rows(shard_rows: RowFacts, rows: RowFacts, number: int) -> NDArray[np.int64]:
+def find_rows(shard_rows: RowFacts, rows: RowFacts, number: int) -> Ints:
     """Which of the corpus's rows the rows of shard ``number`` are, shape (n_own_rows,)."""
     candidates = np.flatnonzero((rows.first <= number) & (number <= rows.last))
     n = len(candidates)
@@ -372,14 +373,14 @@ def _join_rows(head: Head, pieces: Sequence[RowFacts]) -> RowFacts:
     )
 
 
-def _join_tally(pieces: Sequence[Tally], rows: Sequence[NDArray[np.int64]], n_rows: int) -> Tally:
+def _join_tally(pieces: Sequence[Tally], rows: Sequence[Ints], n_rows: int) -> Tally:
     """The counts of shards that follow each other; ``rows`` tells what the rows of each have become."""
     counts = np.bincount(np.concatenate(rows), np.concatenate([piece.counts for piece in pieces]), n_rows)
     counted = zip(*(piece.counted for piece in pieces), strict=True)
     return Tally(counts.astype(np.float64), tuple(_join_counted(of_pieces, rows) for of_pieces in counted))
 
 
-def _join_counted(pieces: Sequence[Counted], rows: Sequence[NDArray[np.int64]]) -> Counted:
+def _join_counted(pieces: Sequence[Counted], rows: Sequence[Ints]) -> Counted:
     """Every value of a row once; ``rows`` tells what the rows of each piece have become."""
     row = np.concatenate([to[piece.row] for piece, to in zip(pieces, rows, strict=True)])
     value = join_keys([piece.value for piece in pieces])

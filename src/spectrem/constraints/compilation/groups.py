@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures._columns import TEXT
 
@@ -52,7 +53,7 @@ class Coded:
         return self.values.dtype
 
     @property
-    def missing(self) -> NDArray[np.bool_] | None:
+    def missing(self) -> Bools | None:
         """Where the text is missing; None if it is nowhere."""
         missing = self.codes < 0
         return missing if missing.any() else None
@@ -68,9 +69,7 @@ class Coded:
         return self.decode().tolist()
 
 
-def number_groups(
-    columns: Sequence[Key], size: int, missing: NDArray[np.bool_] | None = None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def number_groups(columns: Sequence[Key], size: int, missing: Bools | None = None) -> tuple[Ints, Ints]:
     """Number the distinct tuples of ``columns`` in increasing order of the tuples.
 
     Parameters
@@ -125,7 +124,7 @@ def _table_limit(n: int) -> int:
     return 8 * n + 1024
 
 
-def _codes(column: Key) -> tuple[NDArray[np.int64], int]:
+def _codes(column: Key) -> tuple[Ints, int]:
     """Integers in [0, n_codes) in the order of the column's values, of which none is missing."""
     if len(column) == 0:
         return np.zeros(0, dtype=np.int64), 1
@@ -142,7 +141,7 @@ def _codes(column: Key) -> tuple[NDArray[np.int64], int]:
     return np.repeat(codes, np.diff(starts, append=len(column))), len(values)
 
 
-def distinct(column: Key) -> tuple[NDArray, NDArray[np.int64]]:
+def distinct(column: Key) -> tuple[NDArray, Ints]:
     """The distinct values of a column in increasing order, NaN last, and which of them each entry is.
 
     Examples
@@ -165,7 +164,7 @@ def distinct(column: Key) -> tuple[NDArray, NDArray[np.int64]]:
     )
 
 
-def _dense(key: NDArray[np.int64], span: int) -> tuple[NDArray[np.int64], int]:
+def _dense(key: Ints, span: int) -> tuple[Ints, int]:
     """Renumber keys in [0, span) without gaps, keeping their order."""
     if span > _table_limit(len(key)):
         values, key = np.unique(key, return_inverse=True)

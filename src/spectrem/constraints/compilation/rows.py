@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.columns import literal_text, plain
 from spectrem.constraints.compilation.groups import KeyColumns
 from spectrem.kernels.categorical import add_up_kinds
@@ -75,12 +76,12 @@ class Block:
     equality: bool
     scope: Scope
     slack: Slack | None
-    slack_group: NDArray[np.int64]
+    slack_group: Ints
     keys: Mapping[str, NDArray]
     weighted: bool = True
-    turned: NDArray[np.bool_] | None = None
+    turned: Bools | None = None
 
-    def pick(self, wanted: NDArray[np.bool_], start: int) -> Block:
+    def pick(self, wanted: Bools, start: int) -> Block:
         """Some of the rows, shape (stop - start,), as the rows from ``start`` on."""
         keys = self.keys
         return replace(
@@ -117,19 +118,19 @@ class Alike:
     array([0.4, 1.6, 0.2, 0.8])
     """
 
-    kind: NDArray[np.int64]
+    kind: Ints
     width: int
 
     @property
-    def columns(self) -> NDArray[np.int64]:
+    def columns(self) -> Ints:
         """The column of the matrix that holds the coefficients of every part, shape (n_unary,)."""
         return (self.kind[:, None] * self.width + np.arange(self.width)).ravel()
 
-    def copies(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    def copies(self, weights: Floats | None = None) -> Floats:
         """How many parts have every column of the matrix, or their instances' weights in sum, shape (n_columns,)."""
         return np.repeat(np.bincount(self.kind, weights).astype(np.float64), self.width)
 
-    def add_up(self, parts: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def add_up(self, parts: Floats, weights: Floats) -> Floats:
         """Sums by column of the matrix, shape (n_columns,), of numbers of the parts; an instance counts by its weight.
 
         Parameters
@@ -166,8 +167,8 @@ class Rows:
     """
 
     matrix: sp.csr_array
-    bounds: NDArray[np.float64]
-    row_instance: NDArray[np.int64]
+    bounds: Floats
+    row_instance: Ints
     blocks: tuple[Block, ...]
     alike: Alike | None = None
 
@@ -179,14 +180,14 @@ class Rows:
         matrix = sp.csr_array(sp.csc_array(self.matrix)[:, self.alike.columns])
         return replace(self, matrix=matrix, alike=None)
 
-    def where(self, test: Callable[[Block], bool]) -> NDArray[np.bool_]:
+    def where(self, test: Callable[[Block], bool]) -> Bools:
         """Rows of the constraints that pass a test, shape (n_rows,), bool."""
         chosen = np.zeros(len(self.bounds), np.bool_)
         for block in self.blocks:
             chosen[block.start : block.stop] = test(block)
         return chosen
 
-    def pick(self, wanted: NDArray[np.bool_]) -> Rows:
+    def pick(self, wanted: Bools) -> Rows:
         """Some of the rows, shape (n_rows,), bool, with their blocks renumbered; blocks without any are dropped."""
         blocks: list[Block] = []
         for block in self.blocks:
@@ -197,7 +198,7 @@ class Rows:
         matrix, bounds, instance = sp.csr_array(self.matrix[index]), self.bounds[index], self.row_instance[index]
         return replace(self, matrix=matrix, bounds=bounds, row_instance=instance, blocks=tuple(blocks))
 
-    def times(self, chosen: NDArray[np.bool_], factor: NDArray[np.float64]) -> Rows:
+    def times(self, chosen: Bools, factor: Floats) -> Rows:
         """The same with entries of the chosen rows, shape (n_rows,), times the factor of their part, shape (n_unary,).
 
         The pattern of the matrix is shared, its entries are not.
@@ -208,12 +209,12 @@ class Rows:
         return replace(self, matrix=sp.csr_array((data, m.indices, m.indptr), shape=m.shape))
 
     @property
-    def counted_by_weight(self) -> NDArray[np.bool_]:
+    def counted_by_weight(self) -> Bools:
         """Rows over many instances in which one of weight w counts w times, shape (n_rows,), bool."""
         return self.where(lambda block: block.scope != "instance" and block.weighted)
 
     @property
-    def penalised_inside(self) -> NDArray[np.bool_]:
+    def penalised_inside(self) -> Bools:
         """Rows inside instances whose violation is paid for, shape (n_rows,), bool."""
         return self.where(
             lambda block: block.scope == "instance" and block.slack is not None and block.slack.kind == "penalty"
@@ -246,7 +247,7 @@ class ShardRows:
 
     inside: Rows
     matrix: sp.csr_array
-    present: NDArray[np.int64]
+    present: Ints
 
 
 @dataclass(frozen=True)
@@ -267,9 +268,9 @@ class CorpusRows:
         Names of constraints inside instances, or inside groups of one shard, that hold beside these.
     """
 
-    bounds: NDArray[np.float64]
+    bounds: Floats
     blocks: tuple[Block, ...]
-    norms: NDArray[np.float64] | None = None
+    norms: Floats | None = None
     inside: tuple[str, ...] = ()
 
 

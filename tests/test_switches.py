@@ -85,7 +85,7 @@ CALLS = {
 }
 MADE_BY_THE_LIBRARY = {
     *("AlignmentStats", "BitextShard.of_entries", "Block", "Constraint", "ConstraintSummary", "CoupledKernel"),
-    *("GrammarShard", "JointShard", "LexicalPrior", "Line", "LinearConstraint", "Member.take", "ParsingShard"),
+    *("GrammarShard", "JointShard", "LexicalPrior", "Line", "LinearConstraint", "LogLinearShard.take", "ParsingShard"),
     *("PosedCorpus", "TableFile", "TableStructure", "TagShard", "read_bytes", "tokenise"),
 }
 

@@ -15,7 +15,7 @@ from spectrem.models.loglinear import (
     JointModel,
     Labels,
     LogLinearModel,
-    Member,
+    LogLinearShard,
     Support,
     WeightPrior,
     build_joint_shards,
@@ -49,7 +49,7 @@ def member_of(rng, n, k, *, known, lengths=None, owners=None, columns=None):
     sizes = np.ones(n, int) if lengths is None else lengths
     features = Features.of(rng.normal(size=(sizes.sum(), 4)))
     labels = all_labels(given(rng, int(sizes.sum()), k), np.repeat(known, sizes), k)
-    return Member(features, lengths, labels, columns or {}, owners)
+    return LogLinearShard.whole(features, lengths, labels, columns or {}, owners=owners)
 
 
 def corpus_of(kind, seed=0):
@@ -90,7 +90,8 @@ def shards_of(kind, **more):
 
 def reweigh(shard, weights):
     members = {
-        key: replace(own, weights=weights[shard.owners.get(key, slice(None))]) for key, own in shard.members.items()
+        key: replace(own, weights=weights[slice(None) if own.owners is None else own.owners])
+        for key, own in shard.members.items()
     }
     return replace(shard, members=members, weights=weights)
 

@@ -26,7 +26,7 @@ from spectrem.estimators.crf.crf_tagger import CRFTagger, read_sentences
 from spectrem.estimators.declare import check_parameters, parameters_of
 from spectrem.estimators.table_input import UNLABELLED, read_targets, row_columns
 from spectrem.exceptions import InvalidInputError, quoted
-from spectrem.models.loglinear import Member
+from spectrem.models.loglinear import LogLinearShard
 
 _PRIOR = frozenset({"C", "l1_ratio", "m_steps", "m_tol"})
 USED = {
@@ -64,13 +64,13 @@ class Instances(NamedTuple):
 
     Attributes
     ----------
-    members : dict of view -> Member
+    members : dict of view -> LogLinearShard
     n : int
     columns : dict of name -> ndarray of shape (n,)
         For constraints, beside those of the members.
     """
 
-    members: dict[str, Member]
+    members: dict[str, LogLinearShard]
     n: int
     columns: dict[str, NDArray]
 
@@ -125,7 +125,7 @@ def read_training(
     # In full agreement, constraints and columns are those of the instances as the first view sees them.
     constraints, of_view = (settings.constraints, columns) if settings.agreement == "full" else ((), None)
     views: dict[str, View] = {}
-    members: dict[str, Member] = {}
+    members: dict[str, LogLinearShard] = {}
     for name, estimator in settings.views:
         views[name], members[name] = _read(clone(estimator), parts[name], labels.get(name), constraints, of_view)
         of_view = None
@@ -136,27 +136,27 @@ def read_training(
 
 def read_more(settings: Any, X: Any, columns: Any, owners: Mapping[str, ArrayLike] | None) -> Instances:
     """Read what `Views.predict` takes; see `read_training`."""
-    parts, members = _split(settings, X), dict[str, Member]()
+    parts, members = _split(settings, X), dict[str, LogLinearShard]()
     constraints, of_view = (settings.constraints, columns) if settings.agreement == "full" else ((), None)
     for name, view in settings.views_.items():
         if isinstance(view, CRFTagger):
             text = _under(view, constraints)._read(parts[name], None, of_view)
-            members[name] = Member(text.features, text.lengths, None, text.columns)
+            members[name] = LogLinearShard.whole(text.features, text.lengths, None, text.columns)
         else:
             features, _ = view._read(parts[name], None)
-            members[name] = Member(features, columns=row_columns((of_view,), features.n_choices, "Views"))
+            members[name] = LogLinearShard.whole(features, columns=row_columns((of_view,), features.n_choices, "Views"))
         of_view = None
     return _join(settings, members, columns, owners)
 
 
-def _read(estimator: Any, X: Any, y: Any, constraints: Any, columns: Any) -> tuple[View, Member]:
+def _read(estimator: Any, X: Any, y: Any, constraints: Any, columns: Any) -> tuple[View, LogLinearShard]:
     """Read the training data of a view, and set all fitted attributes of its estimator but the weights."""
     check_parameters(estimator)
     if isinstance(estimator, CRFTagger):
         read = read_sentences(_under(estimator, constraints), X, y, None, columns)
         estimator.features_, estimator.tags_, estimator.model_ = read.features, read.tags, read.model
         estimator.n_features_in_, estimator.n_steps_ = read.model.support.n_features, 0
-        member = Member(read.text.features, read.text.lengths, read.labels, read.text.columns)
+        member = LogLinearShard.whole(read.text.features, read.text.lengths, read.labels, read.text.columns)
         return View(estimator, read.known, bool(read.known.any()), read.model), member
     features, _ = estimator._read(X, None, reset=True)
     if y is None:
@@ -167,7 +167,7 @@ def _read(estimator: Any, X: Any, y: Any, constraints: Any, columns: Any) -> tup
     complete = bool((targets.allowed[targets.known] > 0).any(axis=0).all())
     estimator.classes_ = targets.classes
     named = row_columns((columns,), features.n_choices, "Views")
-    member = Member(merged.features, None, targets.labels, named)
+    member = LogLinearShard.whole(merged.features, None, targets.labels, named)
     return View(estimator, targets.known, complete, model, merged), member
 
 
@@ -224,7 +224,7 @@ def _targets(settings: Any, y: Any) -> dict[str, Any]:
 
 
 def _join(
-    settings: Any, members: Mapping[str, Member], columns: Any, owners: Mapping[str, ArrayLike] | None
+    settings: Any, members: Mapping[str, LogLinearShard], columns: Any, owners: Mapping[str, ArrayLike] | None
 ) -> Instances:
     """Members with their owners, of the same instances."""
     owned = {name: as_integers(numbers, f"owners[{name!r}]") for name, numbers in (owners or {}).items()}

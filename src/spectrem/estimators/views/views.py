@@ -493,7 +493,7 @@ def _pose(settings: Any, views: Mapping[str, reading.View], data: reading.Instan
     return _Posed(task, ties, shards, first.theta, float(weights[~known].sum()))
 
 
-def _several(member: loglinear.Member) -> Bools:
+def _several(member: loglinear.LogLinearShard) -> Bools:
     """Instances of which some choice may have several labels, or has them in shares, shape (n_instances,)."""
     assert member.labels is not None
     instance = np.repeat(np.arange(member.n_instances), member.sizes)

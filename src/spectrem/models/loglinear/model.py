@@ -222,7 +222,7 @@ class LogLinearModel:
     def spread(self, shard: LogLinearShard) -> Spread:
         """How the values of features spread over the choices of a shard."""
         plain = shard.features.values is None and not self.intercept
-        return Spread.of(shard.weights, shard.choices_per_instance, self.n_labels, None if plain else shard.features)
+        return Spread.of(shard.weights, shard.sizes, self.n_labels, None if plain else shard.features)
 
     def coordinates(self, scales: Scales, mean: Floats) -> Coordinates:
         """The variables of the M-step, from scales and means of features."""

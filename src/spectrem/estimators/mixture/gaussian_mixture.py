@@ -15,6 +15,7 @@ from sklearn.mixture import GaussianMixture as Peer
 from sklearn.utils.validation import validate_data
 
 from spectrem._arrays import Floats, Ints
+from spectrem._validate import as_sample_weight
 from spectrem.corpus import Local
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import as_fitted, take_course
@@ -25,6 +26,7 @@ from spectrem.estimators.mixture.input import (
     count_free,
     last_parameters,
     random_state_of,
+    read_row_columns,
     read_rows,
     start_parameters,
 )
@@ -271,12 +273,14 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         """
         return self.fit(X, y, sample_weight, columns).labels_
 
-    def predict(self, X: ArrayLike) -> Ints:
+    def predict(self, X: ArrayLike, columns: Any = None) -> Ints:
         """Find the most probable component of every row; constraints and known components have no part in it.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+        columns : mapping or frame, optional
+            As in `fit`; they change nothing, as constraints have no part in predictions.
 
         Returns
         -------
@@ -292,14 +296,16 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         --------
         spectrem.project : puts constraints on what `predict_proba` gives.
         """
-        return self._joint(X)[0].argmax(axis=1)
+        return self._joint(X, columns)[0].argmax(axis=1)
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
+    def predict_proba(self, X: ArrayLike, columns: Any = None) -> NDArray[Any]:
         """Posterior probabilities of the components of every row, at gamma = 1 and without constraints.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+        columns : mapping or frame, optional
+            As in `fit`; they change nothing, as constraints have no part in predictions.
 
         Returns
         -------
@@ -311,7 +317,7 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         NotFittedError
             Before `fit`.
         """
-        return self._posteriors(X)[0]
+        return self._posteriors(X, columns)[0]
 
     def score_samples(self, X: ArrayLike) -> NDArray[Any]:
         """Log-density of every row under the mixture.
@@ -332,9 +338,10 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         """
         return self._posteriors(X)[1]
 
-    def score(self, X: ArrayLike, y: None = None) -> float:
-        """Mean of `score_samples` over the rows of X, in nats."""
-        return float(self.score_samples(X).mean())
+    def score(self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None) -> float:
+        """Mean of `score_samples` over the rows of X, by their weights if they are given, in nats."""
+        values = self.score_samples(X)
+        return float(np.average(values, weights=as_sample_weight(sample_weight, len(values), "row of X")))
 
     def aic(self, X: ArrayLike) -> float:
         """Akaike's information criterion of the mixture on X; lower is better.
@@ -380,15 +387,16 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         blocks = (self.weights_, self.means_, self.covariances_, self.precisions_cholesky_)
         return MixtureParameters(self.covariance_type, *(np.asarray(block, np.float64) for block in blocks))
 
-    def _joint(self, X: ArrayLike) -> tuple[Floats, Any]:
+    def _joint(self, X: ArrayLike, columns: Any = None) -> tuple[Floats, np.dtype[np.floating]]:
         """Log joint densities, and the dtype of the results that are made of them."""
         params = as_fitted(self)._params()
         x = validate_data(self, X, dtype=KEPT, order="C", reset=False)
+        read_row_columns(columns, len(x))  # checks them
         joint = log_joint(params, np.require(x, np.float64, requirements=["C", "W"]))
         return joint, np.result_type(x, self.means_)
 
-    def _posteriors(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-        joint, dtype = self._joint(X)
+    def _posteriors(self, X: ArrayLike, columns: Any = None) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+        joint, dtype = self._joint(X, columns)
         values = np.empty(len(joint))
         soft_pass(joint, 1.0, np.ones(len(joint)), values)
         return joint.astype(dtype, copy=False), values.astype(dtype, copy=False)

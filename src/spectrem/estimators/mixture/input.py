@@ -87,10 +87,15 @@ def read_rows(
             f"X must have at least {setting('n_components')} = {mixture.n_components} rows of positive weight, got "
             f"n_samples = {counted}; lower {setting('n_components')}"
         )
-    cells = read_columns(columns, {"rows": len(x)}, taken=("row", "label"))
-    arrays = {"row": np.arange(len(x)), **{name: np.asarray(cells[name]) for name in cells}}
+    arrays = {"row": np.arange(len(x)), **read_row_columns(columns, len(x))}
     check_columns(mixture.constraints, arrays)
     return MixtureRows(np.asarray(x, np.float64), x.dtype, labels, weights, arrays)
+
+
+def read_row_columns(columns: Any, n_rows: int) -> dict[str, NDArray]:
+    """A user's columns for constraints as arrays of shape (n_rows,)."""
+    cells = read_columns(columns, {"rows": n_rows}, taken=("row", "label"))
+    return {name: np.asarray(cells[name]) for name in cells}
 
 
 def _known(mixture: Any, y: ArrayLike | None, n_rows: int) -> Ints | None:

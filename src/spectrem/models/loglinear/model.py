@@ -17,7 +17,7 @@ from spectrem.constraints.compilation.groups import Coded, Key
 from spectrem.corpus import Corpus, Local
 from spectrem.models.estep import Statistics
 from spectrem.models.loglinear.features import LogLinearShard, Support
-from spectrem.models.loglinear.optimise import Coordinates, Optimiser, Scales, Spread, WeightPrior, fit_known, m_step
+from spectrem.models.loglinear.optimise import Coordinates, Optimiser, Spread, WeightPrior, fit_known, m_step
 from spectrem.structures import Categorical, Chain, EdgeChain, Known, Parts, Structure
 from spectrem.structures._ragged import offsets_of, rows_of, runs_of
 
@@ -224,11 +224,11 @@ class LogLinearModel:
         plain = shard.features.values is None and not self.intercept
         return Spread.of(shard.weights, shard.sizes, self.n_labels, None if plain else shard.features)
 
-    def coordinates(self, scales: Scales, mean: Floats) -> Coordinates:
-        """The variables of the M-step, from scales and means of features."""
+    def coordinates(self, scales: Floats, constant: float, mean: Floats) -> Coordinates:
+        """The variables of the M-step, from scales and means of features, and the scale of a transition."""
         _, n_transitions, n_intercepts = self._sizes
-        of_features = self.support.per_weight(scales.features)
-        scale = np.concatenate([of_features, np.full(n_transitions, scales.constant), np.ones(n_intercepts)])
+        of_features = self.support.per_weight(scales)
+        scale = np.concatenate([of_features, np.full(n_transitions, constant), np.ones(n_intercepts)])
         return Coordinates(scale, self.support, mean if self.intercept else None)
 
     @property
@@ -407,12 +407,12 @@ class PairModel:
         """Sum over sentences of weight times the log of the sum of ``exp(score)`` over all sequences, nats."""
         return self.moments(theta, shard).value
 
-    def coordinates(self, scales: Scales, mean: Floats) -> Coordinates:
-        """The variables of the M-step, from scales and means of features."""
-        single = self.model.coordinates(scales, mean)
+    def coordinates(self, scales: Floats, constant: float, mean: Floats) -> Coordinates:
+        """The variables of the M-step, from scales and means of features, and the scale of a transition."""
+        single = self.model.coordinates(scales, constant, mean)
         if self.edges is None:
             return single
-        return replace(single, scale=np.concatenate([single.scale, self.edges.per_weight(scales.features)]))
+        return replace(single, scale=np.concatenate([single.scale, self.edges.per_weight(scales)]))
 
     def m_step(self, theta: Floats, stats: Floats, corpus: Corpus) -> Floats:
         """Weights that maximise ``theta . stats`` less the log-normaliser plus the log-prior, from ``theta`` on."""

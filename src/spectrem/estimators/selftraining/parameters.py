@@ -17,6 +17,8 @@ from spectrem.estimators.shared_parameters import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sklearn.base import BaseEstimator
+
     from spectrem.constraints.constraint import AnyConstraint
 
 
@@ -72,7 +74,7 @@ class SelfTrainerParameters(LearningParameters, ComputingParameters):
         ``random_state``, and one with ``warm_start=True`` begins anew.
     """
 
-    estimator: Any = given()
+    estimator: BaseEstimator = given()
     constraints: Sequence[AnyConstraint] = given((), check_constraints)
     _: KW_ONLY
     gamma: float = given(1.0, check_gamma)

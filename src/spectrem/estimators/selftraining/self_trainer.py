@@ -21,7 +21,7 @@ from spectrem._damage import DAMAGE
 from spectrem._outputs import open_bytes
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
-from spectrem.data.frames import as_frame
+from spectrem.data.frames import Columns, LabelsLike, Table, as_frame
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import as_fitted, check_fitted, row_weights, take_course
 from spectrem.estimators.declare import check_parameters, documented
@@ -115,7 +115,9 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
     ([0, 0, 0, 0, 1, 1], 2.0)
     """
 
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, columns: Any = None) -> SelfTrainer:
+    def fit(
+        self, X: Table, y: LabelsLike | None = None, sample_weight: ArrayLike | None = None, columns: Columns = None
+    ) -> SelfTrainer:
         """Train on rows of which some have a label.
 
         Parameters
@@ -199,7 +201,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         self._take_features(X, len(inside))
         return self
 
-    def predict(self, X: Any, columns: Any = None) -> NDArray:
+    def predict(self, X: Table, columns: Columns = None) -> NDArray:
         """Label rows by the classifier; constraints have no part in it.
 
         Parameters
@@ -229,7 +231,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             return self.classes_[best]
         return self.estimator_.predict(_features_of(fitted, X, columns))
 
-    def predict_proba(self, X: Any, columns: Any = None) -> Floats:
+    def predict_proba(self, X: Table, columns: Columns = None) -> Floats:
         """Probabilities of the labels by the classifier.
 
         Parameters
@@ -261,7 +263,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         features = _features_of(as_fitted(self), X, columns)
         return class_probabilities(self.estimator_, features, self.classes_)
 
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Table, y: LabelsLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy on the rows of X that have a label in y; the others are left out.
 
         Parameters
@@ -364,7 +366,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             trainer.estimator_.predict_proba, trainer.classes_.shape, trainer.gamma_  # noqa: B018
         return trainer
 
-    def _take_features(self, X: Any, n_inside: int) -> None:
+    def _take_features(self, X: Table, n_inside: int) -> None:
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
         if (n_features := getattr(self.estimator_, "n_features_in_", None)) is not None:
@@ -384,7 +386,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         return tags
 
 
-def _features_of(fitted: SelfTrainer, X: Any, columns: Any) -> Any:
+def _features_of(fitted: SelfTrainer, X: Table, columns: Columns) -> Any:
     """X without the columns that only constraints read, which must be those of its rows."""
     if columns is not None:
         row_columns((columns,), _num_samples(X), "SelfTrainer")
@@ -401,7 +403,7 @@ def _skops() -> Any:
     return skops.io
 
 
-def check_classifier(estimator: Any, soft_targets: bool) -> None:
+def check_classifier(estimator: BaseEstimator, soft_targets: bool) -> None:
     """Raise `InvalidInputError` unless self-training can use a classifier."""
     name = type(estimator).__name__
     if isinstance(estimator, type) or not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
@@ -422,7 +424,7 @@ def check_classifier(estimator: Any, soft_targets: bool) -> None:
         )
 
 
-def weight_names(estimator: Any) -> tuple[str, ...]:
+def weight_names(estimator: BaseEstimator) -> tuple[str, ...]:
     """Parameters of ``fit`` that take weights of rows: ``sample_weight``, or those of the steps of a pipeline.
 
     Empty where the last step of a pipeline, the classifier, takes none.

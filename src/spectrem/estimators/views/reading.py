@@ -18,7 +18,6 @@ from spectrem.constraints import check_columns, check_values
 from spectrem.data.frames import as_frame
 from spectrem.estimators.classification.maxent_classifier import (
     MaxEntClassifier,
-    TrainingFeatures,
     make_model,
     merge_proportional,
 )
@@ -26,7 +25,7 @@ from spectrem.estimators.crf.crf_tagger import CRFTagger, read_sentences
 from spectrem.estimators.declare import check_parameters, parameters_of
 from spectrem.estimators.table_input import UNLABELLED, read_targets, row_columns
 from spectrem.exceptions import InvalidInputError, quoted
-from spectrem.models.loglinear import LogLinearShard
+from spectrem.models.loglinear import LogLinearShard, Merged
 
 _PRIOR = frozenset({"C", "l1_ratio", "m_steps", "m_tol"})
 USED = {
@@ -48,7 +47,7 @@ class View(NamedTuple):
     complete : bool
         Whether the known instances have every label, so that the view can start from them.
     model : LogLinearModel or PairModel
-    merged : TrainingFeatures or None
+    merged : Merged or None
         The features of a classifier.
     """
 
@@ -56,7 +55,7 @@ class View(NamedTuple):
     known: Bools
     complete: bool
     model: Any
-    merged: TrainingFeatures | None = None
+    merged: Merged | None = None
 
 
 class Instances(NamedTuple):

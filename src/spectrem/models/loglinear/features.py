@@ -354,18 +354,20 @@ class Merged:
     ----------
     features : Features
         Each group as one feature whose sum of squares is that of all.
-    group : ndarray of shape (n_features,), int64
-        The merged feature of every feature, -1 for those that no choice has.
-    share : ndarray of shape (n_features,)
+    group : ndarray of shape (n_features,), int64, or None
+        The merged feature of every feature, -1 for those that no choice has. None where all are as they were.
+    share : ndarray of shape (n_features,), or None
         The weight of a feature is this times the weight of its group; the squares of a group add up to 1.
     """
 
     features: Features
-    group: Ints
-    share: Floats
+    group: Ints | None = None
+    share: Floats | None = None
 
     def expand(self, weights: Floats) -> Floats:
         """Weights of all features from those of the groups, shapes (n_features, k) and (n_groups, k)."""
+        if self.group is None or self.share is None:
+            return weights
         expanded = self.share[:, None] * weights[np.maximum(self.group, 0)]
         expanded[self.group < 0] = 0.0
         return expanded

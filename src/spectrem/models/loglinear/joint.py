@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.draft import PartTable
 from spectrem.constraints.compilation.groups import Key
-from spectrem.corpus import Corpus, Local
+from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.loglinear.features import LogLinearShard, at, cut_by_known, instance_values, some_of
-from spectrem.models.loglinear.optimise import fit_known
 from spectrem.models.shards import in_corpus_order
 from spectrem.structures import Parts, Product, Structure
 
@@ -275,13 +274,6 @@ class JointModel:
             [member.m_step(thetas[key], counts[key], MemberCorpus(corpus, key)) for key, member in self.members.items()]
         )
 
-    def fit(self, shards: Corpus | Sequence[JointShard]) -> Floats:
-        """The weights of every member that are best for the shards that are known; the others have no part in it."""
-        corpus = Local(shards) if isinstance(shards, Sequence) else shards
-        return np.concatenate(
-            [fit_known(member, MemberCorpus(corpus, key)).point for key, member in self.members.items()]
-        )
-
     def _called(self, key: str, structure: Structure, name: str) -> str:
         labels = getattr(structure, "label_columns", ())
         return self.labels.get(key, name) if labels and name == labels[0] else name
@@ -386,11 +378,6 @@ class AgreedModel:
     def n_weights(self) -> int:
         """The number of parameters of all views."""
         return self.apart.n_weights
-
-    @property
-    def n_labels(self) -> int:
-        """The number of labels, the same for all views."""
-        return int(next(iter(self.members.values())).n_labels)
 
     def split(self, theta: Floats) -> dict[str, Floats]:
         """The parameters of every view, as views of the array."""

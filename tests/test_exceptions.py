@@ -11,7 +11,7 @@ import sklearn.exceptions
 
 from spectrem import exceptions
 from spectrem.constraints import parse_constraint
-from spectrem.tables.reading import check_log_scores
+from spectrem.tables.project import check_log_scores
 
 
 def test_a_convergence_warning_is_scikit_learns_too():

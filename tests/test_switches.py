@@ -33,7 +33,7 @@ from spectrem.models.alignment import AlignmentModel
 from spectrem.models.bracketing import ConstituentContextModel, SpanVocabulary
 from spectrem.models.grammar import ValenceModel
 from spectrem.models.loglinear import LogLinearModel, Support
-from spectrem.models.parsing import ArcTemplates, EdgeFactoredModel
+from spectrem.models.parsing import EdgeFactoredModel
 from spectrem.structures import Alignment, NonProjectiveTrees, ProjectiveTrees, ValenceTrees
 
 ESTIMATORS = {name: getattr(estimators, name) for name in estimators.__all__}
@@ -50,7 +50,7 @@ CALLS = {
     ("Alignment", "reverse"): partial(Alignment, [1], [1]),
     ("AlignmentModel", "chain"): partial(AlignmentModel, None, 5, learn_positions=True),
     ("AlignmentModel", "learn_positions"): partial(AlignmentModel, None, 5, True),
-    ("ArcTemplates", "fine"): ArcTemplates,
+    ("EdgeFactoredModel", "fine"): EdgeFactoredModel,
     ("ConstituentContextModel", "by_length"): partial(
         ConstituentContextModel, SpanVocabulary.learn([1], [0], n_tags=1)[0]
     ),
@@ -86,7 +86,7 @@ CALLS = {
 MADE_BY_THE_LIBRARY = {
     *("AlignmentStats", "BitextShard.of_entries", "Block", "Constraint", "ConstraintSummary", "CoupledKernel"),
     *("GrammarShard", "JointShard", "LexicalPrior", "Line", "LinearConstraint", "LogLinearShard.take", "ParsingShard"),
-    *("PosedCorpus", "TableFile", "TableStructure", "TagShard", "read_bytes", "tokenise"),
+    *("PosedCorpus", "TableFile", "TagShard", "read_bytes", "tokenise"),
 }
 
 

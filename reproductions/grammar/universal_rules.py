@@ -33,14 +33,7 @@ from spectrem.data import ParsedSentence
 from spectrem.estimators import DependencyModel
 from spectrem.exceptions import ConvergenceWarning, InvalidInputError
 from spectrem.metrics import attachment_scores, head_is_next
-from spectrem.models.grammar import (
-    GrammarParameters,
-    ValenceModel,
-    build_shards,
-    harmonic,
-    in_corpus_order,
-    preferences,
-)
+from spectrem.models.grammar import GrammarParameters, ValenceModel, build_shards, harmonic, in_corpus_order
 from spectrem.models.priors import MeanFieldPrior
 
 QUICK = {"languages": ("es",), "max_iter": 3}
@@ -193,7 +186,7 @@ def make_start(text: Text, factor: float) -> Start:
     flat = [number[tag] for tags in text.tags for tag in tags]
     lengths = np.array([len(tags) for tags in text.tags])
     model, shards = ValenceModel(len(names)), build_shards(lengths, flat, len(names))
-    params = harmonic(model, Local(shards), preferred=preferences(len(names), pairs, factor))
+    params = harmonic(model, Local(shards), preferred=pairs, factor=factor)
     heads = [model.structure(shard).decode(model.scores(params, shard)) for shard in shards]
     return Start(params, np.split(in_corpus_order(shards, heads, lengths), np.cumsum(lengths)[:-1]))
 

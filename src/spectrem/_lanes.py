@@ -82,12 +82,12 @@ def combine_more(hard, out, at, left, l_at, l_step, right, r_at, r_step, count):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def longest_of(members, lengths):  # type: ignore[no-untyped-def]
-    """The length of the longest of some sentences, 0 without any."""
-    longest = 0
+def extent_of(members, lengths):  # type: ignore[no-untyped-def]
+    """The lengths of the shortest and of the longest of some sentences, 0 without any."""
+    shortest, longest = 0 if len(members) == 0 else lengths[members[0]], 0
     for member in members:
-        longest = max(longest, lengths[member])
-    return longest
+        shortest, longest = min(shortest, lengths[member]), max(longest, lengths[member])
+    return shortest, longest
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -96,45 +96,3 @@ def empty_table(n_entries):  # type: ignore[no-untyped-def]
     numbers = np.empty((n_entries + 1) * LANES)
     start = -(numbers.ctypes.data // 8) % LANES
     return numbers[start : start + n_entries * LANES]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def load_arcs(members, lengths, offsets, values, never, always, n, stride, table):  # type: ignore[no-untyped-def]
-    """Put values of the arcs of some sentences, at most LANES, into a table indexed [dependent, head].
-
-    Sentence m has ``values[offsets[m]:offsets[m + 1]]``; the longest has n words, and rows are ``stride`` apart. Words
-    beyond the end of a shorter one hang one on the other, the first of them on the last word: these arcs have the value
-    ``always``, all others of such words ``never``. So they change no sum of products, and no largest sum.
-    """
-    table[: n * stride] = never
-    for lane in range(LANES):
-        size = 0
-        if lane < len(members):
-            size = lengths[members[lane]]
-            own = values[offsets[members[lane]] : offsets[members[lane] + 1]]
-            for d in range(size):
-                row = table[d * stride : d * stride + size * LANES]
-                for h in range(size):
-                    row[h * LANES + lane] = own[d * size + h]
-        for d in range(size, n):
-            table[d * stride + max(d - 1, 0) * LANES + lane] = always
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def load_valence(members, lengths, offsets, values, never, n, stride, first, later, stops):  # type: ignore[no-untyped-def]
-    """Put values of the parts of some trees with valence, at most LANES, into tables.
-
-    Sentence m has ``values[offsets[m]:offsets[m + 1]]``: arcs [dependent, head, first or later child], then stops, four
-    for every word. Of n words, those beyond the end of a sentence have the value ``never``.
-    """
-    first[: n * stride], later[: n * stride], stops[: 4 * n * LANES] = never, never, never
-    for lane in range(len(members)):
-        size = lengths[members[lane]]
-        own = values[offsets[members[lane]] : offsets[members[lane] + 1]]
-        for d in range(size):
-            row, other = first[d * stride : (d + 1) * stride], later[d * stride : (d + 1) * stride]
-            for h in range(size):
-                row[h * LANES + lane] = own[2 * (d * size + h)]
-                other[h * LANES + lane] = own[2 * (d * size + h) + 1]
-        for k in range(4 * size):
-            stops[k * LANES + lane] = own[2 * size * size + k]

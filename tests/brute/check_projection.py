@@ -16,7 +16,7 @@ from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError
 from spectrem.inference.assignment import assign
 from spectrem.inference.batch import project_batch
 from spectrem.inference.result import Projection, Status
-from spectrem.inference.solvers.first_order import Solver
+from spectrem.inference.solvers.smooth import Solver
 from spectrem.structures import Parts, Structure
 from spectrem.structures.structure import has_one_label
 from spectrem.testing.check import Enumerator, enumerate_structures, random_scores

@@ -13,10 +13,10 @@ from spectrem.constraints import E, cannot_link, compile_constraints, part
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import assignment
 from spectrem.inference.assignment import assign, find_counts
-from spectrem.inference.oracle import weigh_rows
+from spectrem.inference.dual import BatchDual, weigh_rows
 from spectrem.inference.program import OUT_OF_TIME
 from spectrem.inference.result import Status
-from spectrem.structures import Categorical
+from spectrem.structures import Categorical, Parts
 
 
 def by_integer_program(scores, k, rows):
@@ -96,7 +96,7 @@ def test_counts_of_labels_against_an_integer_program(seed, n, k, ties, impossibl
         rules.append(E[part("label") == 0] == low)
     structure = Categorical(np.full(n, k))
     rows = compile_constraints(rules, structure)
-    assert find_counts(structure, rows).counted.tolist() == [True]
+    assert find_counts(BatchDual(structure, Parts(scores), rows, 0.0)).counted.tolist() == [True]
     check(scores, k, rows, by_integer_program(scores, k, rows))
 
 
@@ -169,7 +169,7 @@ def test_documents_are_transportations_of_their_own():
     document = rng.permutation(np.repeat(np.arange(15), 4))
     structure = Categorical(np.full(n, k))
     rows = compile_constraints((E[...] <= 1).per("document", "label"), structure, {"document": document})
-    assert find_counts(structure, rows).counted.all()
+    assert find_counts(BatchDual(structure, Parts(scores), rows, 0.0)).counted.all()
     found = check(scores, k, rows, by_integer_program(scores, k, rows))
     assert len(set(zip(document.tolist(), found.labels.tolist(), strict=True))) == n
 
@@ -214,8 +214,8 @@ def test_few_cells_are_as_good_as_all(monkeypatch, n, seed, many):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_few_cells_at_bad_prices(monkeypatch, seed):
-    def price(scores, sizes, rows):
-        table = scores.reshape(-1, 4)
+    def price(dual, problem):
+        table = dual.scores.unary.reshape(-1, 4)
         return float(table.max(1).sum()), (table.max(1, keepdims=True) - table).ravel()
 
     rng = np.random.default_rng(seed)

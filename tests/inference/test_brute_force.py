@@ -12,7 +12,6 @@ from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, I
 from spectrem.inference import project_batch
 from spectrem.inference.assignment import assign
 from spectrem.structures import Categorical, Parts
-from spectrem.tables import TableStructure
 
 LABEL = part("label")
 NEAR = 2e-6
@@ -23,7 +22,7 @@ def draw(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 6))
     sizes = np.full(n, rng.integers(1, 4)) if rng.random() < 0.8 else rng.integers(1, 4, n)
-    structure = Categorical(sizes)
+    structure = Categorical(sizes, "row")
     scores = rng.integers(0, 4, structure.n_unary).astype(float) if rng.random() < 0.3 else rng.normal(size=sizes.sum())
     open_one = structure.offsets[:-1] + rng.integers(0, sizes)
     closed = (rng.random(len(scores)) < 0.15) & ~np.isin(np.arange(len(scores)), open_one)
@@ -57,7 +56,7 @@ def draw(seed):
             kind, norm = str(rng.choice(["bound", "penalty"])), str(rng.choice(["l1", "linf"]))
             rule = rule.slack(**{kind: float(rng.choice([0.3, 0.5, 1.0, 20.0, 1e3]))}, norm=norm)
         chosen.append(rule)
-    return structure, scores, weights, compile_constraints(chosen, TableStructure(structure), columns, weights)
+    return structure, scores, weights, compile_constraints(chosen, structure, columns, weights)
 
 
 def counted_rows(structure, rows, weights, links_bind):
@@ -161,10 +160,10 @@ def test_against_every_choice_of_labels(seed):
 
 
 def test_labels_that_no_whole_row_of_two_scopes_allows():
-    structure = Categorical([3, 3, 3])
+    structure = Categorical([3, 3, 3], "row")
     rules = [(E[LABEL == 1] <= 1).per("row"), (E[LABEL.isin([1, 2])] >= 2).named("two of them")]
     weights = np.array([0.0, 0.0, 1.0])
-    rows = compile_constraints(rules, TableStructure(structure), {}, weights)
+    rows = compile_constraints(rules, structure, {}, weights)
     with pytest.raises(InfeasibleConstraintError, match="'two of them': no feasible q over the corpus"):
         assign(structure, np.zeros(9), rows, weights=weights)
 
@@ -173,8 +172,8 @@ def test_labels_that_no_whole_row_of_two_scopes_allows():
 def test_a_row_that_no_part_can_meet(way):
     weights = np.array([1.0, 0.0])
     rule = (E[LABEL == 0] >= 0.5).per("group").named("some")
-    structure, columns = Categorical([2, 2]), {"group": np.array([0, 1])}
-    rows = compile_constraints(rule, TableStructure(structure), columns, weights)
+    structure, columns = Categorical([2, 2], "row"), {"group": np.array([0, 1])}
+    rows = compile_constraints(rule, structure, columns, weights)
     scores = np.log([0.6, 0.4, 0.3, 0.7])
     if way == "decide":
         with pytest.raises(InfeasibleConstraintError, match="'some'"):

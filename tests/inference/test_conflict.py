@@ -17,7 +17,7 @@ from spectrem.constraints.compilation.rows import Block, Rows, Slack
 from spectrem.exceptions import InfeasibleConstraintError
 from spectrem.inference import Status, project_batch
 from spectrem.inference.conflict import explain_infeasible, find_conflict
-from spectrem.inference.oracle import BatchDual
+from spectrem.inference.dual import BatchDual
 from spectrem.structures import Categorical, Chain, Parts
 
 LABEL = part("label")

@@ -9,7 +9,7 @@ from spectrem.constraints.compilation.compile import compile_constraints
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError
 from spectrem.inference import Status, project_batch
-from spectrem.inference.oracle import BatchDual
+from spectrem.inference.dual import BatchDual
 from spectrem.inference.program import Deadline, ProblemPrograms
 from spectrem.inference.solvers import linear_program
 from spectrem.inference.solvers.linear_program import LinearProgram, follow_temperatures, solve_by_columns

@@ -10,7 +10,7 @@ from spectrem.constraints.compilation.rows import Block, Rows, Slack
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import Newton, QuasiNewton, Status, project_batch
 from spectrem.inference.batch import choose_solver
-from spectrem.inference.oracle import BatchDual
+from spectrem.inference.dual import BatchDual
 from spectrem.structures import Categorical, Chain, Parts
 
 

@@ -8,7 +8,7 @@ from typed_pairs import case, sentences
 from spectrem.constraints import argument_types, compile_constraints
 from spectrem.inference import Newton, QuasiNewton, Status, project_batch
 from spectrem.inference.batch import choose_solver
-from spectrem.inference.oracle import BatchDual
+from spectrem.inference.dual import BatchDual
 from spectrem.structures import Categorical, Chain, Parts, Product
 
 

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from spectrem.constraints.compilation.rows import Block, Slack
+from spectrem.inference.dual import compile_slack
 from spectrem.inference.program import compile_slack_variables, largest_excess, run_linear, write_program
-from spectrem.inference.slack import compile_slack
 
 SIZES = (3, 2, 3)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectrem.constraints.compilation.rows import Block, Rows, Slack
-from spectrem.inference.slack import compile_slack
+from spectrem.inference.dual import compile_slack
 from spectrem.kernels.duals.spectral import project_l1_balls
 
 DUAL = {"l1": "linf", "l2": "l2", "linf": "l1"}

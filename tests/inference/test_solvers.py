@@ -21,7 +21,7 @@ from spectrem.inference import (
     project_batch,
 )
 from spectrem.inference.batch import choose_solver
-from spectrem.inference.oracle import BatchDual
+from spectrem.inference.dual import BatchDual
 from spectrem.structures import Categorical, Parts
 
 

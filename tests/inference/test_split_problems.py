@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from spectrem.constraints.compilation.rows import Block, Rows
-from spectrem.inference.oracle import split_problems
+from spectrem.inference.dual import split_problems
 from spectrem.structures import Categorical
 
 

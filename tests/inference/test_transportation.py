@@ -13,7 +13,8 @@ from spectrem.constraints import E, compile_constraints, part
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import LinearProgram, Status, project_batch
-from spectrem.inference.assignment import find_transports
+from spectrem.inference.assignment import find_transports, tidy_rows
+from spectrem.inference.dual import BatchDual
 from spectrem.structures import Categorical, Parts
 
 
@@ -84,6 +85,13 @@ def check(structure, scores, rows, gamma, weights=None, **options):
     return found
 
 
+def transported(structure, rows, gamma, weights=None):
+    """Which of the problems are transportations."""
+    scores = np.zeros(structure.n_unary)
+    transports = find_transports(BatchDual(structure, Parts(scores), tidy_rows(rows), 0.0, weights), whole=gamma < 0)
+    return np.zeros(1, bool) if transports is None else transports.problems
+
+
 def draw_scores(rng, n, k, ties, impossible):
     scores = rng.integers(0, 4, (n, k)).astype(float) if ties else rng.normal(size=(n, k)) * 3
     if impossible:
@@ -128,7 +136,7 @@ def test_counts_of_labels_against_a_program(seed, n, k, ties, impossible, gamma,
     rows = compile_constraints(rules, structure)
     rows = scaled(rows, rng.choice([0.1, 1.0, 3.0], len(rows.bounds)))
     weights = None if weight is None else np.full(n, weight)
-    assert find_transports(structure, rows, gamma, weights).chosen.all()
+    assert transported(structure, rows, gamma, weights).all()
     found = check(structure, scores, rows, gamma, weights)
     assert found is None or certified(found)
 
@@ -168,9 +176,7 @@ def test_the_other_problems_take_the_usual_path(gamma):
         E[(part("document") == 2) & part("label").isin([0, 1])] <= 2,
     ]
     rows = compile_constraints(rules, structure, {"document": document})
-    transports = find_transports(structure, rows, gamma, None)
-    whole = transports.chosen[transports.counts.instance_problem[[0, 6, 12]]].tolist()
-    assert whole == [True, gamma == -np.inf, False]
+    assert transported(structure, rows, gamma).tolist() == [True, gamma == -np.inf, False]
     scores = rng.normal(size=54)
     found = check(structure, scores, rows, gamma)
     assert certified(found) or gamma == 0
@@ -185,7 +191,7 @@ def test_fractions_of_an_instance_at_zero_and_whole_ones_below(rule):
     structure = Categorical(np.full(3, 2))
     scores = np.array([0.0, 1.0, 0.0, 2.0, 0.0, 3.0])
     rows = compile_constraints(rule, structure)
-    assert find_transports(structure, rows, 0.0, None) is None
+    assert not transported(structure, rows, 0.0).any()
     found = check(structure, scores, rows, 0.0)
     assert found.marginals.unary.reshape(3, 2)[:, 1].sum() == pytest.approx(rows.bounds[0])
     check(structure, scores, rows, -np.inf)  # rounded inwards, or infeasible
@@ -194,9 +200,9 @@ def test_fractions_of_an_instance_at_zero_and_whole_ones_below(rule):
 def test_weights_that_differ_take_the_usual_path():
     structure, weights = Categorical(np.full(4, 2)), np.array([1.0, 2.0, 1.0, 1.0])
     rows = compile_constraints(E[part("label") == 1] <= 1, structure)
-    assert find_transports(structure, rows, 0.0, weights) is None
-    assert find_transports(structure, rows, -np.inf, weights) is None
-    assert find_transports(structure, rows, 0.0, np.zeros(4)) is None
+    assert not transported(structure, rows, 0.0, weights).any()
+    assert not transported(structure, rows, -np.inf, weights).any()
+    assert not transported(structure, rows, 0.0, np.zeros(4)).any()
     found = check(structure, np.tile([0.0, 1.0], 4), rows, 0.0, weights)
     assert found.primal_value == pytest.approx(1.0)
 
@@ -206,7 +212,7 @@ def test_instances_of_no_weight_take_the_prices_of_the_others(gamma):
     structure, weights = Categorical(np.full(5, 2)), np.array([2.0, 2.0, 2.0, 0.0, 0.0])
     rows = compile_constraints(E[part("label") == 1] <= 2, structure)
     scores = np.array([0.0, 1.0, 0.0, 2.0, 0.0, 4.0, 0.0, 0.5, 0.0, 9.0])
-    assert find_transports(structure, rows, gamma, weights).chosen.all()
+    assert transported(structure, rows, gamma, weights).all()
     found = check(structure, scores, rows, gamma, weights)
     assert found.marginals.unary.reshape(5, 2)[:, 1].tolist() == [0.0, 0.0, 1.0, 0.0, 1.0]
     if gamma == -np.inf:  # rounded inwards
@@ -214,9 +220,9 @@ def test_instances_of_no_weight_take_the_prices_of_the_others(gamma):
         assert check(structure, scores, rows, gamma, weights).marginals.unary[6:].tolist() == [1.0, 0.0, 0.0, 1.0]
     label, instance = part("label"), part("instance")
     few, half = E[(label == 1) & (instance < 2)] <= 2, E[(label == 0) & (instance == 2)] <= 1
-    for rules, usual in (([few], False), ([few, half], gamma == 0)):
+    for rules, whole in (([few], [True]), ([few, half], [True, gamma < 0])):
         rows = compile_constraints(rules, structure)
-        assert (find_transports(structure, rows, gamma, weights) is None) == usual
+        assert transported(structure, rows, gamma, weights).tolist() == whole
         check(structure, scores, rows, gamma, weights)
 
 
@@ -234,7 +240,7 @@ def test_weights_that_differ_in_rows_that_count_instances_once():
 def test_rows_inside_instances_that_weigh_more(gamma):
     structure, weights = Categorical(np.full(3, 2)), np.array([3.0, 2.0, 3.0])
     rows = compile_constraints((E[part("label") == 1] >= 1).per("instance"), structure)
-    assert find_transports(structure, rows, gamma, weights).chosen.all()
+    assert transported(structure, rows, gamma, weights).all()
     found = check(structure, np.array([1.0, 0.0, 0.0, 1.0, 4.0, 0.0]), rows, gamma, weights)
     np.testing.assert_allclose(found.objectives, [0.0, 1.0, 0.0])
     if gamma == 0:
@@ -244,7 +250,7 @@ def test_rows_inside_instances_that_weigh_more(gamma):
 def test_slack_and_a_solver_that_is_given_take_the_usual_path():
     structure = Categorical(np.full(4, 2))
     soft = compile_constraints((E[part("label") == 1] <= 1).slack(penalty=0.5, norm="l1"), structure)
-    assert find_transports(structure, soft, 0.0, None) is None
+    assert not transported(structure, soft, 0.0).any()
     rows = compile_constraints(E[part("label") == 1] <= 1, structure)
     scores = Parts(np.array([0.0, 1.0, 0.0, 2.0, 0.0, 3.0, 0.0, 4.0]))
     assert project_batch(structure, scores, rows, 0.0, solver=LinearProgram()).n_evaluations > 1
@@ -257,7 +263,7 @@ def test_duplicate_entries_and_zeros():
     matrix = sp.csr_array((data, place, np.array([0, 4])), shape=(1, 4))
     block = compile_constraints(E[part("label") == 1] <= 1, structure).blocks[0]
     rows = Rows(matrix, np.array([1.0]), np.array([-1]), (block,))
-    assert find_transports(structure, rows, 0.0, None).chosen.all()
+    assert transported(structure, rows, 0.0).all()
     assert matrix.nnz == 4
     found = check(structure, np.array([0.0, 1.0, 0.0, 2.0]), rows, 0.0)
     assert found.marginals.unary.tolist() == [1.0, 0.0, 0.0, 1.0]

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from spectrem.kernels.chains import chain as kernel
 from spectrem.kernels.chains import chain_lanes, chain_log
-from spectrem.structures.chains._tables import BigramTable
+from spectrem.structures.chains._tables import ScoreTable
 
 FORBIDDEN = -np.inf
 SCALED = pytest.mark.parametrize("sum_pass", [kernel.sum_pass, chain_lanes.sum_pass], ids=["alone", "lanes"])
@@ -24,17 +24,17 @@ def run(lengths, unary, transition, gamma=1.0, *, allowed=None, sum_pass=kernel.
     else:
         (offsets, states), dense = allowed, False
     scores = np.ravel(unary).astype(np.float64)
-    table = BigramTable(offsets, states, dense, scores, np.zeros(n_states), transition, gamma).potentials
+    table = ScoreTable(offsets, states, dense, scores, np.zeros(n_states), (transition,), gamma).potentials
     weights = np.ones(len(lengths)) if weights is None else weights
     status = np.ones(len(lengths), np.int8) if active is None else active.astype(np.int8)
-    values, marginals, counts = np.zeros(len(lengths)), np.zeros(offsets[-1]), np.zeros((n_states, n_states))
-    expected = kernel.Expected(marginals, np.zeros(n_states), counts)
+    values, marginals, counts = np.zeros(len(lengths)), np.zeros(offsets[-1]), np.zeros((1, n_states, n_states))
+    expected = kernel.Expected(marginals, np.zeros(n_states), counts, counts)
     batch = (token_offsets, np.arange(n_tokens), table, np.ones(len(lengths)), weights, values, expected, status)
     if sum_pass is chain_lanes.sum_pass:
         order = np.flatnonzero((status == 1) & (np.diff(token_offsets) > 0))
         batch = (order[np.argsort(-np.diff(token_offsets)[order], kind="stable")], *batch)
     sum_pass(*batch)
-    return values, marginals, counts, status
+    return values, marginals, counts[0], status
 
 
 def reference(unary, transition, gamma=1.0):
@@ -219,10 +219,10 @@ def test_allowed_states_cost_and_count_only_themselves():
 
 
 def test_viterbi_prefers_the_lowest_states_among_equals():
-    values, choices, counts = np.zeros(1), np.full(3, -7), np.zeros((2, 2))
+    values, choices, counts, moves = np.zeros(1), np.full(3, -7), np.zeros((1, 2, 2)), np.zeros((1, 2, 2))
     kernel.max_pass(
-        np.array([0, 3]), np.arange(4) * 2, np.arange(2), True, np.zeros(6), np.zeros((2, 2)),
-        np.ones(1, bool), np.full(1, 2.5), values, choices, counts,
+        1, np.array([0, 3]), np.arange(4) * 2, np.array([0, 1, 0]), True, np.zeros(6), moves, moves,
+        np.ones(1, bool), np.full(1, 2.5), values, choices, counts, counts,
     )  # fmt: skip
     assert choices.tolist() == [0, 0, 0]
-    assert counts.tolist() == [[5.0, 0.0], [0.0, 0.0]]
+    assert counts.tolist() == [[[5.0, 0.0], [0.0, 0.0]]]

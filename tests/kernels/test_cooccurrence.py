@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectrem.kernels.alignments import cooccurrence
+from spectrem.models.alignment.pairs import count_packed
 
 N_SOURCE, N_TARGET = 6, 5
 SIDES = st.lists(
@@ -104,7 +105,7 @@ def test_packed_entries_come_back(entries):
     entries = np.array(entries, np.int32)
     packed = np.empty(5 * len(entries), np.uint8)
     packed = packed[: cooccurrence.pack(entries, packed)]
-    assert cooccurrence.count_packed(packed) == len(entries)
+    assert count_packed(packed) == len(entries)
     read = np.empty(len(entries), np.int32)
     cooccurrence.unpack(packed, read)
     assert read.tolist() == entries.tolist()

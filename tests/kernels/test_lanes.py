@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from spectrem._compiled import njit
-from spectrem._lanes import LANES, add_products, empty_table, largest_sum, load_arcs, raise_to_sum, sum_products
+from spectrem._lanes import LANES, add_products, empty_table, largest_sum, raise_to_sum, sum_products
+from spectrem.kernels.trees.eisner import load_arcs, unload_arcs
 
 
 @njit()
@@ -59,11 +60,14 @@ def test_tables_start_at_cache_lines():
         assert table.ctypes.data % 64 == 0
 
 
-def test_words_beyond_the_end_hang_in_a_chain():
+def test_arcs_of_sentences_of_several_lengths_share_a_table():
     lengths, offsets = np.array([0, 2, 3]), np.array([0, 0, 4, 13])
-    table = np.zeros((4, 3, LANES))
-    load_arcs(np.array([2, 1]), lengths, offsets, np.arange(13.0), -1.0, 9.0, 3, 3 * LANES, table.ravel())
+    table, members, numbers = np.zeros((4, 3, LANES)), np.array([2, 1]), np.arange(13.0)
+    load_arcs(members, lengths, offsets, numbers, 0, 1, -1.0, 3, 3 * LANES, table.ravel())
     np.testing.assert_array_equal(table[:3, :, 0], np.arange(4.0, 13.0).reshape(3, 3))
-    np.testing.assert_array_equal(table[:3, :, 1], [[0, 1, -1], [2, 3, -1], [-1, 9, -1]])
-    np.testing.assert_array_equal(table[:3, :, 2], [[9, -1, -1], [9, -1, -1], [-1, 9, -1]])
+    np.testing.assert_array_equal(table[:3, :, 1], [[0, 1, -1], [2, 3, -1], [-1, -1, -1]])
+    assert (table[:3, :, 2:] == -1).all()
     assert not table[3].any()
+    out, status = np.zeros(13), np.array([0, 1, 0], np.int8)
+    unload_arcs(members, lengths, offsets, status, 3 * LANES, table.ravel() / 12, 0, 1, out)
+    np.testing.assert_array_equal(out, np.where(np.arange(13) < 4, 0, numbers / 12))

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectrem.kernels.alignments.similarity import look_alike
+from spectrem.kernels.alignments.cooccurrence import look_alike
 
 WORDS = st.lists(st.text("ab", max_size=7), min_size=1, max_size=6)
 

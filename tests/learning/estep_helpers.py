@@ -1,5 +1,7 @@
 """One E-step, shard by shard or as a whole."""
 
+from dataclasses import replace
+
 from spectrem.corpus import Local
 from spectrem.learning import Step, pose
 from spectrem.learning.estep import expect
@@ -8,7 +10,8 @@ from spectrem.learning.estep import expect
 def of_shards(model, estep, shards, params, gamma=1.0):
     """What the E-step of every shard gives, at the multipliers over the corpus."""
     corpus, step = pose(model, Local(shards), estep).at_prices(Step(model, params, gamma, estep))
-    return [expect(own, step)[0] for own in corpus.shards]
+    step = step._replace(estep=replace(estep, warm_start=False))
+    return [expect(own, step) for own in corpus.shards]
 
 
 def of_corpus(model, estep, shards, params, gamma=1.0):

@@ -14,7 +14,6 @@ from spectrem.learning import EStep, Step, Stopping, pose, posterior, run_em
 from spectrem.models.bracketing import (
     BracketShard,
     ConstituentContextModel,
-    SpanNumbers,
     SpanParameters,
     SpanVocabulary,
     build_shards,
@@ -237,23 +236,10 @@ def test_constraints_on_tags_hold_in_expectation():
 
 
 def test_bad_arguments():
-    vocabulary, numbers = SpanVocabulary.learn(LENGTHS, TAGS, 3)
-    with pytest.raises(InvalidInputError, match=r"smoothing must be two finite numbers .* as published it is \(2, 8\)"):
-        ConstituentContextModel(vocabulary, smoothing=(-1.0, 2.0))
-    with pytest.raises(InvalidInputError, match="names must hold 3 names"):
-        ConstituentContextModel(vocabulary, names=["DT"])
-    with pytest.raises(InvalidInputError, match="lengths must add up to the number of tags, got 3 and 15"):
-        build_shards([3], TAGS, numbers)
-    with pytest.raises(InvalidInputError, match="numbers must be those of all 35 spans, got 34 yields"):
-        build_shards(LENGTHS, TAGS, SpanNumbers(numbers.yields[1:], numbers.contexts))
     with pytest.raises(InvalidInputError, match="must increase"):
         SpanVocabulary(3, np.array([1, 0]), np.array([0, 2]), np.array([0]))
     with pytest.raises(InvalidInputError, match="must end at the number of yields, 2; got 3"):
         SpanVocabulary(3, np.array([0, 1]), np.array([0, 3]), np.array([0]))
-    with pytest.raises(InvalidInputError, match=r"tags must be in 0\.\.1; got 2 at index 1; raise n_tags"):
-        SpanVocabulary.learn([3], [0, 2, 1], 2)
-    with pytest.raises(InvalidInputError, match="start must be one of 'split', 'uniform', got 'unifrom'"):
-        tree_scores(np.array([3]), "unifrom")
 
 
 def test_shards_follow_the_data_alone():

@@ -17,12 +17,12 @@ from spectrem.models.parsing import (
     FREE,
     GIVEN,
     SHARED,
-    ArcTemplates,
-    Columns,
     EdgeFactoredModel,
     ParsingText,
     TokenAtoms,
+    arc_templates,
 )
+from spectrem.models.shards import Columns
 from spectrem.structures import Parts
 from spectrem.testing import check_model
 
@@ -75,8 +75,8 @@ def random_text(rng, lengths, fine=True, **known):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_scores_and_counts_by_definition(fine, dtype):
     rng = np.random.default_rng(0)
-    templates, bits = ArcTemplates(fine), 9
-    model = EdgeFactoredModel(templates, bits=bits)
+    templates, bits = arc_templates(fine), 9
+    model = EdgeFactoredModel(fine, bits=bits)
     text = random_text(rng, [14, 1, 5], fine)
     (shard,) = text.shards()
     theta = rng.normal(size=model.n_weights).astype(dtype)

@@ -4,7 +4,7 @@ from check_projection import check_projection
 
 from spectrem.constraints import E, part
 from spectrem.exceptions import InvalidInputError
-from spectrem.kernels.brackets import inside_outside
+from spectrem.kernels import brackets
 from spectrem.structures import Bracketings, Parts, _polytopes
 from spectrem.testing import brute_force_smoothed_max, check_structure
 from spectrem.testing.check_constraint import check_constraint
@@ -117,7 +117,7 @@ def test_long_sentences_side_by_side_with_short_ones():
         catalan.append(catalan[-1] + np.log(2 * (2 * n - 1) / (n + 1)))
     np.testing.assert_allclose(values, [catalan[max(n - 1, 0)] for n in lengths], rtol=1e-12, atol=1e-12)
     inside = np.bincount(trees.instance[::2], marginals.unary[::2], len(lengths))
-    assert inside_outside.LONGEST < 270  # one at a time, which takes less memory
+    assert brackets.LONGEST < 270  # one at a time, which takes less memory
     np.testing.assert_allclose(inside, np.maximum(2 * lengths - 1, 0), rtol=1e-12)
 
 
@@ -126,7 +126,7 @@ def test_sentences_side_by_side_and_one_at_a_time_agree(lengths, monkeypatch):
     trees = Bracketings(lengths)
     scores = Parts(2.0 * np.random.default_rng(4).normal(size=trees.n_unary))
     found = trees.smoothed_max(scores, 0.7)
-    monkeypatch.setattr(inside_outside, "sum_pass", lambda *arguments: None)  # leaves all of them
+    monkeypatch.setattr(brackets, "sum_pass", lambda *arguments: None)  # leaves all of them
     again = trees.smoothed_max(scores, 0.7)
     np.testing.assert_allclose(found[0], again[0], rtol=1e-13)
     np.testing.assert_allclose(found[1].unary, again[1].unary, atol=1e-13)

@@ -5,10 +5,9 @@ from hypothesis import strategies as st
 from structure_cases import SCORE_KINDS, chains2, random_scores, seeds
 
 from spectrem.exceptions import InvalidInputError
-from spectrem.kernels.chains import chain2 as kernel
-from spectrem.kernels.chains import chain2_log
+from spectrem.kernels.chains import chain_log
+from spectrem.kernels.chains.potentials import FLOOR
 from spectrem.structures import Chain, Chain2, Parts
-from spectrem.structures.chains._tables import FLOOR
 from spectrem.testing import brute_force_smoothed_max, enumerate_structures
 
 
@@ -102,13 +101,13 @@ def test_underflowing_sentences_are_run_again_in_log_space(monkeypatch):
     unary = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -800.0, 0.0, 0.0, -np.inf, 0.0])
     stay = np.array([[0.0, -np.inf], [-np.inf, 0.0]])
     asked = []
-    sum_pass = chain2_log.sum_pass
+    sum_pass = chain_log.sum_pass
 
     def recorded(*arguments):
         asked.append(arguments[-1].astype(bool).tolist())
         sum_pass(*arguments)
 
-    monkeypatch.setattr(chain2_log, "sum_pass", recorded)
+    monkeypatch.setattr(chain_log, "sum_pass", recorded)
     scores = Parts(unary, (stay, np.stack([stay, stay])))
     values, marginals = Chain2([3, 3], 2).smoothed_max(scores, 1.0, weights=np.array([1.0, 3.0]))
     assert asked == [[False, True]]
@@ -126,7 +125,7 @@ def test_small_removals_stay_in_the_scaled_pass(where, monkeypatch):
     scores = random_scores(chain, rng)
     arrays = {"unary": scores.unary, "second": scores.factors[0].ravel(), "transition": scores.factors[1].ravel()}
     arrays[where][4] -= 400.0
-    monkeypatch.setattr(chain2_log, "sum_pass", None)
+    monkeypatch.setattr(chain_log, "sum_pass", None)
     values, marginals = chain.smoothed_max(scores, 1.0)
     expected = brute_force_smoothed_max(chain, scores, 1.0)
     np.testing.assert_allclose(values, expected.values, rtol=1e-13)
@@ -176,7 +175,7 @@ def test_what_falls_below_the_floor_is_found(seed, spread):
 
 def test_futures_of_unreachable_states_do_not_overflow(monkeypatch):
     # State 1 scores 450 nats more at every token, but no sentence can start there.
-    monkeypatch.setattr(chain2_log, "sum_pass", None)
+    monkeypatch.setattr(chain_log, "sum_pass", None)
     unary = np.array([[0, -np.inf]] + [[-225.0, 0]] * 9)
     second, transition = np.full((2, 2), -np.inf), np.full((2, 2, 2), -np.inf)
     np.fill_diagonal(second, 0.0)
@@ -188,7 +187,6 @@ def test_futures_of_unreachable_states_do_not_overflow(monkeypatch):
 
 
 def test_products_of_three_floors_do_not_underflow():
-    assert kernel.FLOOR == FLOOR
     assert np.finfo(float).tiny <= FLOOR**3
 
 

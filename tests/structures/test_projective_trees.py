@@ -10,7 +10,7 @@ from structure_cases import GAMMAS, SCORE_KINDS, random_scores
 from spectrem.constraints import E, compile_constraints, part
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import project_batch
-from spectrem.kernels.trees import eisner, eisner_max
+from spectrem.kernels.trees import eisner
 from spectrem.structures import ROOT, Parts, Product, ProjectiveTrees, _polytopes
 from spectrem.structures.derivations import smoothed_max
 from spectrem.testing import brute_force_smoothed_max, check_constraint, check_structure
@@ -87,7 +87,7 @@ def test_sentences_near_the_limit_of_the_scaled_pass_are_exact():
     scores = Parts(rng.normal(size=trees.n_unary) * np.repeat(np.linspace(1, 250, 60), 144))
     status, values, tops = np.ones(60, np.int8), np.zeros(60), scores.unary.reshape(-1, 12).max(axis=1)
     marginals = np.exp(scores.unary - np.repeat(tops, 12))
-    layout = (np.arange(60), trees.lengths, trees.block_offsets, marginals, tops, trees.token_offsets)
+    layout = (np.arange(60), trees.lengths, trees.block_offsets, trees.token_offsets, marginals, tops)
     eisner.sum_pass(*layout, 1.0, True, values, status)
     expected, slow = with_wide_numbers(trees, scores, 1.0)
     assert 0 < status.sum() < 40  # some are beyond the limit
@@ -131,7 +131,7 @@ def test_long_sentences_get_what_lanes_would_give_them(single_root, monkeypatch)
     values, marginals = trees.smoothed_max(scores, 1.0)
     best, heads = trees.smoothed_max(scores, 0.0)[0], trees.decode(scores)
     monkeypatch.setattr(eisner, "LONGEST", 300)
-    monkeypatch.setattr(eisner_max, "LONGEST", 300)
+    monkeypatch.setattr(eisner, "LONGEST_MAX", 300)
     in_lanes, found = trees.smoothed_max(scores, 1.0)
     np.testing.assert_allclose(values, in_lanes, rtol=1e-13)
     np.testing.assert_allclose(marginals.unary, found.unary, rtol=0, atol=1e-12)

@@ -10,7 +10,7 @@ from spectrem.constraints import E, compile_constraints, part
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import project_batch
 from spectrem.kernels.chains.potentials import subtract_tops
-from spectrem.kernels.trees import eisner, eisner_max, valence_lanes
+from spectrem.kernels.trees import eisner, valence
 from spectrem.structures import ROOT, Parts, ValenceTrees, _polytopes
 from spectrem.structures.derivations import smoothed_max
 from spectrem.testing import check_structure
@@ -225,8 +225,8 @@ def test_sentences_near_the_limit_of_the_scaled_pass_are_exact():
     marginals, tops = np.empty(trees.n_unary), np.empty(3 * trees.n_tokens)
     subtract_tops(scores.unary, trees._choice_offsets, 1.0, marginals, tops)
     np.exp(marginals, out=marginals)
-    scaled = (marginals, tops, trees.token_offsets, 1.0, True)
-    valence_lanes.sum_pass(np.arange(60), trees.lengths, trees.offsets, *scaled, values, status)
+    layout = (np.arange(60), trees.lengths, trees.offsets, trees.token_offsets)
+    valence.sum_pass(*layout, marginals, tops, 1.0, True, values, status)
     expected, slow = with_wide_numbers(trees, scores, 1.0)
     kept = status == 0
     assert 20 < kept.sum() < 60  # some are beyond the limit
@@ -261,7 +261,7 @@ def test_long_sentences_get_what_lanes_would_give_them(single_root, monkeypatch)
     values, marginals = trees.smoothed_max(scores, 1.0)
     best, heads = trees.smoothed_max(scores, 0.0)[0], trees.decode(scores)
     monkeypatch.setattr(eisner, "LONGEST", 300)
-    monkeypatch.setattr(eisner_max, "LONGEST", 300)
+    monkeypatch.setattr(eisner, "LONGEST_MAX", 300)
     in_lanes, found = trees.smoothed_max(scores, 1.0)
     np.testing.assert_allclose(values, in_lanes, rtol=1e-13)
     np.testing.assert_allclose(marginals.unary, found.unary, rtol=0, atol=1e-12)

@@ -1,5 +1,6 @@
 """Rows that constraints do not tell apart share their coefficients; results are those of every row by itself."""
 
+from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
@@ -12,9 +13,8 @@ from spectrem.constraints.compilation.compile import compile_constraints
 from spectrem.constraints.text import flatten
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference.batch import project_batch
-from spectrem.inference.oracle import BatchDual
-from spectrem.tables import reading
-from spectrem.tables.project import compile_table, expected_before, expected_of
+from spectrem.inference.dual import BatchDual
+from spectrem.tables.project import compile_table, expected_before, expected_of, read_cells
 
 LABEL = part("label")
 N, K = 60, 3
@@ -49,9 +49,9 @@ def table(seed=0, impossible=True):
 
 
 def cells_of(proba, columns, weights=None, labels=None, scores="probabilities"):
-    cells = reading.read_cells(proba, labels, scores)
-    cells = reading.Cells(cells.table, cells.scores, cells.names, weights)
-    return cells, reading.user_columns(columns, cells)
+    cells = read_cells(proba, labels, scores)
+    cells = replace(cells, weights=weights)
+    return cells, cells.user_columns(columns)
 
 
 WEIGHTS = {"none": None, "some": np.linspace(0.5, 2.0, N), "zeros": np.where(np.arange(N) % 6 == 0, 0.0, 1.5)}
@@ -63,14 +63,14 @@ def test_rows_are_those_of_every_row_by_itself(constraints, weights):
     cells, given = cells_of(*table(), weights)
     found = compile_table(flatten(constraints), cells, given)
     assert found.alike is not None
-    assert found.matrix.shape[1] < cells.table.n_unary
-    whole = compile_constraints(constraints, cells.table, given, weights)
+    assert found.matrix.shape[1] < cells.structure.n_unary
+    whole = compile_constraints(constraints, cells.structure, given, weights)
     np.testing.assert_allclose(found.whole.matrix.toarray(), whole.matrix.toarray())
     np.testing.assert_allclose(found.bounds, whole.bounds)
     for own, other in zip(found.blocks, whole.blocks, strict=True):
         assert {k: v.tolist() for k, v in own.keys.items()} == {k: v.tolist() for k, v in other.keys.items()}
         assert own.slack_group.tolist() == other.slack_group.tolist()
-    values = np.random.default_rng(1).random(cells.table.n_unary)
+    values = np.random.default_rng(1).random(cells.structure.n_unary)
     np.testing.assert_allclose(expected_of(cells, found, values), expected_of(cells, whole, values))
     np.testing.assert_allclose(expected_before(cells, found), expected_before(cells, whole))
 
@@ -82,7 +82,7 @@ def test_projection_is_that_of_every_row_by_itself(constraints, weights, gamma, 
     monkeypatch.setattr(pieces, "PIECE", 7)
     cells, given = cells_of(*table(), weights)
     rows = compile_table(flatten(constraints), cells, given)
-    structure = cells.table.inner
+    structure = cells.structure
     found = project_batch(structure, cells.scores, rows, gamma, weights=weights, tol=1e-10)
     wanted = project_batch(structure, cells.scores, rows.whole, gamma, weights=weights, tol=1e-10)
     assert found.status == wanted.status
@@ -101,7 +101,7 @@ def test_projection_is_that_of_every_row_by_itself(constraints, weights, gamma, 
 def test_problems_have_the_same_units(constraints, weights):
     cells, given = cells_of(*table(), weights)
     rows = compile_table(flatten(constraints), cells, given)
-    found, wanted = (BatchDual(cells.table.inner, cells.scores, own, 1.0, weights) for own in (rows, rows.whole))
+    found, wanted = (BatchDual(cells.structure, cells.scores, own, 1.0, weights) for own in (rows, rows.whole))
     for name in ("scale", "size", "lever", "row_weight", "instance_weight"):
         np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), err_msg=name)
     direction = 9 * found.terms.project(np.ones(len(rows.bounds)))
@@ -119,7 +119,7 @@ def test_project_hands_back_the_same(gamma, monkeypatch):
     proba, columns = table()
     constraints = [*FEW["shares"], *FEW["kinds"], E[LABEL == 1] >= 0.5]  # whose size is that of its coefficients
     found = project(proba, constraints, gamma, columns=columns, tol=1e-10)
-    monkeypatch.setattr(import_module("spectrem.tables.project"), "_kinds", lambda *_: None)
+    monkeypatch.setattr(import_module("spectrem.tables.project"), "_distinct_rows", lambda *_: None)
     wanted = project(proba, constraints, gamma, columns=columns, tol=1e-10)
     np.testing.assert_allclose(found.proba, wanted.proba, atol=1e-7)
     np.testing.assert_allclose(found.objective, wanted.objective, rtol=1e-9)
@@ -158,7 +158,7 @@ def test_constraints_that_cannot_hold_are_told_as_for_every_row_by_itself(constr
     proba, _ = table()
     with pytest.raises(InfeasibleConstraintError) as found:
         project(proba, constraints)
-    monkeypatch.setattr(import_module("spectrem.tables.project"), "_kinds", lambda *_: None)
+    monkeypatch.setattr(import_module("spectrem.tables.project"), "_distinct_rows", lambda *_: None)
     with pytest.raises(InfeasibleConstraintError) as wanted:
         project(proba, constraints)
     assert str(found.value) == str(wanted.value)

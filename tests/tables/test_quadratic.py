@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from spectrem.constraints.compilation.rows import Block, Slack
-from spectrem.inference.slack import compile_slack
+from spectrem.inference.dual import compile_slack
 from spectrem.tables.targets import MOST_ROWS, Quadratic
 
 

@@ -67,7 +67,7 @@ def takes(
     leave: Collection[str] = (),
     defaults: Mapping[str, Any] | None = None,
     only: Collection[str] | None = None,
-    beside: type | None = None,
+    beside: Collection[type] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a command of a function whose parameters are data classes of arguments and options: one for each field.
 
@@ -83,9 +83,9 @@ def takes(
         Defaults of this command, where they are not those of the estimator; ``...`` for options that must be given.
     only : collection of str, optional
         The parameters that this command has options for, where they are few.
-    beside : type, optional
-        The declarations of a second estimator that the command may train: those of its parameters which the first does
-        not have become options, too.
+    beside : collection of type
+        The declarations of other estimators that the command may train: those of their parameters which the ones before
+        do not have become options, too.
 
     Examples
     --------
@@ -102,9 +102,10 @@ def takes(
     >>> fit(max_iter=3)
     {'max_iter': 3} ['--max-iter', '--max-iter 3']
     """
-    here, records = defaults or {}, [one for one in (beside, record) if one is not None]
-    known = {name: declared for one in records[::-1] for name, declared in parameters_of(one).items()}
-    known |= {} if record is None else parameters_of(record)
+    here, records = defaults or {}, [*([] if record is None else [record]), *beside][::-1]
+    known: dict[str, tuple[Any, Parameter]] = {}
+    for one in records[::-1]:
+        known |= {name: declared for name, declared in parameters_of(one).items() if name not in known}
     flags = {name: _flag(name, declared) for name, (_, declared) in known.items() if declared.option is not None}
     said = {name: _plain(text, flags) for one in records for name, text in meanings(one).items()}
     options = [

@@ -186,7 +186,7 @@ class TrainingOptions:
 
 
 @app.command()
-@takes(ParserParameters, beside=GrammarSettings)
+@takes(ParserParameters, beside=[GrammarSettings])
 def train(options: TrainingOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn a parser from trees, or with --dmv a grammar from tags alone.
 
@@ -276,12 +276,13 @@ def without_punctuation(sentence: ParsedSentence) -> tuple[ParsedSentence, Ints]
 
     from spectrem.data import ParsedSentence
 
-    kept = np.flatnonzero([tag != "PUNCT" for tag in sentence.upos])
-    heads = None
-    if sentence.heads is not None:
-        place = np.full(len(sentence.forms), -3)  # of a word that is left out
-        place[kept] = np.arange(len(kept))
-        heads = np.array([_lifted(word, sentence.heads, place) for word in kept.tolist()], np.int64)
+    stays = np.array([tag != "PUNCT" for tag in sentence.upos], bool)
+    kept, heads = np.flatnonzero(stays), sentence.heads
+    if heads is not None:
+        heads = heads.copy()
+        while len(over := np.flatnonzero((heads >= 0) & ~stays[np.maximum(heads, 0)])):
+            heads[over] = heads[heads[over]]
+        heads = np.where(heads >= 0, np.searchsorted(kept, heads), heads)[kept]
     forms, upos, xpos = (tuple(column[k] for k in kept) for column in (sentence.forms, sentence.upos, sentence.xpos))
     relations = None if sentence.relations is None else tuple(sentence.relations[k] for k in kept)
     return ParsedSentence(forms, upos, xpos, heads, relations), kept
@@ -321,13 +322,6 @@ def table_with_punctuation(table: Floats, kept: Ints, whole: Ints) -> Floats:
     full[kept] = 0.0
     full[np.ix_(kept, kept)] = table
     return full
-
-
-def _lifted(word: int, heads: Ints, place: Ints) -> int:
-    head = int(heads[word])
-    while head >= 0 and place[head] == -3:
-        head = int(heads[head])
-    return int(place[head]) if head >= 0 else ROOT if head == ROOT else UNKNOWN_HEAD
 
 
 _RULES_OF_PREDICT = (
@@ -640,7 +634,7 @@ class TransferOptions:
 
 
 @app.command()
-@takes(ParserParameters, beside=GrammarSettings, defaults={"infeasible": "skip"})
+@takes(ParserParameters, beside=[GrammarSettings], defaults={"infeasible": "skip"})
 def transfer(options: TransferOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn a parser of a language without trees from translations with trees.
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from io import StringIO
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import typer
 
@@ -29,6 +30,7 @@ from spectrem.cli.prediction import OPTIONS, load_model, posterior_lines
 from spectrem.cli.rules import CONSTRAINED, Rule, check_rules, excludes, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters, warn_gaining
 from spectrem.estimators.crf.parameters import CRFParameters
+from spectrem.estimators.declare import parameters_of
 from spectrem.estimators.shared_parameters import MODEL, TRAINING
 from spectrem.estimators.tagging.parameters import TaggerParameters
 from spectrem.exceptions import InvalidInputError, quoted, shorten, spelled
@@ -113,7 +115,7 @@ def with_context(
 
 
 _FILES = "Files"
-_COLUMNS = ("sentence", "token", "occurrence", "word", "label", "tag")
+_COLUMNS = ("sentence", "token", "occurrence", "word")
 _SPANNING = "a --constraint over the whole text (a share or sparsity)"
 _SAME_STARTS = "every start of {} is the same; drop one of them, or give --init random"
 _RULES_OF_HMM = (
@@ -203,41 +205,8 @@ class TrainingOptions:
     quiet: Quiet = False
 
 
-@app.command()
-@takes(TaggerParameters, defaults={"random_state": 0}, beside=CRFParameters)
-def train(options: TrainingOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
-    """Learn a tagger: a hidden Markov model of tags and words, or a conditional random field.
-
-    Example: **spectrem tag train text.txt --dictionary tags.tsv --save model.npz**
-
-    It learns from plain text, guided by a dictionary of the tags that words may
-    have (the usual way), by some tagged sentences, by constraints, or by nothing
-    but a number of tags.
-
-    With --crf it learns from sentences tagged by hand, and from plain text under
-    constraints: **spectrem tag train --crf --labelled train.txt --save model.npz**
-    """
-    if options.crf:
-        refuse_parameters(settings, given, TaggerParameters, CRFParameters, _CONCERNS_OTHERS)
-        check_rules(_RULES_OF_CRF, given)
-    else:
-        refuse_parameters(
-            settings, given, CRFParameters, TaggerParameters, "changes nothing without --crf; add that or drop this"
-        )
-        check_rules(_RULES_OF_HMM, given)
-    annealing.check(settings.get("gamma", 1.0))
-    inputs = {"CORPUS": options.corpus, "--dictionary": options.dictionary}
-    inputs |= {"--labelled": options.labelled, "--start": options.start}
-    with command_files(inputs, {"--save": options.save}, home.folders(settings)), home.opened(settings) as placed:
-        if options.crf:
-            placed.pop("random_state")
-            _train_crf(options, annealing.schedule(placed))
-        else:
-            _train_hmm(options, annealing.schedule(placed), given)
-
-
-def _read(options: TrainingOptions) -> tuple[TaggedCorpus, FileSentences, list[Any] | None]:
-    """The labelled sentences, the plain ones, and the tags of both, None where there are none at all."""
+def _read(options: TrainingOptions) -> tuple[TaggedCorpus, FileSentences]:
+    """The labelled sentences and the plain ones."""
     from spectrem.data import FileSentences, TaggedCorpus, read_sentences, read_tagged
 
     labelled, plain = TaggedCorpus([], []), FileSentences()
@@ -245,7 +214,7 @@ def _read(options: TrainingOptions) -> tuple[TaggedCorpus, FileSentences, list[A
         labelled = read_tagged(options.labelled, columns=options.columns, field=options.field)
     if options.corpus is not None:
         plain = read_sentences(options.corpus, options.format, column=options.columns[0])
-    return labelled, plain, [*labelled.tags, *([None] * len(plain))] if labelled.tags else None
+    return labelled, plain
 
 
 def _places(options: TrainingOptions, labelled: TaggedCorpus, plain: FileSentences) -> Callable[[int], str]:
@@ -264,66 +233,181 @@ def _places(options: TrainingOptions, labelled: TaggedCorpus, plain: FileSentenc
     return place
 
 
-def _train_hmm(options: TrainingOptions, settings: dict[str, Any], given: Given) -> None:
-    from spectrem.constraints import check_values
+class Input(NamedTuple):
+    """What the files of `spectrem tag train` hold for a kind of tagger.
+
+    Attributes
+    ----------
+    settings : dict
+        Parameters of the estimator.
+    sentences : list
+        As it takes them, the labelled ones first.
+    labelled, plain : TaggedCorpus and FileSentences
+    tags : list of str or int
+    """
+
+    settings: dict[str, Any]
+    sentences: list[Any]
+    labelled: TaggedCorpus
+    plain: FileSentences
+    tags: list[Any]
+
+
+def _prepare_hmm(options: TrainingOptions, settings: dict[str, Any], constraints: Any, given: Given) -> Input:
     from spectrem.data import display_name, read_tag_dictionary
     from spectrem.estimators import HMMTagger
     from spectrem.estimators.tagging.parameters import check_size
 
-    run = TrainingRun(options.save, options.quiet)
-    constraints = parse_options(options.constraint, _COLUMNS)
     if all("sentence" in one.groups for one in constraints):
         check_rules([needs("--dual-steps", _SPANNING)], given)
     n_states = settings.get("n_states")
     check_size(n_states or 1, settings.get("order", 1), ("--n-states", "--order"))
     dictionary = None if options.dictionary is None else read_tag_dictionary(options.dictionary)
-    labelled, plain, labels = _read(options)
+    labelled, plain = _read(options)
     sentences = [*labelled.words, *plain]
     if not any(sentences):
         files = " and ".join(display_name(path) for path in (options.labelled, options.corpus) if path)
         raise InvalidInputError(f"{files}: holds no word to learn from; give text, tokenised, a sentence per line")
-    names = set(chain.from_iterable((dictionary or {}).values()))
-    names |= {tag for tags in labelled.tags if tags is not None for tag in tags if tag is not None}
+    names = {*chain.from_iterable((dictionary or {}).values()), *_tags_of(labelled)}
     if names and n_states not in (None, len(names)):
         raise InvalidInputError(
             f"--n-states {n_states}: --dictionary and --labelled name {len(names)} tags; leave --n-states out"
         )
-    for column in ("tag", "label"):
-        check_values(constraints, column, sorted(names) or [*range(n_states or 0)])
     if options.start is not None:
         settings["init"] = settings["reference"] = HMMTagger.load(options.start)
-    tagger = HMMTagger(dictionary=dictionary, constraints=constraints, **settings)
+    settings["dictionary"] = dictionary
+    return Input(settings, sentences, labelled, plain, sorted(names) or [*range(n_states or 0)])
+
+
+def prepare_features(options: TrainingOptions, settings: dict[str, Any], constraints: Any, given: Given) -> Input:
+    """The input of a tagger of features, which learns from tagged sentences."""
+    from spectrem.data import display_name
+
+    assert options.labelled is not None
+    labelled, plain = _read(options)
+    word, paths = options.columns[0], (options.labelled, options.corpus)
+    sentences = list(with_context([*labelled.words, *plain], options.context, word, *paths))
+    tags = _tags_of(labelled)
+    if not tags:
+        raise InvalidInputError(f"{display_name(options.labelled)}: holds no tags, only _; name the column that does")
+    return Input({"features": "words", **settings}, sentences, labelled, plain, sorted(tags))
+
+
+def _tags_of(labelled: TaggedCorpus) -> set[str]:
+    return {tag for tags in labelled.tags for tag in tags if tag is not None}
+
+
+def _describe_hmm(tagger: Any, n_words: int) -> tuple[str, str]:
+    bits = tagger.history_[-1].objective / max(n_words, 1) / math.log(2.0)
+    return f"{len(tagger.tags_)} tags", f"{tagger.n_iter_} iterations, objective {bits:.4f} bits per word"
+
+
+def _describe_crf(tagger: Any, n_words: int) -> tuple[str, str]:
+    learned = f"{len(tagger.theta_)} weights for {len(tagger.tags_)} tags"
+    steps = f"{tagger.n_steps_} steps and {tagger.n_iter_} iterations"
+    return learned, f"{steps}, objective {tagger.objective_:.6g} nats"
+
+
+class Kind(NamedTuple):
+    """A kind of tagger that `spectrem tag train` learns.
+
+    Attributes
+    ----------
+    flag : str
+        The option that asks for it; "" for the one that is learned without any.
+    parameters : type
+        The declarations of its parameters.
+    estimator : str
+        Its class, of `spectrem.estimators` or another module: "module:name".
+    prepare : callable (options, settings, constraints, given) -> Input
+    describe : callable (tagger, n_words) -> (str, str)
+        What was learned, and the outcome.
+    tag_columns : tuple of str
+        The columns of constraints that hold tags.
+    foreign : str
+        What is wrong with its options where the kind of another ``flag`` is learned.
+    rules : tuple of Rule
+        Which options go together.
+    """
+
+    flag: str
+    parameters: type
+    estimator: str
+    prepare: Callable[[TrainingOptions, dict[str, Any], Any, Given], Input]
+    describe: Callable[[Any, int], tuple[str, str]]
+    tag_columns: tuple[str, ...]
+    foreign: str
+    rules: tuple[Rule, ...]
+
+
+KINDS = (
+    Kind(
+        "", TaggerParameters, "spectrem.estimators:HMMTagger", _prepare_hmm, _describe_hmm, ("tag", "label"),
+        "concerns hidden Markov models; drop it, or {flag}", _RULES_OF_HMM,
+    ),
+    Kind(
+        "--crf", CRFParameters, "spectrem.estimators:CRFTagger", prepare_features, _describe_crf,
+        ("tag", "label", "previous"), "changes nothing without --crf; add that or drop this", _RULES_OF_CRF,
+    ),
+)  # fmt: skip
+
+
+@app.command()
+@takes(TaggerParameters, defaults={"random_state": 0}, beside=[CRFParameters])
+def train(options: TrainingOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
+    """Learn a tagger: a hidden Markov model of tags and words, or a conditional random field.
+
+    Example: **spectrem tag train text.txt --dictionary tags.tsv --save model.npz**
+
+    It learns from plain text, guided by a dictionary of the tags that words may
+    have (the usual way), by some tagged sentences, by constraints, or by nothing
+    but a number of tags.
+
+    With --crf it learns from sentences tagged by hand, and from plain text under
+    constraints: **spectrem tag train --crf --labelled train.txt --save model.npz**
+    """
+    learn(KINDS, options, settings, annealing, home, given)
+
+
+def learn(
+    kinds: Sequence[Kind],
+    options: TrainingOptions,
+    settings: Settings,
+    annealing: Annealing,
+    home: Home,
+    given: Given,
+) -> None:
+    """Learn a tagger of one of several kinds, and save it."""
+    kind = next(one for one in kinds[::-1] if not one.flag or one.flag in given)
+    for other in kinds:
+        message = other.foreign.format(flag=kind.flag)
+        refuse_parameters(settings, given, other.parameters, kind.parameters, message)
+    check_rules(kind.rules, given)
+    annealing.check(settings.get("gamma", 1.0))
+    inputs = {"CORPUS": options.corpus, "--dictionary": options.dictionary}
+    inputs |= {"--labelled": options.labelled, "--start": options.start}
+    with command_files(inputs, {"--save": options.save}, home.folders(settings)), home.opened(settings) as placed:
+        declared = parameters_of(kind.parameters)
+        values = {name: value for name, value in annealing.schedule(placed).items() if name in declared}
+        _fit(kind, options, values, given)
+
+
+def _fit(kind: Kind, options: TrainingOptions, settings: dict[str, Any], given: Given) -> None:
+    from spectrem.constraints import check_values
+
+    run = TrainingRun(options.save, options.quiet)
+    constraints = parse_options(options.constraint, (*_COLUMNS, *kind.tag_columns))
+    settings, sentences, labelled, plain, tags = kind.prepare(options, settings, constraints, given)
+    for column in kind.tag_columns:
+        check_values(constraints, column, tags)
+    module, _, name = kind.estimator.partition(":")
+    tagger = getattr(import_module(module), name)(constraints=constraints, **settings)
+    labels = [*labelled.tags, *([None] * len(plain))] if labelled.tags else None
     run.fit(tagger, lambda: tagger.fit(sentences, labels), _places(options, labelled, plain))
     if not options.quiet:
         n_words = sum(map(len, sentences))
-        bits = tagger.history_[-1].objective / max(n_words, 1) / math.log(2.0)
-        outcome = f": {tagger.n_iter_} iterations, objective {bits:.4f} bits per word"
-        run.report(f"{len(tagger.tags_)} tags", sentences, n_words, outcome)
-        warn_gaining(tagger)
-
-
-def _train_crf(options: TrainingOptions, settings: dict[str, Any]) -> None:
-    from spectrem.constraints import check_values
-    from spectrem.data import display_name
-    from spectrem.estimators import CRFTagger
-
-    run = TrainingRun(options.save, options.quiet)
-    assert options.labelled is not None
-    constraints = parse_options(options.constraint, (*_COLUMNS, "previous"))
-    labelled, plain, labels = _read(options)
-    word = options.columns[0]
-    sentences = list(with_context([*labelled.words, *plain], options.context, word, options.labelled, options.corpus))
-    tags = sorted({tag for tag in chain.from_iterable(labelled.tags) if tag is not None})
-    if not tags:
-        raise InvalidInputError(f"{display_name(options.labelled)}: holds no tags, only _; name the column that does")
-    for column in ("tag", "label", "previous"):
-        check_values(constraints, column, tags)
-    tagger = CRFTagger(constraints=constraints, **{"features": "words", **settings})
-    run.fit(tagger, lambda: tagger.fit(sentences, labels), _places(options, labelled, plain))
-    if not options.quiet:
-        outcome = f": {tagger.n_steps_} steps and {tagger.n_iter_} iterations, objective {tagger.objective_:.6g} nats"
-        learned = f"{len(tagger.theta_)} weights for {len(tagger.tags_)} tags"
-        run.report(learned, sentences, sum(map(len, sentences)), outcome)
+        learned, outcome = kind.describe(tagger, n_words)
+        run.report(learned, sentences, n_words, f": {outcome}")
         warn_gaining(tagger)
 
 

@@ -252,12 +252,9 @@ def check_numbers(numbers: Sequence[int], n_shards: int) -> list[int]:
     return found
 
 
-def arguments_of(each: Sequence[Any] | None, n_shards: int) -> Callable[[int], tuple[Any, ...]]:
-    """From the number of a shard to the arguments that are its own: one of ``each``, or none."""
-    if each is None:
-        return lambda k: ()
-    if len(each) != n_shards:
+def check_each(each: Sequence[Any] | None, n_shards: int) -> None:
+    """Raise `InvalidInputError` unless there is one value per shard, or none at all."""
+    if each is not None and len(each) != n_shards:
         raise InvalidInputError(
             f"each must have one value per shard, {n_shards}, got {len(each)}; give one for every shard, in their order"
         )
-    return lambda k: (each[k],)

@@ -9,9 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any
 
-from spectrem.corpus.corpus import ONE_BLAS_THREAD, arguments_of, check_numbers, fold, limit_this_thread
+from spectrem.corpus.corpus import ONE_BLAS_THREAD, check_each, check_numbers, fold, limit_this_thread
 from spectrem.exceptions import InvalidInputError
 
 
@@ -55,7 +56,7 @@ class Local:
 
     def derive(self, f: Callable[..., Any], *broadcast: Any, each: Sequence[Any] | None = None) -> Local:
         """As `Corpus.derive`."""
-        return replace(self, shards=list(self._map(f, broadcast, arguments_of(each, len(self)))))
+        return replace(self, shards=list(self._map(f, broadcast, each)))
 
     def part(self, numbers: Sequence[int]) -> Local:
         """As `Corpus.part`."""
@@ -67,31 +68,22 @@ class Local:
 
     def collect(self, f: Callable[..., Any], *broadcast: Any, each: Sequence[Any] | None = None) -> Iterator[Any]:
         """As `Corpus.collect`."""
-        return self._map(f, broadcast, arguments_of(each, len(self)))
+        return self._map(f, broadcast, each)
+
+    def _map(self, f: Callable[..., Any], broadcast: tuple[Any, ...], each: Sequence[Any] | None) -> Iterator[Any]:
+        check_each(each, len(self))
+        arguments = [self.shards, *([] if each is None else [each]), *map(repeat, broadcast)]
+        return _collect(f, arguments, min(self.n_threads or os.cpu_count() or 1, len(self)), len(self) > 1)
 
     def advance(self, f: Callable[..., Any], *broadcast: Any) -> tuple[Any, Local]:
         """As `Corpus.advance`."""
         shards = []
 
-        def values() -> Iterator[Any]:
-            for value, shard in self.collect(f, *broadcast):
-                shards.append(shard)
-                yield value
+        def keep_shard(pair: tuple[Any, Any]) -> Any:
+            shards.append(pair[1])
+            return pair[0]
 
-        return fold(values()), replace(self, shards=shards)
-
-    def _map(
-        self, f: Callable[..., Any], broadcast: tuple[Any, ...], own: Callable[[int], tuple[Any, ...]]
-    ) -> Iterator[Any]:
-        n_shards = len(self)
-        n_threads = min(self.n_threads or os.cpu_count() or 1, n_shards)
-
-        def task(k: int) -> Any:
-            return f(self.shards[k], *own(k), *broadcast)
-
-        with ONE_BLAS_THREAD if n_shards > 1 else nullcontext():
-            numbers = range(n_shards)
-            yield from _on_threads(task, numbers, n_threads) if n_threads > 1 else map(task, numbers)
+        return fold(map(keep_shard, self.collect(f, *broadcast))), replace(self, shards=shards)
 
 
 def stream(
@@ -115,22 +107,25 @@ def stream(
     >>> list(stream(pow, iter([2, 3]), 2, n_threads=1))
     [4, 9]
     """
-    n_threads = Local((), n_threads).n_threads or os.cpu_count() or 1
-
-    def task(shard: Any) -> Any:
-        return f(shard, *broadcast)
-
-    with ONE_BLAS_THREAD:
-        yield from _on_threads(task, shards, n_threads) if n_threads > 1 else map(task, shards)
+    Local((), n_threads)  # checks n_threads
+    return _collect(f, [shards, *map(repeat, broadcast)], n_threads or os.cpu_count() or 1)
 
 
-def _on_threads(task: Callable[[Any], Any], items: Iterable[Any], n_threads: int) -> Iterator[Any]:
-    """Yield results in order; at most two items more than there are threads are taken ahead of the result yielded."""
+def _collect(
+    f: Callable[..., Any], arguments: Sequence[Iterable[Any]], n_threads: int, one_blas_thread: bool = True
+) -> Iterator[Any]:
+    """Yield ``f(*values)`` for values of all arguments at a time, of which the first are shards."""
+    with ONE_BLAS_THREAD if one_blas_thread else nullcontext():
+        yield from _on_threads(f, arguments, n_threads) if n_threads > 1 else map(f, *arguments)
+
+
+def _on_threads(f: Callable[..., Any], arguments: Sequence[Iterable[Any]], n_threads: int) -> Iterator[Any]:
+    """Yield results in order; at most two calls more than there are threads are begun before the result yielded."""
     with ThreadPoolExecutor(n_threads, initializer=limit_this_thread) as pool:
         waiting: deque[Future[Any]] = deque()
         try:
-            for item in items:
-                waiting.append(pool.submit(copy_context().run, task, item))  # names in errors are those of the caller
+            for values in zip(*arguments):  # noqa: B905 -- what is the same for all does not end
+                waiting.append(pool.submit(copy_context().run, f, *values))  # names in errors are those of the caller
                 if len(waiting) > n_threads + 1:
                     yield waiting.popleft().result()
             while waiting:

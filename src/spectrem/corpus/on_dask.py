@@ -16,7 +16,7 @@ from hashlib import blake2b
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from spectrem.corpus.corpus import ONE_BLAS_THREAD, arguments_of, check_numbers, fold
+from spectrem.corpus.corpus import ONE_BLAS_THREAD, check_each, check_numbers, fold
 from spectrem.corpus.local import Local
 from spectrem.corpus.spilled import Folder, Stored, forget, store
 from spectrem.exceptions import InvalidInputError
@@ -279,8 +279,8 @@ class OnDask:
 
     def derive(self, f: Callable[..., Any], *broadcast: Any, each: Sequence[Any] | None = None) -> OnDask:
         """As `Corpus.derive`; the scheduler keeps ``f``, ``broadcast`` and ``each`` as long as the new corpus lives."""
-        arguments = arguments_of(each, len(self))
-        own = [seal(list(map(arguments, block))) for block in self._blocks(range(len(self)))]
+        check_each(each, len(self))
+        own = [seal([() if each is None else (each[k],) for k in block]) for block in self._blocks(range(len(self)))]
         other = copy(self)
         other._start(_ended(self._many(_derive, self._futures, own, call=self._call(f, broadcast))))
         return other
@@ -302,11 +302,10 @@ class OnDask:
 
         What is a shard's own is part of its task, so that it is there when a worker is lost, and goes with it.
         """
-        return self._collect(f, broadcast, arguments_of(each, len(self)))
+        check_each(each, len(self))
+        return self._collect(f, broadcast, each)
 
-    def _collect(
-        self, f: Callable[..., Any], broadcast: tuple[Any, ...], own: Callable[[int], tuple[Any, ...]]
-    ) -> Iterator[Any]:
+    def _collect(self, f: Callable[..., Any], broadcast: tuple[Any, ...], each: Sequence[Any] | None) -> Iterator[Any]:
         from distributed import Future
 
         forget(self._aside)
@@ -314,7 +313,8 @@ class OnDask:
         ready: list[Future] = []
         for start in range(0, len(self) + at_once, at_once):
             numbers = range(len(self))[start:][:at_once]
-            tasks = [(self._futures[k // self._size], k % self._size, seal(own(k))) for k in numbers]
+            own = [() if each is None else (each[k],) for k in numbers]
+            tasks = [(self._futures[k // self._size], k % self._size, seal(own[k - start])) for k in numbers]
             following = self._many(_one, *zip(*tasks, strict=True), call=call) if tasks else []
             del tasks
             try:

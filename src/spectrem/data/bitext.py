@@ -20,42 +20,38 @@ from spectrem.data.text import UNKNOWN, Text, Vocabulary, tokenise
 from spectrem.exceptions import InvalidInputError, quoted
 
 
-class HeldNumbers:
-    """Numbers in memory, piece after piece."""
+class GrowingNumbers:
+    """Numbers that are appended piece after piece, in memory or in a new file that is mapped into it.
 
-    def __init__(self, dtype: Any) -> None:
-        self._dtype, self._pieces = dtype, list[NDArray[Any]]()
+    Parameters
+    ----------
+    path : path, optional
+        The name of the file but for its suffix; without it the numbers are kept in memory.
+    suffix : str
+    dtype : data type
+    """
+
+    def __init__(self, path: Path | None, suffix: str, dtype: Any) -> None:
+        self._path = None if path is None else path.with_suffix(f".{suffix}")
+        self._dtype, self._pieces = np.dtype(dtype), list[NDArray[Any]]()
+        if self._path is not None:
+            self._path.touch()
 
     def append(self, numbers: NDArray[Any]) -> None:
-        self._pieces.append(numbers.astype(self._dtype, copy=False))
+        piece = numbers.astype(self._dtype, copy=False)
+        if self._path is None:
+            self._pieces.append(piece)
+        else:
+            with self._path.open("ab") as file:
+                piece.tofile(file)
 
     def finish(self) -> NDArray[Any]:
+        """The numbers; those of a file can be changed, as kernels expect, and changes are not written."""
+        if self._path is not None and self._path.stat().st_size:
+            return np.asarray(np.memmap(self._path, self._dtype, "c"))
         if len(self._pieces) == 1:
             return self._pieces[0]
         return np.concatenate([np.zeros(0, self._dtype), *self._pieces])
-
-
-class MappedNumbers:
-    """Numbers in a new file that is mapped into memory, piece after piece, as `HeldNumbers`."""
-
-    def __init__(self, path: Path, dtype: Any) -> None:
-        self._path, self._dtype = path, np.dtype(dtype)
-        path.touch()
-
-    def append(self, numbers: NDArray[Any]) -> None:
-        with self._path.open("ab") as file:
-            numbers.astype(self._dtype, copy=False).tofile(file)
-
-    def finish(self) -> NDArray[Any]:
-        """The numbers; they can be changed, as kernels expect, and changes are not written."""
-        if not self._path.stat().st_size:
-            return np.zeros(0, self._dtype)
-        return np.asarray(np.memmap(self._path, self._dtype, "c"))
-
-
-def numbers_at(path: Path | None, kind: str, dtype: Any) -> HeldNumbers | MappedNumbers:
-    """Numbers in a new file whose name is that of ``path`` with the suffix ``kind``; in memory if there is no path."""
-    return HeldNumbers(dtype) if path is None else MappedNumbers(path.with_suffix(f".{kind}"), dtype)
 
 
 @contextmanager
@@ -104,7 +100,7 @@ class Side(NamedTuple):
         """These sentences, then those of another side; in files whose names begin with ``path`` if there is one."""
         merged = self.vocabulary.extend(other.vocabulary.words)
         numbers = np.append(merged.lookup(other.vocabulary.words), np.int32(UNKNOWN))  # -1 picks the last entry
-        tokens, offsets = numbers_at(path, "tokens", np.int32), numbers_at(path, "offsets", np.int64)
+        tokens, offsets = GrowingNumbers(path, "tokens", np.int32), GrowingNumbers(path, "offsets", np.int64)
         tokens.append(self.tokens)
         tokens.append(numbers[other.tokens])
         offsets.append(self.offsets)
@@ -242,8 +238,8 @@ class NumberedSide:
     """
 
     def __init__(self, path: Path | None = None, vocabulary: Vocabulary | None = None, lowercase: bool = False) -> None:
-        self._tokens = numbers_at(path, "tokens", np.int32)
-        self._offsets = numbers_at(path, "offsets", np.int64)
+        self._tokens = GrowingNumbers(path, "tokens", np.int32)
+        self._offsets = GrowingNumbers(path, "offsets", np.int64)
         self._vocabulary, self._lowercase = vocabulary, lowercase
         self._numbers: dict[str, int] = {} if vocabulary is None else vocabulary.index
         self._n_tokens = 0

@@ -362,8 +362,9 @@ def _grow(offsets, source, target, given_by, final, chosen):  # type: ignore[no-
                 for step_source, step_target in _NEIGHBOURS:
                     i = source[k] + step_source
                     j = target[k] + step_target
-                    m = _find(target, row[i + 1], row[i + 2], j)
-                    if m >= 0 and not chosen[m] and not (source_linked[i] and target_linked[j]):
+                    m = row[i + 1] + np.searchsorted(target[row[i + 1] : row[i + 2]], j)
+                    is_link = m < row[i + 2] and target[m] == j
+                    if is_link and not chosen[m] and not (source_linked[i] and target_linked[j]):
                         chosen[m] = True
                         source_linked[i] = True
                         target_linked[j] = True
@@ -384,19 +385,6 @@ def _grow(offsets, source, target, given_by, final, chosen):  # type: ignore[no-
         for k in range(start, stop):
             source_linked[source[k]] = False
             target_linked[target[k]] = False
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _find(values, start, stop, value):  # type: ignore[no-untyped-def]
-    """Where a value stands in a stretch of increasing values, or -1."""
-    end = stop
-    while start < stop:
-        middle = (start + stop) // 2
-        if values[middle] < value:
-            start = middle + 1
-        else:
-            stop = middle
-    return start if start < end and values[start] == value else -1
 
 
 def parse_json_links(data: bytes, name: str, n_sentences: int | None, bitext: str = "the bitext") -> Links:

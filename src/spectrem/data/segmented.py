@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Ints
 from spectrem._validate import as_bool
-from spectrem.data.bitext import Bitext, Side, join_lines, numbers_at
+from spectrem.data.bitext import Bitext, GrowingNumbers, Side, join_lines
 from spectrem.data.links import Links
 from spectrem.data.text import Text, Vocabulary
 from spectrem.exceptions import InvalidInputError
@@ -204,7 +204,7 @@ class Segmenter:
         self._index: dict[str, int] = {}
         self._n_tokens = 0
         dtypes = {"offsets": np.int64, "tokens": np.int32, "starts": np.int32, "stops": np.int32, "places": np.int32}
-        self._columns = [numbers_at(path, kind, dtype) for kind, dtype in dtypes.items()]
+        self._columns = [GrowingNumbers(path, kind, dtype) for kind, dtype in dtypes.items()]
         self._columns[0].append(np.zeros(1, np.int64))
 
     def add(self, lines: Sequence[str], name: str) -> None:
@@ -301,7 +301,7 @@ def encode_segmented(
         words = [_normal(word, lowercase) for word in text.words]
         vocabulary = Vocabulary.from_words(words)
         numbers = vocabulary.lookup(words)
-        column = numbers_at(None if folder is None else folder / name, "words", np.int32)
+        column = GrowingNumbers(None if folder is None else folder / name, "words", np.int32)
         for begin in range(0, len(text.tokens), _TOKENS_AT_ONCE):
             column.append(numbers[text.tokens[begin : begin + _TOKENS_AT_ONCE]])
         sides.append(Side(column.finish(), text.offsets, vocabulary))

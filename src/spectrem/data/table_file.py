@@ -76,17 +76,13 @@ class TableFile:
         """Names of the columns, in order."""
         return list(self.schema)
 
-    @cached_property
-    def _n_rows(self) -> int:
+    def __len__(self) -> int:
         import polars
 
         return int(self._collect(polars.len()).item()) if self.n_rows is None else self.n_rows
 
-    def __len__(self) -> int:
-        return self._n_rows
-
     def place(self, row: int) -> str:
-        """Where a row stands, for messages."""
+        """The row or line that messages name."""
         return f"row {row} (from 0)" if self.line_of is None else f"line {self.line_of(row)}"
 
     def check(self, names: Collection[str], option: str) -> None:
@@ -185,7 +181,7 @@ class TableFile:
             columns can be named.
         """
         names = []
-        for name, (is_number, is_slip, _) in self._kinds.items():
+        for name, (is_number, is_slip, _) in self._column_types.items():
             if is_number and name not in without:
                 names.append(name)
             elif is_slip and name not in without:
@@ -205,7 +201,7 @@ class TableFile:
         ["'b' (line 2: 'x' is not a number)"]
         """
         others = []
-        for name, (is_number, _, has_numbers) in self._kinds.items():
+        for name, (is_number, _, has_numbers) in self._column_types.items():
             if name not in names:
                 row, odd = self._first_odd(name) if has_numbers and not is_number else (0, "")
                 others.append(quoted(name) + (f" ({self.place(row)}: {odd})" if odd else ""))
@@ -225,29 +221,28 @@ class TableFile:
             )
 
     @cached_property
-    def _kinds(self) -> Mapping[str, tuple[bool, bool, bool]]:
+    def _column_types(self) -> Mapping[str, tuple[bool, bool, bool]]:
         """Per column: is it one of numbers; if not, does that seem a slip; are some of its cells numbers."""
         if not self.is_text:
             return {name: (kind.is_numeric(), False, False) for name, kind in self.schema.items()}
         filled, numbers = self._count(self.names, _ANY, _NUMBER)
+        types = {name: (filled[name] > 0, False, False) for name in self.names}
         mixed = [name for name in self.names if numbers[name] < filled[name]]
         whole, codes, written = self._count(mixed, _WHOLE, _CODE, _WRITTEN)
-        kinds = {name: (filled[name] > 0, False, False) for name in self.names}
         for name in mixed:
             # names of rows may be 007 and 8, but not 0.5
             are_names = numbers[name] + codes[name] == filled[name] and numbers[name] == whole[name]
             slip = 2 * (numbers[name] + written[name]) >= filled[name] and not are_names
-            kinds[name] = (False, slip, numbers[name] + codes[name] > 0)
-        return kinds
+            types[name] = (False, slip, numbers[name] + codes[name] > 0)
+        return types
 
     def _count(self, names: Sequence[str], *patterns: str) -> list[dict[str, int]]:
-        """In how many rows columns of text match each of some patterns."""
-        pairs = [(pattern, name) for pattern in patterns for name in names]
-        texts = {name: self._text(name) for name in names}
-        tests = [texts[name] != "" if pattern == _ANY else texts[name].str.contains(pattern) for pattern, name in pairs]
+        """By pattern, in how many rows columns of text match it."""
+        texts = [self._text(name) for name in names]
+        tests = [text != "" if one == _ANY else text.str.contains(one) for one in patterns for text in texts]
         sums = [test.sum().alias(str(k)) for k, test in enumerate(tests)]
-        counts = dict(zip(pairs, self._collect(*sums).row(0) if pairs else (), strict=True))
-        return [{name: counts[pattern, name] for name in names} for pattern in patterns]
+        counts = self._collect(*sums).row(0) if sums else ()
+        return [dict(zip(names, counts[k * len(names) :], strict=False)) for k in range(len(patterns))]
 
     def _first_odd(self, name: str) -> tuple[int, str]:
         """The first cell of a column of text that is not a number: its row, and what is said of it."""
@@ -545,7 +540,8 @@ def _check_header(header: list[str], name: str, line: int, separator: str) -> No
                     f"{name}, line {line}: the columns seem to be separated by {called}: {quoted(header[0])}; "
                     f"{hint[other]}"
                 )
-    if all(map(_is_measured, header)):
+    # numbers with a fraction, as whole ones may be labels
+    if all(re.match(_NUMBER, title) and not title.lstrip("-").isdigit() for title in header):
         raise InvalidInputError(
             f"{name}, line {line}: the first line must name the columns, found only numbers: "
             f"{shorten(', '.join(header[:5]))}; write names above them"
@@ -561,15 +557,6 @@ def _check_header(header: list[str], name: str, line: int, separator: str) -> No
                 f"{name}, line {line}: there are two columns {quoted(title)}; the first line must name "
                 "every column, each differently"
             )
-
-
-def _is_measured(text: str) -> bool:
-    """Whether it is a number with a fraction: whole ones may be labels."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return not text.lstrip("-").isdigit()
 
 
 def _parquet(source: Path | bytes, name: str) -> TableFile:

@@ -11,6 +11,7 @@ from spectrem._arrays import Bools, Ints
 from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem._validate import as_bool, as_generator
 from spectrem.data.links import Links
+from spectrem.data.treebank import is_projective
 from spectrem.exceptions import InvalidInputError
 
 
@@ -203,15 +204,8 @@ def can_be_completed(heads: list[int]) -> bool:
     >>> can_be_completed([2, -1, -2])  # over the root
     False
     """
-    if heads.count(ROOT) > 1:
+    if heads.count(ROOT) > 1 or not is_projective(heads):
         return False
-    spans = [(min(d, h), max(d, h)) for d, h in enumerate(heads) if h >= 0]
-    root = heads.index(ROOT) if ROOT in heads else None
-    for k, (left, right) in enumerate(spans):
-        if root is not None and left < root < right:
-            return False
-        if any(left < a < right < b or a < left < b < right for a, b in spans[:k]):
-            return False
     for dependent, head in enumerate(heads):
         top, steps = dependent, 0
         while heads[top] >= 0:

@@ -315,10 +315,7 @@ def _text_of(number: int, sentence: ParsedSentence) -> str:
     n = len(sentence.forms)
     if not n:
         raise InvalidInputError(f"sentence {number} is empty, which CoNLL-U cannot say; leave it out")
-    none = (MISSING,) * n
-    relations = none if sentence.relations is None else sentence.relations
     heads = np.full(n, UNKNOWN_HEAD) if sentence.heads is None else as_array(sentence.heads, "heads")
-    columns = (sentence.forms, sentence.upos, sentence.xpos, relations)
     for name, size in {"upos": len(sentence.upos), "xpos": len(sentence.xpos)}.items():
         if size != n:
             raise InvalidInputError(f"sentence {number}: {name} must be one per word, got {size} for {n} words")
@@ -327,20 +324,19 @@ def _text_of(number: int, sentence: ParsedSentence) -> str:
             f"sentence {number}: heads must be {n} whole numbers, one per word, got shape {heads.shape} of "
             f"{heads.dtype}; decide for heads first"
         )
-    for column in columns:
-        for text in column:
-            if not text or any(mark in text for mark in _FORBIDDEN):
-                raise InvalidInputError(
-                    f"sentence {number}: {text!r} cannot be written; forms, tags and relations are str, not empty, "
-                    "without tabs and line ends; replace it"
-                )
+    for text in chain(sentence.forms, sentence.upos, sentence.xpos, sentence.relations or ()):
+        if not text or any(mark in text for mark in _FORBIDDEN):
+            raise InvalidInputError(
+                f"sentence {number}: {text!r} cannot be written; forms, tags and relations are str, not empty, "
+                "without tabs and line ends; replace it"
+            )
     problem = describe_problem(heads)
     if problem is not None:
         raise InvalidInputError(
             f"sentence {number}: heads must be a tree, but {problem[1]}; use -2 for heads that are not known"
         )
-    names = [MISSING if head == UNKNOWN_HEAD else str(head + 1) for head in heads.tolist()]
-    return number_lines(map(conllu_cells, sentence.forms, sentence.upos, sentence.xpos, names, relations))
+    forms, names, relations = zip(*_words(sentence), strict=True)
+    return number_lines(map(conllu_cells, forms, sentence.upos, sentence.xpos, names, relations))
 
 
 def copy_with_trees(path: str | os.PathLike[str], sentences: Iterable[ParsedSentence]) -> Iterator[str]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -23,7 +23,7 @@ from spectrem.corpus import Corpus, Local
 from spectrem.estimators.conventions import PerSentence, row_weights, take_course
 from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.exceptions import InvalidInputError, NoEffectWarning, Unconverged, quoted, setting, warn
-from spectrem.inference.slack import compile_slack
+from spectrem.inference.dual import compile_slack
 from spectrem.learning import (
     Constant,
     EStep,
@@ -35,12 +35,11 @@ from spectrem.learning import (
     Schedule,
     Step,
     Stopping,
-    keep_best,
     pose,
     posterior,
     run_em,
 )
-from spectrem.models.shards import in_corpus_order
+from spectrem.models.shards import count_known, in_corpus_order
 from spectrem.reports import (
     ConstraintReport,
     ConstraintSummary,
@@ -100,11 +99,11 @@ def estep_of(estimator: Any, constraints: Any = None, *, reference: Callable[[An
 
 
 class LabelledFit(NamedTuple):
-    """The weights that are best for labelled instances, and how they were found.
+    """The parameters that are best for labelled instances, and how they were found.
 
     Attributes
     ----------
-    theta : ndarray of shape (n_weights,)
+    params : parameters of the model
     record : Record
         With the objective reached.
     status : FitStatus
@@ -112,7 +111,7 @@ class LabelledFit(NamedTuple):
         Of L-BFGS.
     """
 
-    theta: Floats
+    params: Any
     record: Record
     status: FitStatus
     n_steps: int = 0
@@ -130,7 +129,8 @@ class Task:
         Finds parameters to start from; called once for each start, and not where labels are learnt from first.
     estep : EStep
     labelled : callable or None
-        Learns from the labels that are known, before all else. See `spectrem.estimators.labelled`.
+        Learns from the labels that are known, before all else: `learn_labels`, or for log-linear models
+        `spectrem.estimators.labelled`.
     learns : bool
         Whether there is more to learn than these labels.
     unused : sequence of constraints or None
@@ -208,25 +208,32 @@ def train(estimator: Any, task: Task) -> Trained:
     start, n_steps = task.start, 0
     if task.labelled is not None:
         first = task.labelled()
-        start, n_steps = lambda: first.theta, first.n_steps
+        start, n_steps = lambda: first.params, first.n_steps
         if not task.learns:
-            reports = _report_labelled(estimator, task, first.theta)
-            return Trained(first.theta, (first.record,), first.status, *reports, n_steps)
+            reports = _report_labelled(estimator, task, first.params)
+            return Trained(first.params, (first.record,), first.status, *reports, n_steps)
     n_starts = task.n_starts or getattr(estimator, "n_init", None)
     stages = ["em"] if n_starts is None else [f"start-{number + 1}" for number in range(n_starts)]
     criterion = getattr(estimator, "criterion", None)
 
-    def run(stage: str) -> FitResult[Any]:
-        if criterion is None:
-            return run_stage(
-                estimator, task.model, task.corpus, start(), task.estep, stage,
-                stopping=task.stopping, on_iteration=task.on_iteration,
-            )  # fmt: skip
-        from spectrem.learning import run_ascent  # and with it log-linear models, which an aligner can do without
+    best: FitResult[Any] | None = None
+    for stage in stages:  # the best is kept, and only the warnings of its run are issued
+        with warnings.catch_warnings(record=True) if len(stages) > 1 else nullcontext() as caught:
+            if caught is not None:
+                warnings.simplefilter("always")
+            if criterion is None:
+                settings = run_settings(estimator, stage, stopping=task.stopping, on_iteration=task.on_iteration)
+                result = run_em(task.model, task.corpus, start(), task.estep, **settings)
+            else:
+                from spectrem.learning import run_ascent  # and with it log-linear models, which an aligner can spare
 
-        return run_ascent(task.model, task.corpus, start(), task.estep, criterion, on_iteration=estimator.on_iteration)
-
-    best = keep_best([partial(run, stage) for stage in stages], lambda one: one.history[-1].objective)
+                listener = estimator.on_iteration
+                result = run_ascent(task.model, task.corpus, start(), task.estep, criterion, on_iteration=listener)
+        if best is None or result.history[-1].objective > best.history[-1].objective:
+            best, unissued = result, caught or []
+    assert best is not None
+    for warning in unissued:
+        warn(warning.message, warning.category)
     if task.all_known and not getattr(estimator, "project_at_predict", False):
         warn_unused(estimator.constraints, at_predict=hasattr(estimator, "project_at_predict"))
     gamma = best.history[-1].gamma if best.history else asked_gamma(estimator)
@@ -243,44 +250,39 @@ def train(estimator: Any, task: Task) -> Trained:
     return Trained(best.params, best.history, best.status, *reports, n_steps, shards, step, tuple(unmet))
 
 
-def run_stage(
+def run_settings(
     estimator: Any,
-    model: Any,
-    corpus: Corpus | Sequence[Any],
-    params: Params,
-    estep: EStep,
-    stage: str = "",
+    stage: str,
     *,
     schedule: Schedule | None = None,
     stopping: Stopping | None = None,
     on_iteration: Callable[[Record], None] | None = None,
-) -> FitResult[Params]:
-    """`spectrem.learning.run_em` with the schedule, the stopping rule, the callback and the checkpoint of an estimator.
+) -> dict[str, Any]:
+    """The keywords of `spectrem.learning.run_em` by the parameters of an estimator.
 
     Parameters
     ----------
     estimator : estimator
-        With the parameters of `spectrem.estimators.shared_parameters.LearningParameters`.
-    model, corpus, params, estep
-        As for `run_em`.
+        With those of `spectrem.estimators.shared_parameters.LearningParameters`.
     stage : str
         The folder of this run inside the estimator's ``checkpoint``, if it has one.
     schedule, stopping, on_iteration
         What to use in place of those of the estimator.
     """
     checkpoint = getattr(estimator, "checkpoint", None)
-    start = [params]
-    del params  # handed on, not kept: they would stay in memory beside those of every iteration
-    return run_em(
-        model,
-        corpus,
-        start.pop(),
-        estep,
-        schedule=schedule or estimator.schedule or Constant(estimator.gamma),
-        stopping=stopping or Stopping(estimator.max_iter, estimator.tol),
-        on_iteration=on_iteration or estimator.on_iteration,
-        checkpoint=None if checkpoint is None else Path(checkpoint) / stage,
-    )
+    return {
+        "schedule": schedule or estimator.schedule or Constant(estimator.gamma),
+        "stopping": stopping or Stopping(estimator.max_iter, estimator.tol),
+        "on_iteration": on_iteration or estimator.on_iteration,
+        "checkpoint": None if checkpoint is None else Path(checkpoint) / stage,
+    }
+
+
+def learn_labels(model: Any, corpus: Corpus, params: Any) -> LabelledFit:
+    """The M-step of the shards whose labels are known, from ``params`` on; the record is of a pass after it."""
+    known = corpus.part(np.flatnonzero(list(corpus.collect(count_known))).tolist())
+    fitted = run_em(model, known, params, stopping=Stopping(2, 0.0))
+    return LabelledFit(fitted.params, fitted.history[-1], FitStatus.CONVERGED)
 
 
 def _report_labelled(estimator: Any, task: Task, params: Any) -> Reports:

@@ -55,7 +55,7 @@ def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -
         # states of earlier versions were not in the coordinates of the model
         checkpoint = Checkpoint.at(folder, corpus, blank, model, optimiser, "in coordinates")
         if checkpoint.path.exists():
-            state, history = checkpoint.load_params(blank)
+            history, state, *_ = checkpoint.load(blank)
     if listener is not None:
         for record in history:
             listener(record)

@@ -152,6 +152,12 @@ def tag_names(tags: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(map(str, tags)) if any(isinstance(tag, str) for tag in tags) else tuple(tags)
 
 
+def check_tag_values(constraints: Any, tags: Sequence[Tag], columns: Sequence[str] = ("tag", "label")) -> None:
+    """Raise `InvalidInputError` if a constraint on one of the columns names a tag that there is not."""
+    for column in columns:
+        check_values(constraints, column, tag_names(tags))
+
+
 def shown_tags(tags: Sequence[Tag], most: int = 12) -> str:
     """Tags for a message, the first ones of many."""
     text = ", ".join(map(str, tags[:most]))

@@ -239,7 +239,7 @@ class Saved:
 
 
 def load(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
-    """Read a saved estimator of any kind; the file says which.
+    """Read a saved estimator of any kind; the file says which: one of Spectrem's, or an imported class of your own.
 
     Parameters
     ----------
@@ -268,7 +268,8 @@ def load(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
     from spectrem import estimators
 
     kind = saved_kind(path)
-    cls: Any = getattr(estimators, kind) if kind in estimators.__all__ else None
+    others = {one.__name__: one for one in Saved.__subclasses__()}
+    cls: Any = getattr(estimators, kind) if kind in estimators.__all__ else others.get(kind)
     if cls is None:
         load_arrays(path, "estimator", 1, {})  # raises, and says what is wrong with the file
     return cls.load(path, trusted=trusted) if kind == "SelfTrainer" else cls.load(path)

@@ -245,18 +245,15 @@ def _read_rows(y: Any, columns: Any) -> tuple[NDArray, Known]:
     table = _as_table(y)
     if table is not None:
         return _read_table(*table, columns)
-    rows = list(y) if isinstance(y, list | tuple) else np.asarray(y).tolist() if _holds_objects(y) else None
-    if rows is None or not any(map(is_collection, rows)):
+    objects = isinstance(y, list | tuple) or (hasattr(y, "dtype") and np.asarray(y).dtype.kind == "O")
+    rows = (list(y) if isinstance(y, list | tuple) else np.asarray(y).tolist()) if objects else []
+    if not any(map(is_collection, rows)):
         labels, codes = number_labels(y)
         return labels, Known(codes, [((label,), None) for label in labels.tolist()])
     reader = LabelReader(plain_label, "label")
     kind = np.array(reader.read(rows, "row {}".format), np.int64)
     named = [label for names, _ in reader.kinds for label in names]
     return np.unique(of_one_kind("y", np.array(named, object))), Known(kind, reader.kinds)
-
-
-def _holds_objects(y: Any) -> bool:
-    return np.asarray(y).dtype.kind == "O" if hasattr(y, "__array__") or hasattr(y, "dtype") else False
 
 
 def _as_table(y: Any) -> tuple[Floats, Any] | None:
@@ -300,6 +297,15 @@ def _read_table(table: Floats, names: Any, classes: Any) -> tuple[NDArray, Known
 # ---- columns --------------------------------------------------------------------------------------------------------
 
 
+def take_columns(X: Any, places: Sequence[Any]) -> Any:
+    """Some columns of X: of a frame by name, of an array or a sparse matrix by position."""
+    frame = as_frame(X, "X")
+    if frame is not None:
+        return frame[:, [frame.columns.index(place) for place in places]].to_native()
+    table: Any = X
+    return (table.tocsc() if sp.issparse(X) else np.asarray(X))[:, places]
+
+
 def split_columns(X: Any, columns: Any) -> tuple[Any, dict[str, Any]]:
     """X without the columns that only constraints read, and those columns.
 
@@ -337,15 +343,14 @@ def split_columns(X: Any, columns: Any) -> tuple[Any, dict[str, Any]]:
                 'positions, as in {"document": 0}'
             )
     rest = [place for place in known if place not in set(places.values())]
+    others = take_columns(X, rest)
     if frame is not None:
         series = dict(zip(known, frame.iter_columns(), strict=True))
-        others = frame[:, [known.index(place) for place in rest]]
-        return others.to_native(), {name: series[place] for name, place in places.items()}
+        return others, {name: series[place] for name, place in places.items()}
     if sp.issparse(X):
         columnwise: Any = table.tocsc()
-        chosen = {name: columnwise[:, [place]].toarray().ravel() for name, place in places.items()}
-        return columnwise[:, rest].tocsr(), chosen
-    return table[:, rest], {name: table[:, place] for name, place in places.items()}
+        return others.tocsr(), {name: columnwise[:, [place]].toarray().ravel() for name, place in places.items()}
+    return others, {name: table[:, place] for name, place in places.items()}
 
 
 def _from_the_end(place: Any, n: int) -> Any:

@@ -7,7 +7,7 @@ from spectrem._first_use import on_first_use
 
 if TYPE_CHECKING:
     from spectrem.inference.batch import project_batch
-    from spectrem.inference.corpus.choice import CorpusChoice, ShardVariants, choose_structures, find_variants
+    from spectrem.inference.corpus.choice import ShardVariants, choose_structures, find_variants
     from spectrem.inference.corpus.dual import (
         CorpusMixture,
         CorpusSolution,
@@ -15,32 +15,33 @@ if TYPE_CHECKING:
         solve_corpus_dual,
         solve_corpus_program,
     )
-    from spectrem.inference.oracle import shift_scores
+    from spectrem.inference.dual import shift_scores
     from spectrem.inference.result import Infeasible, Projection, Status, check_infeasible
-    from spectrem.inference.solvers.first_order import (
+    from spectrem.inference.solvers.linear_program import LinearProgram, Subgradient
+    from spectrem.inference.solvers.smooth import (
         Accelerated,
         Bracket,
         FixedStep,
+        Newton,
         QuasiNewton,
         Solution,
         Solver,
         Spectral,
     )
-    from spectrem.inference.solvers.linear_program import LinearProgram, Subgradient
-    from spectrem.inference.solvers.newton import Newton
 
 # Loaded on first use: EM without constraints, or with compiled ones, needs nothing of them.
 _MODULES = {
     "batch": ["project_batch"],
-    "corpus.choice": ["CorpusChoice", "ShardVariants", "choose_structures", "find_variants"],
+    "corpus.choice": ["ShardVariants", "choose_structures", "find_variants"],
     "corpus.dual": [
         "CorpusMixture", "CorpusSolution", "check_corpus_rows", "solve_corpus_dual", "solve_corpus_program"
     ],
-    "oracle": ["shift_scores"],
+    "dual": ["shift_scores"],
     "result": ["Infeasible", "Projection", "Status", "check_infeasible"],
-    "solvers.first_order": ["Accelerated", "Bracket", "FixedStep", "QuasiNewton", "Solution", "Solver", "Spectral"],
+    "solvers.smooth": [
+        "Accelerated", "Bracket", "FixedStep", "Newton", "QuasiNewton", "Solution", "Solver", "Spectral"
+    ],
     "solvers.linear_program": ["LinearProgram", "Subgradient"],
-    "solvers.newton": ["Newton"],
 }  # fmt: skip
 _HOMES = {name: home for home, names in _MODULES.items() for name in names}
 __all__ = list(_HOMES)

@@ -11,33 +11,31 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, setting, warn_unconverged
-from spectrem.inference.conflict import explain_conflict, explain_infeasible
-from spectrem.inference.oracle import BatchDual, refuse_impossible, split_problems, weigh_rows
+from spectrem.inference.conflict import explain_whole
+from spectrem.inference.dual import BatchDual, refuse_impossible, sum_by
 from spectrem.inference.program import (
     INFEASIBLE,
     OPTIMAL,
     Deadline,
+    ProblemProgram,
+    ProblemPrograms,
     Program,
-    compile_slack_variables,
-    largest_excess,
     run_integer,
     run_linear,
-    write_program,
 )
-from spectrem.inference.result import Projection, Status
-from spectrem.inference.segments import max_by, share_equally, sum_by
-from spectrem.inference.slack import compile_slack
-from spectrem.inference.solvers.linear_program import follow_temperatures
+from spectrem.inference.result import Status
+from spectrem.inference.solvers.linear_program import LinearProgram, follow_temperatures
+from spectrem.inference.solvers.smooth import Solution
 from spectrem.kernels import transport
-from spectrem.kernels.categorical import max_pass, shift_rows
-from spectrem.structures.categorical import Categorical
+from spectrem.kernels.categorical import max_pass
+from spectrem.structures._ragged import indicators
 from spectrem.structures.parts import Parts
-from spectrem.structures.structure import Labels, Structure, has_one_label
+from spectrem.structures.structure import Labels, has_one_label
 
 WHOLE = 1e-6
 """Bounds this close to a whole number count as that number; the tolerance of HiGHS."""
@@ -48,13 +46,10 @@ _ROUNDING = 1e-9  # relative rounding error of bounds that are whole numbers tim
 
 @dataclass(frozen=True)
 class Counts:
-    """Which problems are transportations, and their bounds.
+    """Which problems of a dual only count labels, and their bounds.
 
     Attributes
     ----------
-    instance_problem : ndarray of shape (n_instances,), int64
-        -1 for instances that no row touches.
-    row_problem : ndarray of shape (n_rows,), int64
     counted : ndarray of shape (n_problems,), bool
     low, high : ndarray of shape (n_problems, n_labels), int64
         Of the number of instances with each label, where ``counted``.
@@ -62,17 +57,13 @@ class Counts:
         The label that a row counts, in problems ``counted``.
     factor : ndarray of shape (n_rows,)
         The coefficient of that label in the row.
-    equality : ndarray of shape (n_rows,), bool
     """
 
-    instance_problem: Ints
-    row_problem: Ints
     counted: Bools
     low: Ints
     high: Ints
     label: Ints
     factor: Floats
-    equality: Bools
 
 
 def tidy_rows(rows: Rows) -> Rows:
@@ -85,51 +76,54 @@ def tidy_rows(rows: Rows) -> Rows:
     return replace(rows, matrix=matrix)
 
 
-def find_counts(structure: Labels, rows: Rows) -> Counts:
-    """Split rows into problems, and find the bounds of those that only count labels.
+def find_counts(dual: BatchDual) -> Counts:
+    """The problems of a dual over `Labels` that only count labels; its rows are tidy.
 
     Where an equality demands a fraction, the lower bound lies above the upper one.
     """
-    n, n_rows, sizes = structure.n_instances, len(rows.bounds), np.diff(structure.offsets)
+    structure, matrix, row_problem, n_problems = dual.structure, dual.matrix, dual.row_problem, dual.n_problems
+    assert has_one_label(structure)
+    n, n_rows, sizes = structure.n_instances, len(row_problem), np.diff(structure.offsets)
     k = int(sizes[0]) if n else 0
-    entries = np.diff(rows.matrix.indptr)
+    entries = np.diff(matrix.indptr)
     simple = np.zeros(n_rows, np.bool_)
     label, factor = np.zeros(n_rows, np.int64), np.ones(n_rows)
     if n_rows and 0 < k <= _MOST_LABELS and (sizes == k).all():
-        some = np.flatnonzero(entries)
-        starts = rows.matrix.indptr[some]
-        labels = rows.matrix.indices % k
-        data = rows.matrix.data
-        if len(some):
-            label[some], factor[some] = labels[starts], data[starts]
-            simple[some] = np.minimum.reduceat(labels, starts) == np.maximum.reduceat(labels, starts)
-            simple[some] &= np.minimum.reduceat(data, starts) == np.maximum.reduceat(data, starts)
+        filled = np.flatnonzero(entries)
+        starts = matrix.indptr[filled]
+        labels = matrix.indices % k
+        data = matrix.data
+        if len(filled):
+            label[filled], factor[filled] = labels[starts], data[starts]
+            simple[filled] = np.minimum.reduceat(labels, starts) == np.maximum.reduceat(labels, starts)
+            simple[filled] &= np.minimum.reduceat(data, starts) == np.maximum.reduceat(data, starts)
             simple &= factor != 0
-        simple &= rows.where(lambda block: block.slack is None)
-    instance_problem, row_problem, n_problems = split_problems(structure, rows)
-    size = np.bincount(instance_problem[instance_problem >= 0], minlength=n_problems)
+        simple &= dual.terms.slackless
+    size = problem_sizes(dual)
     counted = np.bincount(row_problem, simple & (entries == size[row_problem]), n_problems) == np.bincount(
         row_problem, minlength=n_problems
     )
     low, high = np.zeros((n_problems, k), np.int64), np.repeat(size[:, None], k, axis=1)
-    wanted = np.flatnonzero(counted[row_problem])
-    bounds = rows.bounds[wanted] / factor[wanted]
-    place = row_problem[wanted], label[wanted]
-    equal = rows.where(lambda block: block.equality)
-    same = equal[wanted]
-    above, below = same | (factor[wanted] < 0), same | (factor[wanted] > 0)
+    counting = np.flatnonzero(counted[row_problem])
+    bounds = dual.rows.bounds[counting] / factor[counting]
+    place = row_problem[counting], label[counting]
+    equal = dual.terms.equality[counting]
+    above, below = equal | (factor[counting] < 0), equal | (factor[counting] > 0)
     largest = float(n + 1)
     least = np.ceil(np.clip(bounds, -1.0, largest) - WHOLE).astype(np.int64)
     most = np.floor(np.clip(bounds, -1.0, largest) + WHOLE).astype(np.int64)
     np.maximum.at(low, (place[0][above], place[1][above]), least[above])
     np.minimum.at(high, (place[0][below], place[1][below]), most[below])
-    return Counts(instance_problem, row_problem, counted, low, high, label, factor, equal)
+    return Counts(counted, low, high, label, factor)
 
 
-def transport_labels(
-    counts: Counts, wanted: Bools, structure: Labels, scores: Floats, labels: Ints
-) -> tuple[Floats, Bools]:
-    """Solve the wanted transportation problems, and write the labels of their instances into ``labels``.
+def problem_sizes(dual: BatchDual) -> Ints:
+    """The number of instances of every problem, shape (n_problems,)."""
+    return np.bincount(dual.instance_problem[dual.instance_problem >= 0], minlength=dual.n_problems)
+
+
+def transport_labels(dual: BatchDual, counts: Counts, chosen: Bools, labels: Ints) -> tuple[Floats, Bools]:
+    """Solve the chosen transportation problems, and write the labels of their instances into ``labels``.
 
     Returns
     -------
@@ -138,24 +132,23 @@ def transport_labels(
         as many instances as allowed have the label, below 0 only if as few do.
     infeasible : ndarray of shape (n_problems,), bool
     """
-    prices, wrong = np.zeros(counts.low.shape), np.zeros(len(counts.counted), np.bool_)
-    size = np.bincount(counts.instance_problem[counts.instance_problem >= 0], minlength=len(wrong))
-    low, high = counts.low, counts.high
-    wrong[wanted] = ((low > high).any(axis=1) | (low.sum(axis=1) > size) | (high.sum(axis=1) < size))[wanted]
-    groups = np.flatnonzero(wanted & ~wrong)
+    prices, infeasible = np.zeros(counts.low.shape), np.zeros(dual.n_problems, np.bool_)
+    size, low, high = problem_sizes(dual), counts.low, counts.high
+    infeasible[chosen] = ((low > high).any(axis=1) | (low.sum(axis=1) > size) | (high.sum(axis=1) < size))[chosen]
+    groups = np.flatnonzero(chosen & ~infeasible)
     if len(groups):
-        k = int(structure.offsets[1])
-        inside = np.flatnonzero(counts.instance_problem >= 0)
-        inside = inside[(wanted & ~wrong)[counts.instance_problem[inside]]]
-        order = inside[np.argsort(counts.instance_problem[inside], kind="stable")]
+        k = low.shape[1]
+        inside = np.flatnonzero(dual.instances_of(chosen & ~infeasible))
+        order = inside[np.argsort(dual.instance_problem[inside], kind="stable")]
         offsets = np.concatenate([[0], np.cumsum(size[groups])])
         capacity = max(8, min(64, int(size[groups].max()), 2**22 // k**2))
         label_prices, status = np.zeros((len(groups), k)), np.zeros(len(groups), np.int8)
         transport.solve_groups(
-            scores.reshape(-1, k), order, offsets, low[groups], high[groups], capacity, labels, label_prices, status
-        )
-        prices[groups], wrong[groups] = label_prices, status == transport.INFEASIBLE
-    return prices, wrong
+            dual.scores.unary.reshape(-1, k), order, offsets, low[groups], high[groups], capacity, labels,
+            label_prices, status,
+        )  # fmt: skip
+        prices[groups], infeasible[groups] = label_prices, status == transport.INFEASIBLE
+    return prices, infeasible
 
 
 _GIVE_WAY = "turn == into between(low, high), or give slack by .slack(penalty=..., norm='l1')"
@@ -172,143 +165,50 @@ def no_assignment(names: Iterable[str]) -> InfeasibleConstraintError:
 
 @dataclass(frozen=True, eq=False)
 class Transports:
-    """The problems of a batch that are transportations, at a gamma of 0 or -inf.
+    """The solution of the problems of a dual that are transportations, at a gamma of 0 or -inf.
 
     Attributes
     ----------
-    structure : Labels
-    rows : Rows
-    gamma : float
-    weights : ndarray of shape (n_instances,)
-    counts : Counts
-    chosen : ndarray of shape (n_problems,), bool
+    dual : BatchDual
+    problems : ndarray of shape (n_problems,), bool
+        The problems that are solved.
+    infeasible : ndarray of shape (n_problems,), bool
+        Those of them that no labels meet.
+    labels : ndarray of shape (n_instances,), int64
+        The best labels in these problems; all other instances have their own best label.
+    multipliers : ndarray of shape (n_rows,)
     """
 
-    structure: Labels
-    rows: Rows
-    gamma: float
-    weights: Floats
-    counts: Counts
-    chosen: Bools
+    dual: BatchDual
+    problems: Bools
+    infeasible: Bools
+    labels: Ints
+    multipliers: Floats
+
+    def read(self, problems: Bools, parts: Parts) -> tuple[Bools, Floats]:
+        """Write the labels of some of the problems into ``parts``; their instances, and the scores of these labels."""
+        assert has_one_label(self.dual.structure)
+        inside = self.dual.instances_of(problems)
+        cells = self.dual.structure.offsets[:-1][inside] + self.labels[inside]
+        parts.unary[cells] = 1.0
+        return inside, self.dual.scores.unary[cells]
 
     @property
-    def own_rows(self) -> Bools:
-        """Rows of these problems, shape (n_rows,)."""
-        return self.chosen[self.counts.row_problem]
-
-    @property
-    def own_instances(self) -> Bools:
-        """Instances of these problems, shape (n_instances,)."""
-        problem = self.counts.instance_problem
-        return (problem >= 0) & self.chosen[np.maximum(problem, 0)]
-
-    def solve(self, scores: Parts) -> Projection:
-        """The best labels in these problems; all other instances take their own best label.
-
-        Raises
-        ------
-        InfeasibleConstraintError
-            If no labels meet the rows.
-        InvalidInputError
-            If all labels of an instance are impossible.
-        """
-        structure, unary, n = self.structure, scores.unary, self.structure.n_instances
-        free, labels = np.zeros(n), np.full(n, -1)
-        max_pass(np.arange(n + 1), structure.offsets, unary, np.ones(n, np.bool_), free, labels)
-        refuse_impossible(free)
-        prices, infeasible = transport_labels(self.counts, self.chosen, structure, unary, labels)
-        if infeasible.any():
-            dual = BatchDual(structure, scores, self.rows, 0.0, self.weights)
-            status = np.where(infeasible, Status.INFEASIBLE, Status.CERTIFIED).astype(np.int8)
-            raise explain_infeasible(dual, status, whole=self.gamma == -np.inf)
-        multipliers = self._multipliers(prices)
-        weight, tops = self.weights, free
-        if self.gamma == 0 or (weight == 0).any():
-            tops, shifted = self._shifted(unary, multipliers)
-            # Instances of weight 0 are in no problem, and take their best label at the prices of the others.
-            max_pass(np.arange(n + 1), structure.offsets, shifted, weight == 0, np.zeros(n), labels)
-        cell = structure.offsets[:-1] + labels
-        marginals = np.zeros(structure.n_unary)
-        marginals[cell] = 1.0
-        values = objectives = unary[cell]
-        primal_value = dual_value = float(weight @ values)
-        if self.gamma == 0:
-            values, objectives = tops, tops + self._shares(multipliers)
-            dual_value = float(weight @ objectives)
-        else:
-            multipliers = np.zeros(len(multipliers))
-        violation, place = self._violation(labels), self.counts.instance_problem
-        return Projection(
-            marginals=Parts(marginals),
-            multipliers=multipliers,
-            values=values,
-            objectives=objectives,
-            dual_value=dual_value,
-            primal_value=primal_value,
-            violation=float(violation.max(initial=0.0)),
-            kl=float(weight @ free) - dual_value if self.gamma == 0 else None,
-            status=Status.CERTIFIED,
-            n_evaluations=1,
-            n_iter=int(self.chosen.sum()),
-            residual=abs(dual_value - primal_value) / max(1.0, abs(dual_value)),
-            instance_status=np.full(n, Status.CERTIFIED, np.int8),
-            instance_violation=np.where(place >= 0, violation[np.maximum(place, 0)], 0.0),
-        )
-
-    def _multipliers(self, prices: Floats) -> Floats:
-        """Multipliers, shape (n_rows,): the price of a label goes to the first row whose bound its count attains.
-
-        A price without such a row belongs to a label that all instances have, or none, and can be dropped.
-        """
-        counts, rows = self.counts, self.rows
-        priced = np.flatnonzero(self.own_rows)
-        place = counts.row_problem[priced], counts.label[priced]
-        price, bound = prices[place], rows.bounds[priced] / counts.factor[priced]
-        above = counts.equality[priced] | (counts.factor[priced] < 0)
-        below = counts.equality[priced] | (counts.factor[priced] > 0)
-        room = _room(bound) if self.gamma == 0 else 0.999  # at -inf, bounds were rounded to whole numbers
-        meets = (price > 0) & below & (np.abs(bound - counts.high[place]) <= room)
-        meets |= (price < 0) & above & (np.abs(bound - counts.low[place]) <= room)
-        priced, price = priced[meets], price[meets]
-        first = np.unique(place[0][meets] * prices.shape[1] + place[1][meets], return_index=True)[1]
-        priced, price = priced[first], price[first]
-        multipliers = np.zeros(len(rows.bounds))
-        # ``rows`` has coefficients before the weights multiply them: a multiplier is the price of one copy.
-        multipliers[priced] = price / rows.matrix.data[rows.matrix.indptr[priced]]
-        return multipliers
-
-    def _shifted(self, unary: Floats, multipliers: Floats) -> tuple[Floats, Floats]:
-        """The largest of ``s - U^T multipliers`` of each instance, and all of them less that."""
-        matrix, offsets = self.rows.matrix, self.structure.offsets
-        tops, shifted = np.empty(len(offsets) - 1), np.empty(len(unary))
-        data = matrix.data.astype(np.float64, copy=False)
-        shift_rows(offsets, unary, matrix.indptr, matrix.indices, data, multipliers, 1.0, shifted, tops)
-        return tops, shifted
-
-    def _shares(self, multipliers: Floats) -> Floats:
-        """The term ``b . lambda`` of the dual, shared equally by the copies of the instances of a problem."""
-        counts, once = self.counts, self.rows.row_instance >= 0
-        # Of a row inside an instance, the multiplier is that of one copy.
-        copies = np.where(once, self.weights[self.rows.row_instance], 1.0)
-        total = sum_by(counts.row_problem, copies * self.rows.bounds * multipliers, len(self.chosen))
-        return share_equally(counts.instance_problem, self.weights, total)
-
-    def _violation(self, labels: Ints) -> Floats:
-        """The largest violation of a row of each problem, shape (n_problems,)."""
-        counts, rows = self.counts, self.rows
-        inside = np.flatnonzero(self.own_instances)
-        counted = np.zeros(counts.low.shape)
-        np.add.at(counted, (counts.instance_problem[inside], labels[inside]), 1.0)
-        solved = self.own_rows
-        excess = counts.factor * counted[counts.row_problem, np.where(solved, counts.label, 0)] - rows.bounds
-        worst = np.where(counts.equality, np.abs(excess), np.maximum(excess, 0.0))
-        return max_by(counts.row_problem, np.where(solved, worst, 0.0), len(self.chosen))
+    def status(self) -> NDArray[np.int8]:
+        """The status of every problem, where it is one of ``problems``; shape (n_problems,)."""
+        return np.where(self.infeasible, Status.INFEASIBLE, Status.CERTIFIED).astype(np.int8)
 
 
-def find_transports(structure: Structure, rows: Rows, gamma: float, weights: Floats | None) -> Transports | None:
-    """The problems at gamma = 0 or -inf whose rows count labels and whose instances weigh the same; None if none.
+def find_transports(dual: BatchDual, *, whole: bool) -> Transports | None:
+    """Solve the problems whose rows count labels and whose instances weigh the same; None if there are none.
 
-    At gamma = 0 bounds must be whole numbers of instances, or never met: others have fractional optima.
+    Unless labels must be ``whole`` (gamma = -inf), bounds must be whole numbers of instances, or never met: others have
+    fractional optima.
+
+    Raises
+    ------
+    InvalidInputError
+        If all labels of an instance are impossible.
 
     Examples
     --------
@@ -316,44 +216,96 @@ def find_transports(structure: Structure, rows: Rows, gamma: float, weights: Flo
     >>> from spectrem.structures import Categorical
     >>> labels = Categorical([2, 2, 2])
     >>> rows = compile_constraints((E[...] <= 2).per("label"), labels)
-    >>> find_transports(labels, rows, 0.0, None).solve(Parts(np.array([3.0, 0.0, 2.0, 0.0, 1.0, 0.0]))).multipliers
+    >>> dual = BatchDual(labels, Parts(np.array([3.0, 0.0, 2.0, 0.0, 1.0, 0.0])), rows, 0.0)
+    >>> find_transports(dual, whole=False).multipliers
     array([1., 0.])
     """
+    structure = dual.structure
     if not has_one_label(structure):
         return None
-    rows = tidy_rows(rows)
-    weighed = weigh_rows(structure, rows, weights)
-    counts = find_counts(structure, weighed)
+    counts = find_counts(dual)
     chosen = counts.counted.copy()
-    if gamma == 0 and chosen.any():
-        chosen &= ~_has_fractions(rows, counts)
-    if weights is not None and chosen.any():
-        inside = counts.instance_problem >= 0
-        problem, weight = counts.instance_problem[inside], weights[inside]
-        most, least = np.zeros(len(chosen)), np.full(len(chosen), np.inf)
-        np.maximum.at(most, problem, weight)
-        np.minimum.at(least, problem, weight)
-        chosen &= (least == most) & (most > 0)
-        if (weights == 0).any() and not chosen.all():
-            return None  # instances of weight 0 need the prices of all problems at once
-    weight = np.ones(structure.n_instances) if weights is None else weights
-    return Transports(structure, rows, gamma, weight, counts, chosen) if chosen.any() else None
+    if not whole and chosen.any():
+        chosen &= ~_has_fractions(dual, counts)
+    inside = dual.instance_problem >= 0
+    problem, weight = dual.instance_problem[inside], dual.weights[inside]
+    most, least = np.zeros(len(chosen)), np.full(len(chosen), np.inf)
+    np.maximum.at(most, problem, weight)
+    np.minimum.at(least, problem, weight)
+    chosen &= (least == most) & (most > 0)
+    if not chosen.any():
+        return None
+    n = structure.n_instances
+    free, labels = np.zeros(n), np.full(n, -1)
+    max_pass(np.arange(n + 1), structure.offsets, dual.scores.unary, np.ones(n, np.bool_), free, labels)
+    refuse_impossible(free)
+    dual.free_value = float(dual.problem_weight @ dual.per_problem(free, np.zeros(len(dual.row_problem))))
+    prices, infeasible = transport_labels(dual, counts, chosen, labels)
+    return Transports(dual, chosen, infeasible, labels, _row_multipliers(dual, counts, chosen, prices, whole))
 
 
-def _has_fractions(rows: Rows, counts: Counts) -> Bools:
+def _row_multipliers(dual: BatchDual, counts: Counts, chosen: Bools, prices: Floats, whole: bool) -> Floats:
+    """Multipliers, shape (n_rows,): the price of a label goes to the first row whose bound its count attains.
+
+    A price without such a row belongs to a label that all instances have, or none, and can be dropped.
+    """
+    rows, equality = dual.rows, dual.terms.equality
+    priced = np.flatnonzero(chosen[dual.row_problem])
+    place = dual.row_problem[priced], counts.label[priced]
+    price, bound = prices[place], rows.bounds[priced] / counts.factor[priced]
+    above = equality[priced] | (counts.factor[priced] < 0)
+    below = equality[priced] | (counts.factor[priced] > 0)
+    room = 0.999 if whole else _room(bound)  # bounds were rounded to whole numbers
+    meets = (price > 0) & below & (np.abs(bound - counts.high[place]) <= room)
+    meets |= (price < 0) & above & (np.abs(bound - counts.low[place]) <= room)
+    priced, price = priced[meets], price[meets]
+    first = np.unique(place[0][meets] * prices.shape[1] + place[1][meets], return_index=True)[1]
+    priced, price = priced[first], price[first]
+    multipliers = np.zeros(len(rows.bounds))
+    # ``rows`` has coefficients before the weights multiply them: a multiplier is the price of one copy.
+    multipliers[priced] = price / rows.matrix.data[rows.matrix.indptr[priced]]
+    return multipliers
+
+
+def _has_fractions(dual: BatchDual, counts: Counts) -> Bools:
     """Problems with a bound that is not whole and may be met, shape (n_problems,)."""
-    counting = np.flatnonzero(counts.counted[counts.row_problem])
-    n_problems = len(counts.counted)
-    size = np.bincount(counts.instance_problem[counts.instance_problem >= 0], minlength=n_problems)
-    bound, problem = rows.bounds[counting] / counts.factor[counting], counts.row_problem[counting]
-    idle = np.where(counts.factor[counting] > 0, bound >= size[problem], bound <= 0) & ~counts.equality[counting]
+    counting = np.flatnonzero(counts.counted[dual.row_problem])
+    bound, problem = dual.rows.bounds[counting] / counts.factor[counting], dual.row_problem[counting]
+    idle = np.where(counts.factor[counting] > 0, bound >= problem_sizes(dual)[problem], bound <= 0)
+    idle &= ~dual.terms.equality[counting]
     broken = ~idle & (np.abs(bound - np.rint(bound)) > _room(bound))
-    return np.bincount(problem, broken, n_problems) > 0
+    return np.bincount(problem, broken, dual.n_problems) > 0
 
 
 def _room(bound: Floats) -> Floats:
     """The rounding error that a bound may have."""
     return _ROUNDING * np.maximum(1.0, np.abs(bound))
+
+
+def solve_relaxation(dual: BatchDual, program: LinearProgram, start: Floats) -> Solution:
+    """The linear relaxation (gamma = 0): transportations by shortest paths, the other problems by ``program``."""
+    transports = find_transports(dual, whole=False)
+    if transports is None:
+        return program.solve(dual, start)
+    solved = transports.problems
+    rest = program.solve(dual, start, ~solved & ~transports.infeasible.any())
+    assert rest.mixed is not None
+
+    def mixture(problems: Bools) -> tuple[Parts, Floats]:
+        assert rest.mixture is not None
+        parts, score = rest.mixture(problems & ~solved)
+        inside, scores = transports.read(problems & solved, parts)
+        problem, weight = dual.instance_problem[inside], dual.instance_weight[inside]
+        return parts, score + sum_by(problem, weight * scores, dual.n_problems)
+
+    return Solution(
+        np.where(solved[dual.row_problem], transports.multipliers, rest.multipliers),
+        np.where(solved, transports.status, rest.status),
+        rest.residual,
+        int(solved.sum()) + rest.n_iter,
+        solved | rest.mixed,
+        mixture,
+    )
 
 
 _MANY_CELLS = 20_000
@@ -457,30 +409,22 @@ def _assign(structure: Labels, scores: Floats, alone: Floats, rows: Rows, deadli
     n, offsets = structure.n_instances, structure.offsets
     labels = np.full(n, -1)
     max_pass(np.arange(n + 1), offsets, alone, np.ones(n, np.bool_), np.zeros(n), labels)
-    counts = find_counts(structure, rows)
-    wrong = transport_labels(counts, counts.counted, structure, scores, labels)[1][counts.row_problem]
-    if wrong.any():
-        raise no_assignment(block.name for block in rows.blocks if wrong[block.start : block.stop].any())
-    hard = np.flatnonzero(counts.instance_problem >= 0)
-    hard = hard[~counts.counted[counts.instance_problem[hard]]]
+    dual = BatchDual(structure, Parts(scores), rows, 0.0)
+    counts = find_counts(dual)
+    infeasible = transport_labels(dual, counts, counts.counted, labels)[1][dual.row_problem]
+    if infeasible.any():
+        raise no_assignment(block.name for block in rows.blocks if infeasible[block.start : block.stop].any())
     gap, unit, status = 0.0, 1.0, Status.CERTIFIED
-    wanted = ~counts.counted[counts.row_problem]
-    if wanted.any():
-        is_hard = np.zeros(n, np.bool_)
-        is_hard[hard] = True
-        cells = np.flatnonzero(np.repeat(is_hard, np.diff(offsets)))
-        some = rows.pick(wanted)
-        place = np.where(some.row_instance >= 0, np.cumsum(is_hard)[some.row_instance] - 1, -1)
-        some = Rows(sp.csr_array(some.matrix[:, cells]), some.bounds, place, some.blocks)
-        sizes = np.diff(offsets)[hard]
-        unit = _unit(scores[cells], sizes)
-        solved = solve_program(scores[cells], sizes, some, unit, deadline)
+    if not counts.counted.all():
+        programs = ProblemPrograms(dual)
+        programs.variables.refuse_curved("by decide", "")
+        problem = programs.write(np.flatnonzero(~counts.counted), _whole_bounds(rows))
+        unit, solved = problem.unit, solve_program(dual, problem, deadline)
         if solved is None:
-            possible = Parts(np.where(np.isneginf(scores[cells]), -np.inf, 0.0))
-            conflict = explain_conflict(Categorical(sizes), possible, some, whole=True)
-            firm = (block.name for block in some.blocks if block.slack is None or block.slack.kind == "bound")
-            raise no_assignment(firm) if conflict is None else conflict
-        labels[hard] = cells[solved.cells] - offsets[hard]
+            raise explain_whole(dual, ~counts.counted) or no_assignment(
+                block.name for block in rows.blocks if block.slack is None or block.slack.kind == "bound"
+            )
+        labels[problem.instances] = solved.cells - offsets[problem.instances]
         gap, status = solved.gap, solved.status
         if status != Status.CERTIFIED:
             warn_unconverged(
@@ -488,27 +432,12 @@ def _assign(structure: Labels, scores: Floats, alone: Floats, rows: Rows, deadli
                 f"it, or look at the gap ({gap:.3g} nats)",
             )
     cell = offsets[:-1] + labels
-    chosen = np.zeros(structure.n_unary)
-    chosen[cell] = 1.0
-    excess = rows.matrix @ chosen - rows.bounds
-    terms = compile_slack(rows.blocks, np.zeros(len(rows.bounds), np.int64), 1)
-    score = float(scores[cell].sum() - terms.cost(excess)[0])
+    excess = rows.matrix @ indicators(labels, offsets) - rows.bounds
+    score = float(scores[cell].sum() - dual.terms.cost(excess).sum())
     gap = gap if gap > 1e-9 * max(unit, abs(score)) else 0.0
-    violation = float(terms.worst_violation(excess)[0]) if len(excess) else 0.0
-    return Assignment(labels, score, score + gap, gap, violation, status)
-
-
-def _unit(scores: Floats, sizes: Ints) -> float:
-    """A power of two near the largest range of an instance's scores where that is far from 1, else 1; nats.
-
-    HiGHS has absolute tolerances: in this unit they mean the same whatever multiplies the scores.
-    """
-    if not len(sizes):
-        return 1.0
-    possible = ~np.isneginf(scores)
-    tops = np.repeat(np.maximum.reduceat(scores, np.cumsum(sizes) - sizes), sizes)
-    spread = float((tops - scores)[possible].max(initial=0.0))
-    return 1.0 if spread == 0.0 or 1e-3 <= spread <= 1e6 else float(2.0 ** np.rint(np.log2(spread)))
+    return Assignment(
+        labels, score, score + gap, gap, float(dual.terms.worst_violation(excess).max(initial=0.0)), status
+    )
 
 
 def _counted(structure: Labels, rows: Rows, weights: Floats, times: Floats) -> Rows:
@@ -526,88 +455,71 @@ def _counted(structure: Labels, rows: Rows, weights: Floats, times: Floats) -> R
 
 @dataclass(frozen=True)
 class Solved:
-    """The cell chosen in every instance, and by how much the linear relaxation may score more, nats."""
+    """The part chosen of every instance, and by how much the linear relaxation may score more, nats."""
 
     cells: Ints
     gap: float
     status: Status
 
 
-def solve_program(scores: Floats, sizes: Ints, rows: Rows, unit: float, deadline: Deadline) -> Solved | None:
-    """The best labels of instances with ``sizes`` labels each, None if none meet the rows; ``unit`` is that of costs.
+def solve_program(dual: BatchDual, problem: ProblemProgram, deadline: Deadline) -> Solved | None:
+    """The best labels under the program of some problems, None if none meet the rows.
 
     Prices of the rows bound what any labels can score, and what a label costs that is not its instance's best at these
-    prices. A program over the cells that cost at most the gap between that bound and the program's own score is as good
-    as one over all.
+    prices. A program over the labels that cost at most the gap between that bound and the program's own score is as
+    good as one over all.
 
     Raises
     ------
     InvalidInputError
-        If a slack has an l2 norm, or nothing was found within the time limit.
+        If nothing was found within the time limit.
     """
-    terms = compile_slack(rows.blocks, np.zeros(len(rows.bounds), np.int64), 1)
-    if not len(sizes):  # rows without any instance
-        met = float(terms.worst_violation(-rows.bounds)[0]) <= WHOLE
-        return Solved(np.zeros(0, np.int64), 0.0, Status.CERTIFIED) if met else None
-    slack = compile_slack_variables(terms, largest_excess(rows.matrix, rows.bounds))
-    slack.refuse_curved("by decide", "")
-    rows = Rows(rows.matrix, _whole_bounds(rows), rows.row_instance, rows.blocks)
-    possible, offsets = ~np.isneginf(scores), np.concatenate([[0], np.cumsum(sizes)])
-    program = write_program(
-        cost=-np.where(possible, scores, 0.0) / unit,
-        upper=possible.astype(np.float64),
-        body=rows.matrix,
-        bounds=rows.bounds,
-        equality=terms.equality,
-        shapes=sp.csr_array((np.ones(len(scores)), np.arange(len(scores)), offsets), shape=(len(sizes), len(scores))),
-        ones=np.ones(len(sizes)),
-        slack=replace(slack, cost=slack.cost / unit),
-    )
-    if len(scores) <= _MANY_CELLS:
-        return _solve(program, len(scores), unit, deadline)
-    bound, cost = _price(scores, sizes, rows)
+    program, n = problem.program, len(problem.owner)
+    if n <= _MANY_CELLS:
+        return _solve(problem, program, problem.polytope.unary_index, deadline)
+    bound, cost = _price(dual, problem)
     spread = np.sort(cost[cost > 0])
     reach = float(spread[min(_MANY_CELLS // 4, len(spread) - 1)]) if len(spread) else 0.0
-    every_row, beyond = np.arange(len(program.bounds)), np.arange(len(scores), len(program.cost))
+    every_row, beyond = np.arange(len(program.bounds)), np.arange(n, len(program.cost))
     while True:
-        kept = cost <= reach
-        cells = np.flatnonzero(kept)
-        solved = _solve(program.pick(every_row, np.concatenate([cells, beyond])), len(cells), unit, deadline)
-        if kept.all():
+        kept = np.flatnonzero(cost <= reach)
+        few = program.pick(every_row, np.concatenate([kept, beyond]))
+        solved = _solve(problem, few, problem.polytope.unary_index[kept], deadline)
+        if len(kept) == n:
             return solved
         if solved is None:
-            reach = max(4 * reach, float(spread[min(4 * int(kept.sum()), len(spread) - 1)]))
+            reach = max(4 * reach, float(spread[min(4 * len(kept), len(spread) - 1)]))
             continue
-        cells = cells[solved.cells]
-        chosen = np.zeros(len(scores))
-        chosen[cells] = 1.0
-        score = float(scores[cells].sum() - terms.cost(rows.matrix @ chosen - rows.bounds)[0])
-        slop = 1e-9 * max(unit, abs(score))
-        if bound - score <= reach + slop:
-            # Any choice with a cell that was left out scores less.
+        chosen = np.zeros(len(dual.scores.unary))
+        chosen[solved.cells] = 1.0
+        penalty = dual.terms.cost(dual.matrix @ chosen - dual.rows.bounds)[np.unique(dual.row_problem[problem.rows])]
+        score = float(dual.scores.unary[solved.cells].sum() - penalty.sum())
+        if bound - score <= reach + 1e-9 * max(problem.unit, abs(score)):
+            # Any choice with a label that was left out scores less.
             gap = min(solved.gap, max(bound - score, 0.0)) if solved.status == Status.CERTIFIED else bound - score
-            return Solved(cells, gap, solved.status)
+            return Solved(solved.cells, gap, solved.status)
         reach = bound - score
 
 
-def _price(scores: Floats, sizes: Ints, rows: Rows) -> tuple[float, Floats]:
-    """An upper bound of every score, and what each cell costs at the prices that prove it (any prices give a bound)."""
-    dual = BatchDual(Categorical(sizes), Parts(scores), rows, 0.0)
+def _price(dual: BatchDual, problem: ProblemProgram) -> tuple[float, Floats]:
+    """An upper bound of every score, and what each label costs at prices that prove it (any prices give a bound)."""
     prices = follow_temperatures(dual)[0].multipliers
-    reduced = scores - rows.matrix.T @ prices
-    best = np.maximum.reduceat(reduced, np.cumsum(sizes) - sizes)
-    bound = float(best.sum() + rows.bounds @ prices + dual.terms.value(prices).sum())
-    return bound, np.repeat(best, sizes) - reduced
+    among = np.zeros(dual.n_problems, np.bool_)
+    among[dual.row_problem[problem.rows]] = True
+    bound = (dual.evaluate(prices, among).value + dual.terms.value(prices))[among].sum()
+    reduced = (dual.scores.unary - dual.transpose @ prices)[problem.polytope.unary_index]
+    best = np.maximum.reduceat(reduced, np.flatnonzero(np.diff(problem.owner, prepend=-1)))
+    return float(bound), best[problem.owner] - reduced
 
 
-def _solve(program: Program, n_cells: int, unit: float, deadline: Deadline) -> Solved | None:
-    """The best cells of a program whose costs are counted in ``unit`` nats, first by its relaxation; None if none."""
+def _solve(problem: ProblemProgram, program: Program, cells: Ints, deadline: Deadline) -> Solved | None:
+    """The best choice among some cells by a part of the problem's program, first by its relaxation; None if none."""
     relaxed = run_linear(program, deadline.left, accurate=False)
     if relaxed.status == INFEASIBLE:
         return None
-    if relaxed.x is not None and (np.abs(relaxed.x - np.rint(relaxed.x))[:n_cells] <= WHOLE).all():
-        return Solved(np.flatnonzero(np.rint(relaxed.x[:n_cells]) == 1), 0.0, Status.CERTIFIED)
-    solved = run_integer(program, n_cells, deadline.left)
+    if relaxed.x is not None and (np.abs(relaxed.x - np.rint(relaxed.x))[: len(cells)] <= WHOLE).all():
+        return Solved(cells[np.rint(relaxed.x[: len(cells)]) == 1], 0.0, Status.CERTIFIED)
+    solved = run_integer(program, len(cells), deadline.left)
     if solved.status == INFEASIBLE:
         return None
     if solved.x is None:
@@ -617,7 +529,7 @@ def _solve(program: Program, n_cells: int, unit: float, deadline: Deadline) -> S
         )
     status = Status.CERTIFIED if solved.status == OPTIMAL else Status.MAX_ITERATIONS
     lowest = solved.bound if relaxed.x is None else relaxed.cost
-    return Solved(np.flatnonzero(np.rint(solved.x[:n_cells]) == 1), (solved.cost - lowest) * unit, status)
+    return Solved(cells[np.rint(solved.x[: len(cells)]) == 1], (solved.cost - lowest) * problem.unit, status)
 
 
 def _whole_bounds(rows: Rows) -> Floats:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats
 from spectrem._validate import as_weights
-from spectrem.constraints.compilation.rows import Rows
+from spectrem.constraints.compilation.rows import Rows, no_rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, setting
-from spectrem.inference.assignment import Transports, find_transports
+from spectrem.inference.assignment import find_transports, solve_relaxation, tidy_rows
 from spectrem.inference.conflict import (
     drop_rows,
     drop_unreachable,
@@ -19,13 +20,11 @@ from spectrem.inference.conflict import (
     prove_infeasible,
     refuse_unreachable,
 )
-from spectrem.inference.oracle import BatchDual, per_copy, refuse_impossible, shift_scores
+from spectrem.inference.dual import BatchDual, per_copy, share_equally, shift_scores, sum_by
 from spectrem.inference.program import INFEASIBLE, OPTIMAL, Deadline, ProblemPrograms, run_integer
-from spectrem.inference.result import Infeasible, Projection, Status, check_infeasible, describe, warn_open
-from spectrem.inference.segments import share_equally, sum_by
-from spectrem.inference.solvers.first_order import Bracket, Solution, Solver
+from spectrem.inference.result import Infeasible, Projection, Status, check_infeasible, warn_open
 from spectrem.inference.solvers.linear_program import LinearProgram, Subgradient
-from spectrem.inference.solvers.newton import Newton, smooth_solver, suits_newton
+from spectrem.inference.solvers.smooth import Bracket, Newton, Solution, Solver, smooth_solver, suits_newton
 from spectrem.structures._ragged import check_scores
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
@@ -159,15 +158,17 @@ class _Task:
         idle = self._idle(rows)
         if idle.any():
             return self._solve_idle(scores, rows, first, idle)
-        if self.gamma == -np.inf or (self.gamma == 0 and self.solver is None):
-            transports = find_transports(self.structure, rows, self.gamma, self.weights)
-            if transports is not None:
-                return self._solve_transports(scores, rows, first, transports)
+        if self.gamma <= 0 and self.solver is None:
+            rows = tidy_rows(rows)
         dual = BatchDual(self.structure, scores, rows, max(self.gamma, 0.0), self.weights)
         if self.gamma == -np.inf:
             return solve_integer(dual, self.deadline)
+        start = dual.terms.project(first)
         chosen = self.solver or choose_solver(dual, self.tol, self.max_iter, self.deadline.left)
-        solution = chosen.solve(dual, dual.terms.project(first))
+        if self.solver is None and isinstance(chosen, LinearProgram):
+            solution = solve_relaxation(dual, chosen, start)
+        else:
+            solution = chosen.solve(dual, start)
         if rows.alike is not None and (solution.status != Status.SOLVED).any():
             return self.solve(scores, rows.whole, first)  # which tells what is wrong
         if (solution.status == Status.MAX_ITERATIONS).any():
@@ -206,40 +207,20 @@ class _Task:
         idle_ones = self.solve_some(prices, rows, first, idle)
         at = np.zeros(self.structure.n_instances, np.bool_)
         at[rows.row_instance[idle]] = True
-        return self._merge(busy, idle_ones, at)
-
-    def _solve_transports(self, scores: Parts, rows: Rows, first: Floats, transports: Transports) -> Projection:
-        """Solve the transportation problems, then the others, if there are any."""
-        transported = transports.solve(scores)
-        at, other = transports.own_instances, ~transports.own_rows
-        if not other.any():
-            return transported
-        rest = self.solve_some(scores, rows, first, other)
-        weight = np.ones(len(at)) if self.weights is None else self.weights
-        free = float(weight @ np.where(at, rest.values, transported.values))
-        return replace(
-            self._merge(rest, transported, at),
-            dual_value=transported.dual_value + rest.dual_value - free,
-            primal_value=transported.primal_value + rest.primal_value - free,
-            kl=None if transported.kl is None or rest.kl is None else transported.kl + rest.kl,
-        )
-
-    def _merge(self, rest: Projection, apart: Projection, at: Bools) -> Projection:
-        """``apart`` at some instances and their rows, ``rest`` elsewhere and in sums over the batch."""
         part = at[self.structure.instance]
         return replace(
-            rest,
-            marginals=Parts(np.where(part, apart.marginals.unary, rest.marginals.unary), rest.marginals.factors),
-            multipliers=rest.multipliers + apart.multipliers,
-            values=np.where(at, apart.values, rest.values),
-            objectives=np.where(at, apart.objectives, rest.objectives),
-            violation=max(rest.violation, apart.violation),
-            status=max(rest.status, apart.status),
-            n_evaluations=rest.n_evaluations + apart.n_evaluations,
-            n_iter=rest.n_iter + apart.n_iter,
-            residual=max(rest.residual, apart.residual),
-            instance_status=np.where(at, apart.instance_status, rest.instance_status),
-            instance_violation=np.where(at, apart.instance_violation, rest.instance_violation),
+            busy,
+            marginals=Parts(np.where(part, idle_ones.marginals.unary, busy.marginals.unary), busy.marginals.factors),
+            multipliers=busy.multipliers + idle_ones.multipliers,
+            values=np.where(at, idle_ones.values, busy.values),
+            objectives=np.where(at, idle_ones.objectives, busy.objectives),
+            violation=max(busy.violation, idle_ones.violation),
+            status=max(busy.status, idle_ones.status),
+            n_evaluations=busy.n_evaluations + idle_ones.n_evaluations,
+            n_iter=busy.n_iter + idle_ones.n_iter,
+            residual=max(busy.residual, idle_ones.residual),
+            instance_status=np.where(at, idle_ones.instance_status, busy.instance_status),
+            instance_violation=np.where(at, idle_ones.instance_violation, busy.instance_violation),
             skipped=np.zeros(0, np.int64),
         )
 
@@ -268,7 +249,11 @@ def _finish(dual: BatchDual, solution: Solution) -> Projection:
     dual_total = score + terms.value(multipliers)
     score = score + sum_by(dual.row_problem, dual.row_weight * multipliers * excess, dual.n_problems)
     if solution.mixture is not None and solution.mixed is not None and solution.mixed.any():
-        _, rest = dual.smoothed_max(multipliers, ~dual.instances_of(solution.mixed), dual.weights)
+        others = ~dual.instances_of(solution.mixed)
+        if marginals.factors:
+            _, rest = dual.smoothed_max(multipliers, others, dual.weights)
+        else:
+            rest = Parts(marginals.unary * others[dual.structure.instance])
         mixture, mixture_score = solution.mixture(solution.mixed)
         marginals = rest.map(np.add, mixture)
         score = np.where(solution.mixed, mixture_score, score)
@@ -277,7 +262,7 @@ def _finish(dual: BatchDual, solution: Solution) -> Projection:
     # What rows and slack add to a problem is shared equally by its instances.
     added = dual_total - dual.per_problem(values, np.zeros(len(multipliers)))
     free_value = None if dual.free_value is None else dual.free_value + dual.total(np.zeros(dual.n_problems), values)
-    return describe(
+    return _describe(
         dual,
         solution.status,
         excess,
@@ -294,26 +279,29 @@ def _finish(dual: BatchDual, solution: Solution) -> Projection:
 
 
 def _unconstrained(structure: Structure, scores: Parts, gamma: float, weights: Floats | None) -> Projection:
-    values, marginals = structure.smoothed_max(scores, max(gamma, 0.0), weights=weights)
-    refuse_impossible(values)
-    total = float(values.sum() if weights is None else weights @ values)
-    status = Status.SOLVED if gamma > 0 else Status.CERTIFIED
-    n = structure.n_instances
+    dual = BatchDual(structure, scores, no_rows(structure.n_unary), max(gamma, 0.0), weights)
+    return _finish(dual, Solution(np.zeros(0), np.zeros(0, np.int8), np.zeros(0), 0))
+
+
+def _describe(dual: BatchDual, status: NDArray[np.int8], excess: Floats, **fields: Any) -> Projection:
+    """A projection from the status of its problems, the excess ``U mu - b`` of its rows, and its other fields."""
+    worst = dual.terms.worst_violation(excess)
+    n, inside = dual.structure.n_instances, dual.inside
+    problem = dual.instance_problem[inside]
+    without_rows = Status.CERTIFIED if dual.gamma == 0 else Status.SOLVED
+    instance_status = np.full(n, without_rows, np.int8)
+    instance_status[inside] = status[problem]
+    alone = len(worst) == 1 and isinstance(inside, slice)
+    instance_violation = np.broadcast_to(worst, n) if alone else np.zeros(n)
+    if not alone:
+        instance_violation[inside] = worst[problem]
     return Projection(
-        marginals=marginals,
-        multipliers=np.zeros(0),
-        values=values,
-        objectives=values,
-        dual_value=total,
-        primal_value=total,
-        violation=0.0,
-        kl=0.0,
-        status=status,
-        n_evaluations=1,
-        n_iter=0,
-        residual=0.0,
-        instance_status=np.full(n, status, np.int8),
-        instance_violation=np.zeros(n),
+        violation=float(worst.max(initial=0.0)),
+        status=Status(int(status.max(initial=without_rows))),
+        n_evaluations=dual.n_evaluations,
+        instance_status=instance_status,
+        instance_violation=instance_violation,
+        **fields,
     )
 
 
@@ -377,20 +365,29 @@ def solve_integer(dual: BatchDual, deadline: Deadline) -> Projection:
     InvalidInputError
         If a slack has an l2 norm, which no linear program can express, or nothing was found within the time.
     """
+    transports = find_transports(dual, whole=True)
+    transported = np.zeros(dual.n_problems, np.bool_) if transports is None else transports.problems
+    if transports is not None and transports.infeasible.any():
+        raise explain_infeasible(dual, transports.status, whole=True)
     programs = ProblemPrograms(dual)
-    programs.variables.refuse_curved()
-    solution = Subgradient(steps=20).solve(dual, np.zeros(len(dual.rows.bounds)))
+    if not transported.all():
+        programs.variables.refuse_curved()
+    solution = Subgradient(steps=20).solve(dual, np.zeros(len(dual.rows.bounds)), ~transported)
     certified = solution.status == Status.CERTIFIED
     status = np.where(certified, Status.CERTIFIED, Status.MAX_ITERATIONS).astype(np.int8)
-    easy = (dual.instance_problem < 0) | dual.instances_of(certified)
-    values, marginals = dual.smoothed_max(solution.multipliers, easy, dual.weights)
-    price = (dual.transpose @ solution.multipliers) * marginals.unary
+    multipliers = solution.multipliers if transports is None else solution.multipliers + transports.multipliers
+    easy = (dual.instance_problem < 0) | dual.instances_of(certified & ~transported)
+    values, marginals = dual.smoothed_max(multipliers, easy, dual.weights)
+    price = (dual.transpose @ multipliers) * marginals.unary
     values = values + sum_by(dual.structure.instance, price, dual.structure.n_instances)
     parts = marginals.map(np.copy)
+    if transports is not None:
+        inside, scores = transports.read(transported, parts)
+        values[inside] = scores
     bound = np.zeros(dual.n_problems)
     hard = np.flatnonzero(~certified)
     if len(hard):
-        relaxed = dual.evaluate(solution.multipliers, ~certified).value + dual.terms.value(solution.multipliers)
+        relaxed = dual.evaluate(multipliers, ~certified).value + dual.terms.value(multipliers)
     for k, p in enumerate(hard):
         problem = programs.write(int(p))
         result = run_integer(problem.program, len(problem.owner), deadline.left)
@@ -417,7 +414,7 @@ def solve_integer(dual: BatchDual, deadline: Deadline) -> Projection:
     primal = scored - dual.terms.cost(excess)
     bound = np.where(status == Status.CERTIFIED, primal, np.maximum(bound, primal))
     dual_value, primal_value = dual.total(bound, values), dual.total(primal, values)
-    return describe(
+    return _describe(
         dual,
         status,
         excess,

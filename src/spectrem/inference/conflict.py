@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.rows import Block, Rows
 from spectrem.exceptions import InfeasibleConstraintError, setting
-from spectrem.inference.oracle import BatchDual
+from spectrem.inference.dual import BatchDual, max_by, row_maxima, sum_by
 from spectrem.inference.program import (
     INFEASIBLE,
     OPTIMAL,
@@ -29,10 +29,9 @@ from spectrem.inference.program import (
     write_program,
 )
 from spectrem.inference.result import Status
-from spectrem.inference.segments import max_by, row_maxima, sum_by
-from spectrem.inference.solvers.first_order import Solution
+from spectrem.inference.solvers.smooth import Solution
 from spectrem.structures.parts import Parts
-from spectrem.structures.structure import Structure, has_one_label
+from spectrem.structures.structure import has_one_label
 
 _MOST_VARIABLES = 200_000
 _MOST_ROWS = 400
@@ -83,10 +82,18 @@ class ConflictSystem:
     n_x: int
     exact: bool
 
-    def excess(self, active: Bools, seconds: float) -> Excess:
-        """The least violation of the active rows, shape (n_rows,), and its proof."""
+    def excess(self, active: Bools, seconds: float, *, whole: bool = False) -> Excess:
+        """The least violation of the active rows, shape (n_rows,), and its proof.
+
+        With ``whole``, it is infinite where no whole structures meet the rows, and all of them are the proof.
+        """
+        program = self._of(active)
+        if whole:
+            outcome = run_integer(program, self.n_x, seconds)
+            least = 0.0 if outcome.x is not None else np.inf if outcome.status == INFEASIBLE else np.nan
+            return Excess(least, active / self.size)
         n_active, multipliers = int(active.sum()), np.zeros(len(self.rows))
-        result = run_linear(self._of(active).elastic(np.ones(n_active)), seconds)
+        result = run_linear(program.elastic(np.ones(n_active)), seconds)
         if result.status != OPTIMAL:
             return Excess(np.nan, multipliers)
         price = result.prices[:n_active]
@@ -102,11 +109,6 @@ class ConflictSystem:
         cost[: self.n_x] = (signs * self.size / unit) @ self.program.matrix[: len(self.rows), : self.n_x]
         result = run_linear(replace(self._of(active), cost=cost), seconds)
         return result.cost * unit if result.status == OPTIMAL else np.nan
-
-    def holds_whole(self, active: Bools, seconds: float) -> bool | None:
-        """Whether whole structures can meet the active rows; None if that was not found out within the time."""
-        result = run_integer(self._of(active), self.n_x, seconds)
-        return True if result.x is not None else False if result.status == INFEASIBLE else None
 
     def _of(self, active: Bools) -> Program:
         others = np.arange(len(self.rows), len(self.program.bounds))
@@ -269,10 +271,11 @@ def find_conflict(
     if len(start) > _EASY:
         start = search.one_block(start)
     found = search.filtered(start)
-    if found is None and whole:
-        return search.filtered_whole()
+    if found is None and whole and len(search.candidates) <= _MOST_ROWS:
+        found = search.filtered(search.candidates, whole=True)
+        return None if found is None else unproven(*found, whole=True)
     if found is None:
-        return unproven(start) if proven else None
+        return None if whole or not proven else unproven(start)
     rows, irreducible = found
     fewer = search.fewer(len(rows)) if irreducible else None
     if fewer is None:
@@ -299,10 +302,10 @@ def find_proof(dual: BatchDual, problem: int, seconds: float = 3.0) -> Floats | 
     return proof if found.least > _CONFLICT and search.proves(proof) else None
 
 
-def unproven(rows: Ints) -> Conflict:
-    """A conflict known to lie among the rows, of which some may have no part in it."""
+def unproven(rows: Ints, irreducible: bool = False, *, whole: bool = False) -> Conflict:
+    """A conflict without a proof in prices: of whole structures, or known to lie somewhere among the rows."""
     nothing = np.zeros(len(rows))
-    return Conflict(rows, False, False, nothing, nothing + np.nan, np.nan, False)
+    return Conflict(rows, irreducible, irreducible and len(rows) == 1, nothing, nothing + np.nan, np.nan, whole)
 
 
 class _Search:
@@ -348,13 +351,16 @@ class _Search:
                 return rows
         return start
 
-    def filtered(self, rows: Ints) -> tuple[Ints, bool] | None:
-        """Rows among these that conflict, and whether none can be left out; None if no conflict is proven."""
+    def filtered(self, rows: Ints, *, whole: bool = False) -> tuple[Ints, bool] | None:
+        """Rows among these that conflict, and whether none can be left out; None if no conflict is proven.
+
+        With ``whole``, rows conflict that no whole structures meet, by integer programs.
+        """
         while True:
-            system = write_system(self.dual, self.problem, rows, _MOST_VARIABLES)
+            system = write_system(self.dual, self.problem, rows, _MOST_VARIABLES // 100 if whole else _MOST_VARIABLES)
             if system is None:
                 return None
-            least, multipliers = system.excess(np.ones(len(rows), np.bool_), self.deadline.left)
+            least, multipliers = system.excess(np.ones(len(rows), np.bool_), self.deadline.left, whole=whole)
             if not least > _CONFLICT:
                 return None
             if (multipliers != 0).sum() >= 0.7 * len(rows):
@@ -364,13 +370,13 @@ class _Search:
         sure = system.exact and len(rows) <= _MOST_ROWS
         active = multipliers != 0
         while len(rows) <= _MOST_ROWS and self.deadline.left > 0:
-            open_ones = np.flatnonzero(active & ~needed)
-            if not len(open_ones):
+            untried = np.flatnonzero(active & ~needed)
+            if not len(untried):
                 break
-            row = open_ones[np.argmin(np.abs(multipliers[open_ones]) * system.size[open_ones])]
+            row = untried[np.argmin(np.abs(multipliers[untried]) * system.size[untried])]
             trial = active.copy()
             trial[row] = False
-            answer = system.excess(trial, self.deadline.left)
+            answer = system.excess(trial, self.deadline.left, whole=whole)
             if answer.least > _CONFLICT:
                 multipliers = answer.multipliers
                 active = multipliers != 0
@@ -399,25 +405,6 @@ class _Search:
                     return None
             self.least_size = smaller + 1
         return None
-
-    def filtered_whole(self) -> Conflict | None:
-        """The conflict of rows that whole structures cannot meet, by the deletion filter with integer programs."""
-        if len(self.candidates) > _MOST_ROWS:
-            return None
-        system = write_system(self.dual, self.problem, self.candidates, _MOST_VARIABLES // 100)
-        active = np.ones(len(self.candidates), np.bool_)
-        if system is None or system.holds_whole(active, self.deadline.left) is not False:
-            return None
-        sure = system.exact
-        for row in range(len(self.candidates)):
-            active[row] = False
-            holds = system.holds_whole(active, self.deadline.left) if self.deadline.left > 0 else None
-            if holds is not False:
-                active[row] = True
-                sure &= holds is True
-        rows = self.candidates[active]
-        nothing = np.zeros(len(rows))
-        return Conflict(rows, sure, sure and len(rows) == 1, nothing, nothing + np.nan, np.nan, True)
 
     def finish(self, rows: Ints, irreducible: bool, smallest: bool) -> Conflict:
         """Describe the conflict of the rows: its proof, and the values that each row could have beside the others."""
@@ -554,25 +541,15 @@ def explain_infeasible(
     return _error(described, dual.rows, np.flatnonzero(involved), len(problems))
 
 
-def explain_conflict(
-    structure: Structure,
-    scores: Parts,
-    rows: Rows,
-    *,
-    whole: bool = False,
-    seconds: float = 5.0,
-) -> InfeasibleConstraintError | None:
-    """The error for rows that another method found infeasible, or None if no conflict is found in time.
+def explain_whole(dual: BatchDual, problems: Bools, seconds: float = 5.0) -> InfeasibleConstraintError | None:
+    """The error for rows that no whole structures meet, or None if no conflict is found in time.
 
     Parameters
     ----------
-    structure : Structure
-    scores : Parts
-        Only where they are ``-inf`` matters.
-    rows : Rows
+    dual : BatchDual
         With the bounds that could not be met.
-    whole : bool
-        Whether whole structures had to meet the rows; with False, expectations.
+    problems : ndarray of shape (n_problems,), bool
+        Where to search.
     seconds : float
         For all problems together.
 
@@ -580,18 +557,18 @@ def explain_conflict(
     --------
     >>> from spectrem.constraints import E, part
     >>> from spectrem.constraints.compilation.compile import compile_constraints
-    >>> from spectrem.structures import Categorical
+    >>> from spectrem.structures import Categorical, Parts
     >>> half = (E[part("label") == 1] == 1.5).named("half")
     >>> labels = Categorical([2, 2])
-    >>> print(explain_conflict(labels, Parts(np.zeros(4)), compile_constraints(half, labels), whole=True))
-    ... # doctest: +ELLIPSIS
+    >>> dual = BatchDual(labels, Parts(np.zeros(4)), compile_constraints(half, labels), 0.0)
+    >>> print(explain_whole(dual, np.ones(1, bool)))  # doctest: +ELLIPSIS
     'half': no feasible q over the corpus (== 1.5); expectations could meet it, whole structures cannot; relax ...
     """
-    dual, deadline = BatchDual(structure, scores, rows, 0.0), Deadline(seconds)
-    for problem in range(min(dual.n_problems, _MOST_PROBLEMS)):
-        conflict = find_conflict(dual, problem, whole=whole, seconds=deadline.left)
+    deadline = Deadline(seconds)
+    for problem in np.flatnonzero(problems)[:_MOST_PROBLEMS]:
+        conflict = find_conflict(dual, int(problem), whole=True, seconds=deadline.left)
         if conflict is not None:
-            return _error(conflict, rows, conflict.rows)
+            return _error(conflict, dual.rows, conflict.rows)
     return None
 
 

@@ -16,9 +16,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.oracle import BatchDual
-from spectrem.inference.segments import members_of, row_maxima, sum_by
-from spectrem.inference.slack import SlackGroups, SlackTerms
+from spectrem.inference.dual import BatchDual, SlackGroups, SlackTerms, members_of, row_maxima, sum_by
 from spectrem.structures import Product
 from spectrem.structures._polytopes import join_polytopes
 from spectrem.structures._ragged import offsets_of, ranges_of
@@ -530,9 +528,10 @@ class ProblemPrograms:
         )
         self._of = [members_of(label, dual.n_problems) for label in of_problems]
 
-    def write(self, p: int | Ints) -> ProblemProgram:
-        """The program of problem ``p``, or of all of several."""
+    def write(self, p: int | Ints, bounds: Floats | None = None) -> ProblemProgram:
+        """The program of problem ``p``, or of all of several, with other ``bounds`` of all rows if they are given."""
         dual, some = self.dual, np.atleast_1d(p)
+        bounds = dual.rows.bounds if bounds is None else bounds
         rows, instances, variables, ties = (
             np.sort(np.concatenate([members[edges[k] : edges[k + 1]] for k in some])) for members, edges in self._of
         )
@@ -544,7 +543,7 @@ class ProblemPrograms:
             cost=-dual.instance_weight[instances][owner] * np.where(possible, polytope.objective, 0.0),
             upper=possible.astype(np.float64),
             body=body,
-            bounds=dual.rows.bounds[rows],
+            bounds=bounds[rows],
             equality=dual.terms.equality[rows],
             shapes=polytope.equalities,
             ones=polytope.right_hand_side,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem.exceptions import InvalidInputError, warn_unconverged
-from spectrem.inference.oracle import BatchDual
 from spectrem.structures.parts import Parts
 
 _MESSAGES = (
@@ -101,27 +100,6 @@ class Projection:
     instance_status: NDArray[np.int8]
     instance_violation: Floats
     skipped: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-
-
-def describe(dual: BatchDual, status: NDArray[np.int8], excess: Floats, **found: Any) -> Projection:
-    """A projection from the status of its problems, the excess ``U mu - b`` of its rows, and its other fields."""
-    worst = dual.terms.worst_violation(excess)
-    n, inside = dual.structure.n_instances, dual.inside
-    problem = dual.instance_problem[inside]
-    instance_status = np.full(n, Status.CERTIFIED if dual.gamma == 0 else Status.SOLVED, np.int8)
-    instance_status[inside] = status[problem]
-    alone = len(worst) == 1 and isinstance(inside, slice)
-    instance_violation = np.broadcast_to(worst, n) if alone else np.zeros(n)
-    if not alone:
-        instance_violation[inside] = worst[problem]
-    return Projection(
-        violation=float(worst.max(initial=0.0)),
-        status=Status(int(status.max())),
-        n_evaluations=dual.n_evaluations,
-        instance_status=instance_status,
-        instance_violation=instance_violation,
-        **found,
-    )
 
 
 def warn_open(status: NDArray[np.int8], detail: str, way_out: str) -> None:

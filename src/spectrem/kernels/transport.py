@@ -3,11 +3,11 @@
 Successive shortest paths on the graph of labels. An edge u -> v costs what the best row moved from u to v loses; the
 last node, the hub, stands for the room between the bounds of labels. Prices keep all costs from below zero, so that
 paths are found by Dijkstra; they come from every 16th row, solved the same way, and are nearly right.
+
+For every pair of labels [u, v], some rows that lose least when they move from u to v are remembered:
+``best[u, v, head[u, v]:tail[u, v]]``, by increasing ``loss``. Rows that have left u since are skipped when met. All
+other rows of u lose ``beyond[u, v]`` or more, infinity if there are none.
 """
-
-from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,23 +18,9 @@ SOLVED, INFEASIBLE = 0, 1
 _FEWEST, _SHARE = 512, 16
 
 
-class Moves(NamedTuple):
-    """For every pair of labels [u, v], the rows that lose least when they move from u to v.
-
-    They are ``best[u, v, head[u, v]:tail[u, v]]``, by increasing ``loss``; rows that have left u since are skipped when
-    met. All other rows of u lose ``beyond[u, v]`` or more, infinity if there are none.
-    """
-
-    best: np.ndarray
-    loss: np.ndarray
-    head: np.ndarray
-    tail: np.ndarray
-    beyond: np.ndarray
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def solve_groups(scores, rows, offsets, low, high, capacity, labels, price, status):
-    """Labels of the rows of every group, whose bounds are their own, and prices of labels that prove them best.
+    """Labels of the rows of every group, each with bounds for itself, and prices of labels that prove them best.
 
     Parameters
     ----------
@@ -55,25 +41,19 @@ def solve_groups(scores, rows, offsets, low, high, capacity, labels, price, stat
         ``SOLVED`` or ``INFEASIBLE``.
     """
     k = scores.shape[1]
-    moves = Moves(
-        best=np.empty((k, k, capacity), np.int64),
-        loss=np.empty((k, k, capacity)),
-        head=np.empty((k, k), np.int64),
-        tail=np.empty((k, k), np.int64),
-        beyond=np.empty((k, k)),
-    )
-    prices = np.empty(k + 1)
+    best, loss, beyond = np.empty((k, k, capacity), np.int64), np.empty((k, k, capacity)), np.empty((k, k))
+    head, tail, prices = np.empty((k, k), np.int64), np.empty((k, k), np.int64), np.empty(k + 1)
     for g in range(len(offsets) - 1):
-        own = rows[offsets[g] : offsets[g + 1]]
+        group = rows[offsets[g] : offsets[g + 1]]
         prices[:] = 0.0
         # From few rows to all of them: the prices of a sample start the next larger one.
         step = 1
-        while len(own) // (step * _SHARE) >= _FEWEST:
+        while len(group) // (step * _SHARE) >= _FEWEST:
             step *= _SHARE
         while True:
-            sample = own[::step]
+            sample = group[::step]
             least, most = low[g] // step, (high[g] + step - 1) // step
-            status[g] = _solve(scores, sample, least, most, prices, labels, moves)
+            status[g] = _solve(scores, sample, least, most, prices, labels, best, loss, head, tail, beyond)
             if step == 1:
                 break
             step //= _SHARE
@@ -81,9 +61,8 @@ def solve_groups(scores, rows, offsets, low, high, capacity, labels, price, stat
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _solve(scores, rows, low, high, prices, labels, moves):
+def _solve(scores, rows, low, high, prices, labels, best, loss, head, tail, beyond):
     """One group from given prices, which are changed into those that prove its labels best."""
-    best, loss, head, tail, beyond = moves
     k = scores.shape[1]
     flow, surplus = np.zeros(k, np.int64), np.zeros(k + 1, np.int64)
     # A price from a sample that differs from the hub's by rounding alone means that no bound is met.
@@ -116,9 +95,12 @@ def _solve(scores, rows, low, high, prices, labels, moves):
     for i in rows:
         _enter(scores, i, labels[i], best, loss, head, tail, beyond)
     distance, before = np.empty(k + 1), np.empty(k + 1, np.int64)
-    settled = np.empty(k + 1, np.bool_)
+    done = np.empty(k + 1, np.bool_)
     while True:
-        reached = _shortest(scores, rows, labels, low, high, flow, surplus, prices, moves, distance, before, settled)
+        reached = _shortest(
+            scores, rows, labels, low, high, flow, surplus, prices,
+            best, loss, head, tail, beyond, distance, before, done,
+        )  # fmt: skip
         if reached == -1:
             for v in range(k + 1):
                 if surplus[v] != 0:
@@ -159,27 +141,27 @@ def _level(low, high, flow, prices):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _shortest(scores, rows, labels, low, high, flow, surplus, prices, moves, distance, before, settled):
+def _shortest(
+    scores, rows, labels, low, high, flow, surplus, prices, best, loss, head, tail, beyond, distance, before, done
+):
     """Nearest label with too few rows, from all with too many; -1 if there is none."""
-    # Unpacked here and not in the function called for every edge: each unpacking counts five references.
-    best, loss, head, tail, beyond = moves
     k = scores.shape[1]
     for v in range(k + 1):
         distance[v] = 0.0 if surplus[v] > 0 else np.inf
         before[v] = -1
-        settled[v] = False
+        done[v] = False
     while True:
         u = -1
         for v in range(k + 1):
-            if not settled[v] and distance[v] < np.inf and (u == -1 or distance[v] < distance[u]):
+            if not done[v] and distance[v] < np.inf and (u == -1 or distance[v] < distance[u]):
                 u = v
         if u == -1:
             return -1
-        settled[u] = True
+        done[u] = True
         if surplus[u] < 0:
             return u
         for v in range(k + 1):
-            if settled[v]:
+            if done[v]:
                 continue
             if v == k:
                 cost = 0.0 if flow[u] < high[u] else np.inf

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         Schedule,
         Stepwise,
         Stopping,
-        keep_best,
     )
 
 # Loaded on first use: an aligner needs nothing of log-linear models.
@@ -37,7 +36,6 @@ _MODULES = {
     "posed_corpus": ["PosedCorpus", "pose"],
     "schedule": [
         "Anneal", "Constant", "FitResult", "FitStatus", "Quench", "Record", "Schedule", "Stepwise", "Stopping",
-        "keep_best",
     ],
 }  # fmt: skip
 _HOMES = {name: home for home, names in _MODULES.items() for name in names}

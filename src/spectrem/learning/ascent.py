@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,12 +15,12 @@ from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.constraints.compilation.rows import CorpusRows
 from spectrem.corpus import Corpus, Local
 from spectrem.exceptions import InvalidInputError, warn_unconverged
-from spectrem.inference.oracle import refuse_impossible, weigh_rows
+from spectrem.inference.dual import refuse_impossible, weigh_rows
 from spectrem.learning.criteria import Expectations, Posteriors
-from spectrem.learning.estep import EStep, Posed, Step, expectation
+from spectrem.learning.estep import EStep, Numbered, Posed, Step, expectation, posed_of
 from spectrem.learning.model import is_known, log_prior
-from spectrem.learning.posed_corpus import Numbered, PosedCorpus, pose, posed_of, worst_violation
-from spectrem.learning.schedule import FitResult, FitStatus, Record, warn_skipped
+from spectrem.learning.posed_corpus import PosedCorpus, pose, worst_violation
+from spectrem.learning.schedule import Course, FitResult, FitStatus, Record
 from spectrem.models.estep import EStepResult, Statistics
 from spectrem.models.loglinear.optimise import Ending, advice, maximise_posterior, moments, spread
 from spectrem.structures import Parts
@@ -78,8 +77,7 @@ def run_ascent(
     posed = pose_for(criterion, model, home, theta, estep)
     gamma = criterion.gamma if isinstance(criterion, Posteriors) else 1.0
     tried: list[tuple[Record, Counter[str]]] = []  # evaluated since the last step
-    history: list[Record] = []
-    started = time.perf_counter()
+    course = Course(on_iteration)
 
     def evaluate(x: Floats) -> tuple[float, Floats]:
         nonlocal posed
@@ -91,23 +89,16 @@ def run_ascent(
         return -expected.objective, -expected.stats
 
     def on_step(value: float) -> None:
-        nonlocal started
         # the point of the step was evaluated, perhaps not as the last one; its prior was added in another order
         tried[:] = [min(tried, key=lambda one: abs(one[0].objective + value))]
-        now = time.perf_counter()
-        history.append(replace(tried[0][0], seconds=now - started))
-        started = now
-        if on_iteration is not None:
-            on_iteration(history[-1])
+        course.add(*tried[0])
 
     best = maximise_posterior(model, evaluate, theta, home.sum(spread, model, False), on_step=on_step)
-    if tried[0][1]:
-        warn_skipped(tried[0][1])
     status = FitStatus.CONVERGED if best.ending is Ending.CONVERGED else FitStatus.MAX_STEPS
     if status is FitStatus.MAX_STEPS:
         what_next = advice(best, model.optimiser)
         warn_unconverged(f"the objective still rose after {best.n_steps} steps: {what_next}")
-    return FitResult(best.point, tuple(history), status, posed)
+    return FitResult(best.point, tuple(course.history), status, posed)
 
 
 def pose_for(

@@ -5,17 +5,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
 import os
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,19 +21,19 @@ from spectrem._arrays import Floats
 from spectrem._damage import DAMAGE
 from spectrem._outputs import outputs_together
 from spectrem.corpus import Corpus, Local
-from spectrem.exceptions import InvalidInputError, SpectremError, shorten, warn_unconverged
-from spectrem.learning.estep import EStep, Posed, Step, multipliers_of, with_multipliers
+from spectrem.exceptions import InvalidInputError, shorten, warn_unconverged
+from spectrem.learning.estep import EStep, Numbered, Posed, Step, multipliers_of, with_multipliers
 from spectrem.learning.model import Model, asked, log_prior
-from spectrem.learning.posed_corpus import Numbered, PosedCorpus, pose
+from spectrem.learning.posed_corpus import PosedCorpus, pose
 from spectrem.learning.schedule import (
     Constant,
+    Course,
     FitResult,
     FitStatus,
     Record,
     Schedule,
     Stepwise,
     Stopping,
-    warn_skipped,
 )
 from spectrem.models.estep import EStepResult
 
@@ -126,33 +123,22 @@ class Checkpoint:
         with outputs_together() as outputs, outputs.open(self.path) as file:
             np.savez(file, allow_pickle=False, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
 
-    def load(self, passes: Any) -> list[Record]:
-        """The history of the run; its state replaces ``params``, ``posed`` and ``running`` of the passes of `run_em`.
+    def load(
+        self,
+        params: Params,
+        posed: PosedCorpus | None = None,
+        running: Running | None = None,
+        statistics: Callable[[], Any] | None = None,
+    ) -> tuple[list[Record], Params, Any, Any]:
+        """The history of the run, and its state in values like those given.
+
+        ``statistics`` makes statistics like those that ``running`` averages.
 
         Raises
         ------
         InvalidInputError
             If the file is damaged, or the state is that of a run with another start or other settings.
         """
-        passes.params, history, kept, arrays, running = self._read(passes.params)
-        if passes.running is not None:
-            stats = [None if name is None else arrays[name] for name in running.pop("stats")]
-            averages = None if stats == [None] else rebuild(passes.gather(1.0, [0]).stats, iter(stats))
-            running["skipped"] = Counter(running["skipped"])
-            passes.running = replace(passes.running, stats=averages, **running)
-        shards = passes.posed.shards
-        if any(name.startswith("shard_") for name in arrays):
-            shards = shards.derive(with_multipliers, each=[arrays.get(f"shard_{k}") for k in range(len(shards))])
-        passes.posed = replace(passes.posed, shards=shards, multipliers=arrays.get("multipliers"), **kept)
-        return history
-
-    def load_params(self, params: Params) -> tuple[Params, list[Record]]:
-        """Parameters and history alone; raises as `load`."""
-        return self._read(params)[:2]
-
-    def _read(
-        self, params: Params
-    ) -> tuple[Params, list[Record], dict[str, Any], dict[str, NDArray[Any]], dict[str, Any]]:
         try:
             with self.path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
@@ -164,7 +150,7 @@ class Checkpoint:
                 )
             values = iter([None if name is None else arrays[name] for name in header["params"]])
             history = [Record(**record) for record in header["history"]]
-            running = header.get("running", {})
+            averages = header.get("running", {})
             kept = {name: header["posed"][name] for name in _KEPT if header["posed"] is not None}
         except InvalidInputError:
             raise
@@ -173,7 +159,17 @@ class Checkpoint:
                 f"checkpoint: {self.path} is damaged ({type(error).__name__}: {shorten(str(error))}); remove it to "
                 "begin anew"
             ) from None
-        return rebuild(params, values), history, kept, arrays, running
+        if running is not None and statistics is not None:
+            stats = [None if name is None else arrays[name] for name in averages.pop("stats")]
+            averages["stats"] = None if stats == [None] else rebuild(statistics(), iter(stats))
+            averages["skipped"] = Counter(averages["skipped"])
+            running = replace(running, **averages)
+        if posed is not None:
+            shards = posed.shards
+            if any(name.startswith("shard_") for name in arrays):
+                shards = shards.derive(with_multipliers, each=[arrays.get(f"shard_{k}") for k in range(len(shards))])
+            posed = replace(posed, shards=shards, multipliers=arrays.get("multipliers"), **kept)
+        return history, rebuild(params, values), posed, running
 
 
 def leaves(value: Any) -> Iterator[NDArray[Any] | None]:
@@ -344,29 +340,50 @@ def run_em(
     schedule, stopping, estep = schedule or Constant(), stopping or Stopping(), estep or EStep()
     home = Local(corpus) if isinstance(corpus, Sequence) else corpus
     posed = pose(model, home, estep, params)
-    saved = None
+    steps = _Steps(schedule, model, home, estep, posed, params) if isinstance(schedule, Stepwise) else None
+    course, saved, replayed = Course(on_iteration), None, deque[Record]()
     if checkpoint is not None:
         saved = Checkpoint.at(checkpoint, home, params, model, estep, schedule, stopping)
-    passes: _Passes[Params]
-    if isinstance(schedule, Stepwise):
-        passes = _Batches(schedule, model, home, estep, posed, params)
-    else:
-        passes = _WholePasses(model, home, estep, posed, params)
-    del params, posed  # kept by the passes alone, which let go of them as soon as there are new ones
-    observer = _Observer(passes, saved, on_iteration)
+        if saved.path.exists():
+            if steps is None:
+                course.history, params, posed, _ = saved.load(params, posed)
+            else:
+                course.history, steps.params, _, steps.running = saved.load(
+                    params, None, steps.running, steps.statistics
+                )
+            replayed.extend(course.history)
+    if steps is not None:
+        del params  # kept by the steps alone, which let go of them as soon as there are new ones
+
+    def save() -> None:
+        if saved is not None:
+            if steps is None:
+                saved.save(params, course.history, posed)
+            else:
+                saved.save(steps.params, course.history, running=steps.running)
+
     gammas, all_converged = list(schedule.gammas()), True
     for number, gamma in enumerate(gammas):
         stage: list[Record] = []
         while not stopping.ends(stage):
-            record = observer.replay()
-            if record is None:
-                is_last = partial(_is_last, stopping, stage) if number == len(gammas) - 1 else None
-                record = observer.take(*passes.iterate(gamma, len(observer.history), is_last, observer.save))
+            if replayed:
+                record = course.tell(replayed.popleft())
+            elif steps is not None:
+                record = course.add(*steps.iterate(gamma, len(course.history), save), save)
+            else:
+                expected, posed = posed.expect(Step(model, params, gamma, estep))
+                record = Record.of(gamma, expected, log_prior(model, params))
+                is_last = number == len(gammas) - 1 and stopping.ends([*stage, record])
+                m_step = getattr(model, "last_m_step", model.m_step) if is_last else model.m_step
+                params = m_step(params, expected.stats, home)
+                skipped = expected.skipped
+                del expected  # it may be as large as the parameters
+                record = course.add(record, skipped, save)
             stage.append(record)
         all_converged &= stopping.converged(stage)
-    history = observer.history
+    history = course.history
     violation = history[-1].violation if history and history[-1].gamma > 0 else 0.0
-    if passes.posed.rows is not None and estep.dual_steps is not None and violation > _MISSED:
+    if posed.rows is not None and estep.dual_steps is not None and violation > _MISSED:
         warn_unconverged(
             f"constraints over the corpus are still missed by {violation:.2g} after the last iteration; raise "
             "dual_steps or max_iter, or give them slack",
@@ -377,95 +394,16 @@ def run_em(
         status = FitStatus.CONVERGED if all_converged else FitStatus.MAX_ITERATIONS
     if status is FitStatus.MAX_ITERATIONS:
         warn_unconverged(f"{status.value}: raise max_iter or tol")
-    return FitResult(passes.finish(), tuple(history), status, passes.posed)
+    return FitResult(params if steps is None else steps.finish(), tuple(history), status, posed)
 
 
-class _Observer:
-    """The history of a run, which is told iteration by iteration and kept on disk.
-
-    A run that goes on from a checkpoint first tells the iterations that this holds.
-    """
-
-    def __init__(
-        self, passes: _Passes[Any], saved: Checkpoint | None, on_iteration: Callable[[Record], None] | None
-    ) -> None:
-        self._passes, self._saved, self._on_iteration = passes, saved, on_iteration
-        self.history = saved.load(passes) if saved is not None and saved.path.exists() else []
-        self._untold, self._warned = deque(self.history), False
-
-    def replay(self) -> Record | None:
-        """The next iteration of the checkpoint; None after the last one."""
-        return self._tell(self._untold.popleft()) if self._untold else None
-
-    def take(self, record: Record, skipped: Counter[str]) -> Record:
-        """Take in a new iteration, in which constraints were left out of some instances."""
-        if skipped and not self._warned:
-            self._warned = True
-            warn_skipped(skipped)
-        if math.isnan(record.objective):
-            raise SpectremError(
-                f"the objective became NaN at iteration {len(self.history) + 1} (gamma = {record.gamma}); check the "
-                "scores for infinities and the constraints for contradictions"
-            )
-        self.history.append(record)
-        self.save()
-        return self._tell(record)
-
-    def save(self) -> None:
-        """Write the state of the run, if there is a checkpoint."""
-        if self._saved is not None:
-            passes = self._passes
-            posed = passes.posed if passes.running is None else None
-            self._saved.save(passes.params, self.history, posed, passes.running)
-
-    def _tell(self, record: Record) -> Record:
-        if self._on_iteration is not None:
-            self._on_iteration(record)
-        return record
-
-
-class _WholePasses(Generic[Params]):
-    """An E-step over the whole corpus, then an M-step."""
-
-    running: None = None
-
-    def __init__(self, model: Any, corpus: Corpus, estep: EStep, posed: PosedCorpus, params: Params) -> None:
-        self._model, self._corpus, self._estep, self.posed, self.params = model, corpus, estep, posed, params
-
-    def iterate(
-        self, gamma: float, number: int, is_last: Callable[[Record], bool] | None, save: Callable[[], None]
-    ) -> tuple[Record, Counter[str]]:
-        """One iteration: its record, and in how many instances constraints were left out.
-
-        Parameters
-        ----------
-        gamma : float
-        number : int
-            Iterations so far.
-        is_last : callable, optional
-            Whether an iteration with this record is the last one.
-        save : callable
-            Writes the state between M-steps of one iteration.
-        """
-        started = time.perf_counter()
-        expected, self.posed = self.posed.expect(Step(self._model, self.params, gamma, self._estep))
-        record = Record.of(gamma, expected, log_prior(self._model, self.params))
-        m_step = self._model.m_step
-        if is_last is not None and is_last(record):
-            m_step = getattr(self._model, "last_m_step", m_step)
-        self.params = m_step(self.params, expected.stats, self._corpus)
-        return replace(record, seconds=time.perf_counter() - started), expected.skipped
-
-    def finish(self) -> Params:
-        """The parameters after the last iteration."""
-        return self.params
-
-
-class _Batches(Generic[Params]):
+class _Steps(Generic[Params]):
     """Stepwise EM: an M-step after every batch of shards, on a running average of their statistics.
 
     Attributes
     ----------
+    params
+        The parameters after the last step.
     running : Running
         Changed by every batch.
 
@@ -483,39 +421,25 @@ class _Batches(Generic[Params]):
                 f"constraints must lie inside instances where EM steps after every batch, got "
                 f"{posed.rows.blocks[0].name!r} over the corpus; leave it out, or train without Stepwise"
             )
-        self._model, self._corpus, self.posed, self.params = model, corpus, posed, params
+        self._model, self._corpus, self._posed, self.params = model, corpus, posed, params
         self._estep, self._schedule = replace(estep, warm_start=False), schedule
         # The model, which may be large, is sent only where neither its method alone nor the shards know weights.
         weights = list(posed.shards.collect(_weight, getattr(model, "weights", None)))
         self._weights = np.array(list(posed.shards.collect(_n_instances, model)) if None in weights else weights)
         self.running = Running(model.initial_stats(params) if hasattr(model, "initial_stats") else None)
 
-    def batches(self, number: int) -> list[list[int]]:
-        """Numbers of the shards of every batch of a pass (0, 1, ...)."""
-        order = np.arange(len(self._weights))
-        if self._schedule.seed is not None:
-            order = np.random.default_rng([self._schedule.seed, number]).permutation(order)
-        n_batches = min(self._schedule.n_batches, len(order))
-        return [np.sort(batch).tolist() for batch in np.array_split(order, n_batches)]
+    def iterate(self, gamma: float, number: int, save: Callable[[], None]) -> tuple[Record, Counter[str]]:
+        """Go on with pass ``number`` until its end: its record, and the instances in which constraints were left out.
 
-    def gather(self, gamma: float, batch: list[int]) -> EStepResult[Any]:
-        """The E-step of a batch of shards."""
-        return self.posed.part(batch).expect(Step(self._model, self.params, gamma, self._estep))[0]
-
-    def iterate(
-        self, gamma: float, number: int, is_last: Callable[[Record], bool] | None, save: Callable[[], None]
-    ) -> tuple[Record, Counter[str]]:
-        """Go on with a pass until its end, as `_WholePasses.iterate`.
-
-        The objective is the sum of those of the batches, each at the parameters of its time.
+        The objective is the sum of those of the batches, each at the parameters of its time. ``save`` writes the state
+        between two steps.
         """
-        started = time.perf_counter()
-        running, total, batches = self.running, self._weights.sum(), self.batches(number)
+        running, total, batches = self.running, self._weights.sum(), self._batches(number)
         done = running.n_steps - number * len(batches)
         if not done:
             running.log_prior = log_prior(self._model, self.params)
         for batch in batches[done:]:
-            expected = self.gather(gamma, batch)
+            expected = self._expect(gamma, batch)
             running.objective += expected.objective
             running.free_objective += expected.free_objective
             running.violation = max(running.violation, expected.violation)
@@ -530,9 +454,8 @@ class _Batches(Generic[Params]):
             running.n_steps += 1
             if running.n_steps % len(batches):
                 save()
-        record, skipped = Record.of(gamma, running, running.log_prior), running.skipped
         self.running = Running(running.stats, running.n_steps, running.log_prior)
-        return replace(record, seconds=time.perf_counter() - started), skipped
+        return Record.of(gamma, running, running.log_prior), running.skipped
 
     def finish(self) -> Params:
         """The parameters after the last iteration."""
@@ -540,6 +463,21 @@ class _Batches(Generic[Params]):
         if last_m_step is not None and running.n_steps and running.stats is not None:
             self.params = last_m_step(self.params, running.stats, self._corpus)
         return self.params
+
+    def statistics(self) -> Any:
+        """Statistics of the first shard."""
+        return self._expect(1.0, [0]).stats
+
+    def _batches(self, number: int) -> list[list[int]]:
+        """Numbers of the shards of every batch of a pass (0, 1, ...)."""
+        order = np.arange(len(self._weights))
+        if self._schedule.seed is not None:
+            order = np.random.default_rng([self._schedule.seed, number]).permutation(order)
+        n_batches = min(self._schedule.n_batches, len(order))
+        return [np.sort(batch).tolist() for batch in np.array_split(order, n_batches)]
+
+    def _expect(self, gamma: float, batch: list[int]) -> EStepResult[Any]:
+        return self._posed.part(batch).expect(Step(self._model, self.params, gamma, self._estep))[0]
 
     def _average(self, stats: Any) -> None:
         """Take in the statistics of a batch, in place where their type can."""
@@ -553,19 +491,12 @@ class _Batches(Generic[Params]):
         running.stats = kept
 
 
-_Passes: TypeAlias = _WholePasses[Params] | _Batches[Params]
-
-
 def scaled(stats: Any, factor: float) -> Any:
     """``factor * stats``, in the memory of the statistics where their type can be multiplied in place."""
     if hasattr(type(stats), "__imul__"):
         stats *= factor
         return stats
     return factor * stats
-
-
-def _is_last(stopping: Stopping, stage: list[Record], record: Record) -> bool:
-    return stopping.ends([*stage, record])
 
 
 def _weight(shard: Any, weights: Callable[[Any], Floats] | None) -> float | None:

@@ -1,4 +1,4 @@
-"""The E-step of a shard: scores, projection onto the constraints, expected statistics."""
+"""A shard with its structure and compiled constraints, and its E-step: scores, projection, expected statistics."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ import scipy.sparse as sp
 
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_bool
+from spectrem.constraints.compilation.compile import compile_shard
+from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.constraints.text import Constraints, flatten
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference.result import Infeasible, check_infeasible
 from spectrem.kernels.sparse import less_prices
-from spectrem.learning.model import Kernel, is_known, log_normaliser
+from spectrem.learning.model import Kernel, columns_of, counts_of, given_of, is_known, weights_of
 from spectrem.models.estep import EStepResult, RowSum
 from spectrem.structures import Parts, Structure
 from spectrem.structures._ragged import no_parts
 
 if TYPE_CHECKING:
-    from spectrem.inference import Solver
+    from spectrem.inference import CorpusMixture, Solver
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +101,13 @@ class EStep:
         object.__setattr__(self, "constraints", tuple(flatten(self.constraints)))
 
 
+class Numbered(NamedTuple):
+    """A shard and its number in the corpus, from 0."""
+
+    shard: Any
+    number: int
+
+
 @dataclass(frozen=True, eq=False)
 class Posed:
     """A shard with its structure, weights and compiled constraints, which are made once per fit.
@@ -159,23 +168,6 @@ class Latest:
         return Latest, ()
 
 
-class Mixture(NamedTuple):
-    """Best structures at several multipliers of the rows that span the corpus: what solves the E-step at gamma <= 0.
-
-    Attributes
-    ----------
-    points : ndarray of shape (n_points, n_rows)
-    shares : ndarray of shape (n_points, n_shards) or (n_points, 1), or None
-        At gamma = 0: in which proportions the structures at the points are mixed in every shard, or in all.
-    choices : tuple of (instances, points) per shard
-        At gamma = -inf: instances that take their structure at another point than the first.
-    """
-
-    points: Floats
-    shares: Floats | None = None
-    choices: tuple[tuple[Ints, Ints], ...] = ()
-
-
 class Step(NamedTuple):
     """The arguments that the E-step of every shard has in common; sent once per call.
 
@@ -188,7 +180,7 @@ class Step(NamedTuple):
     gamma: float
     estep: EStep
     prices: Floats | None = None
-    mixture: Mixture | None = None
+    mixture: CorpusMixture | None = None
     look: int = 0
 
 
@@ -207,17 +199,67 @@ class Posterior(NamedTuple):
     left_out: Ints | None = None
 
 
-def expect(posed: Posed, step: Step) -> tuple[EStepResult[Any], Posed]:
-    """The E-step of a shard; pure. Returns also the shard with the multipliers to start from next time."""
-    model, params, estep = step.model, step.params, step.estep
-    scores = scores_of(posed, step)
+def pose_shard(numbered: Numbered, model: Any, constrained: bool = True) -> Posed:
+    """A shard's structure and weights, and how often instances count in constraints, if there are any."""
+    shard, number = numbered
+    structure = model.structure(shard)
+    weights, counts = weights_of(model, shard, structure), counts_of(model, shard)
+    if counts is None or not constrained or np.array_equal(counts, weights):
+        return Posed(shard, number, structure, weights)
+    return Posed(shard, number, structure, counts, objective_weights=weights)
+
+
+def with_rows(posed: Posed, model: Any, constraints: Constraints, facts: CorpusFacts, n_rows: int) -> Posed:
+    """A shard with its own rows and its part of those over the corpus."""
+    columns = columns_of(model, posed.shard)
+    rows = compile_shard(constraints, facts, posed.number, posed.structure, columns, posed.weights)
+    inside, given = rows.inside, given_of(model, posed.shard)
+    if is_known(model, posed.shard):
+        given = np.ones(posed.structure.n_instances, np.bool_)
+    if given is not None and len(inside.bounds):
+        # rows of a single instance leave alone what is given; those of several are held against it
+        instance = inside.row_instance
+        inside = inside.pick((instance < 0) | ~given[np.maximum(instance, 0)])
+    alone = len(facts.n_instances) == 1 or posed.structure.instance_name in columns
+    where = "" if alone else f" (instances are counted from 0 in shard {posed.number})"
+    posed = replace(posed, inside=inside if len(inside.bounds) else None, where=where)
+    if not n_rows:
+        return posed
+    flipped = sp.csr_array(rows.matrix.T)
+    index = np.int32 if n_rows < 2**31 else np.int64
+    columns_over_corpus = rows.present[flipped.indices].astype(index)
+    transpose = sp.csr_array(
+        (flipped.data, columns_over_corpus, flipped.indptr.astype(index)), shape=(posed.structure.n_unary, n_rows)
+    )
+    return replace(posed, across=rows.matrix, present=rows.present, transpose=transpose)
+
+
+def posed_of(shard: Posed | Numbered, step: Step, facts: CorpusFacts | None) -> Posed:
+    """A shard with its structure and rows, which are made for one use where they are not kept."""
+    if isinstance(shard, Posed):
+        return shard
+    assert facts is not None
+    return with_rows(pose_shard(shard, step.model), step.model, step.estep.constraints, facts, 0)
+
+
+def expect(shard: Posed | Numbered, step: Step, facts: CorpusFacts | None = None) -> Any:
+    """The E-step of a shard, an `EStepResult`; pure.
+
+    With ``warm_start`` it stands in a pair with the shard, which then has the multipliers to start from next time.
+    """
+    posed, model, params, estep = posed_of(shard, step, facts), step.model, step.params, step.estep
+    scores = posed.scores
+    if scores is None:
+        scores = _skewed(model.scores(params, posed.shard), posed.shard, step)
     projected = posterior(posed if posed.scores is scores else replace(posed, scores=scores), step)
     value, free_value, marginals = objective_of(posed, step, scores, projected)
     if posed.objective_weights is not None and not is_known(model, posed.shard):
         # Those of shared factors come multiplied by counts, and enter the statistics by weights.
         marginals = Parts(marginals.unary, tuple(estep.weight * factor for factor in marginals.factors))
     known_already = step.gamma == 1.0 and hasattr(model, "is_free") and model.is_free(posed.shard)
-    normaliser = free_value if known_already else log_normaliser(model, params, posed.shard)
+    normaliser = free_value if known_already else 0.0
+    if not known_already and hasattr(model, "log_normaliser"):
+        normaliser = float(model.log_normaliser(params, posed.shard))
     expected = EStepResult(
         model.gather(params, posed.shard, marginals),
         value - normaliser,
@@ -225,8 +267,9 @@ def expect(posed: Posed, step: Step) -> tuple[EStepResult[Any], Posed]:
         projected.violation,
         projected.skipped or Counter(),
     )
-    kept = projected.multipliers if estep.warm_start else None
-    return expected, replace(posed, multipliers=kept, scores=None, latest=None)
+    if not estep.warm_start:
+        return expected
+    return expected, replace(posed, multipliers=projected.multipliers, scores=None, latest=None)
 
 
 def objective_of(posed: Posed, step: Step, scores: Parts, projected: Posterior) -> tuple[float, float, Parts]:
@@ -253,41 +296,51 @@ def scores_of(posed: Posed, step: Step) -> Parts:
     """Scores of the shard under the model, skewed toward a reference at gamma > 1; nats."""
     if posed.scores is not None:
         return posed.scores
-    scores = step.model.scores(step.params, posed.shard)
+    return _skewed(step.model.scores(step.params, posed.shard), posed.shard, step)
+
+
+def _skewed(scores: Parts, shard: Any, step: Step) -> Parts:
     if step.estep.reference is None or step.gamma <= 1:
         return scores
-    return skew(scores, step.estep.reference(posed.shard), step.gamma)
+    return skew(scores, step.estep.reference(shard), step.gamma)
 
 
 def posterior(posed: Posed, step: Step) -> Posterior:
     """Posteriors of a shard at fixed prices of the rows that span the corpus."""
-    latest, mixture = posed.latest, step.mixture
+    latest = posed.latest
     if latest is not None and latest.look == step.look > 0 and latest.posterior is not None:
         return latest.posterior
-    result = _posterior(posed, step) if mixture is None else _mixed(posed, step, mixture)
+    if step.mixture is not None:
+        result = _mixed(posed, step, step.mixture)
+    else:
+        scores = scores_of(posed, step)
+        if step.prices is not None:
+            scores = Parts(less_cost(posed, scores.unary, step.prices), scores.factors)
+        if posed.inside is not None:
+            result = _projected(posed, posed.inside, scores, step)
+        else:
+            from spectrem.inference.dual import refuse_impossible
+
+            values, marginals = posed.structure.smoothed_max(scores, max(step.gamma, 0.0), weights=posed.weights)
+            refuse_impossible(values)
+            result = Posterior(float(posed.weights @ values), marginals)
     if latest is not None and step.look:
         latest.look, latest.posterior = step.look, result
     return result
 
 
-def _posterior(posed: Posed, step: Step) -> Posterior:
-    rows, estep, weights, scores = posed.inside, step.estep, posed.weights, scores_of(posed, step)
-    if step.prices is not None:
-        scores = Parts(less_cost(posed, scores.unary, step.prices), scores.factors)
-    if rows is None or not len(rows.bounds):
-        from spectrem.inference.oracle import refuse_impossible
-
-        values, marginals = posed.structure.smoothed_max(scores, max(step.gamma, 0.0), weights=weights)
-        refuse_impossible(values)
-        return Posterior(float(weights @ values), marginals)
+def _projected(posed: Posed, rows: Rows, scores: Parts, step: Step) -> Posterior:
+    """Posteriors of a shard under the rows that lie in it."""
     from spectrem.inference import project_batch
+
+    estep = step.estep
 
     try:
         projection = project_batch(
             posed.structure, scores, rows, step.gamma,
             solver=estep.solver if step.prices is None else None,
             start=posed.multipliers,
-            weights=weights,
+            weights=posed.weights,
             # The solver of the dual over the corpus treats these values as exact.
             tol=estep.tol if step.prices is None else estep.tol / 10,
             infeasible=estep.infeasible,
@@ -298,7 +351,11 @@ def _posterior(posed: Posed, step: Step) -> Posterior:
         located = InfeasibleConstraintError(f"{error}{posed.where}")
         located.keys = error.keys
         raise located from error
-    skipped = count_skipped(rows, projection.skipped)
+    skipped: Counter[str] = Counter()
+    for block in rows.blocks:
+        left_out = projection.skipped[(projection.skipped >= block.start) & (projection.skipped < block.stop)]
+        if len(left_out):
+            skipped[block.name] = len(np.unique(rows.row_instance[left_out]))
     return Posterior(
         projection.dual_value,
         projection.marginals,
@@ -319,16 +376,16 @@ def with_multipliers(shard: Any, multipliers: Floats | None) -> Any:
     return replace(shard, multipliers=multipliers)
 
 
-def _mixed(posed: Posed, step: Step, mixture: Mixture) -> Posterior:
+def _mixed(posed: Posed, step: Step, mixture: CorpusMixture) -> Posterior:
     """Best structures at several multipliers, in a mixture or one per instance.
 
     The value is 0 here: the caller knows that of the whole corpus.
     """
     structure = posed.structure
     marginals, violation, skipped, left_out = no_parts(structure), 0.0, Counter[str](), None
-    if mixture.shares is not None:
+    if mixture.weights is not None:
         # With the weights that the points were evaluated with: rows that tie instances would else be looser.
-        shares = mixture.shares[:, posed.number if mixture.shares.shape[1] > 1 else 0]
+        shares = mixture.weights[:, posed.number if mixture.weights.shape[1] > 1 else 0]
         pieces = ((posed, share, share) for share in shares)
     else:
         point = np.zeros(structure.n_instances, np.int64)
@@ -363,16 +420,6 @@ def expectation(posed: Posed, marginals: Parts) -> RowSum:
     if not (posed.weights == 1.0).all():
         unary = posed.weights[posed.structure.instance] * unary
     return RowSum(((posed.present, posed.across @ unary),), posed.transpose.shape[1])
-
-
-def count_skipped(rows: Rows, skipped: Ints) -> Counter[str]:
-    """The number of instances in which each constraint, by name, was left out."""
-    counts: Counter[str] = Counter()
-    for block in rows.blocks:
-        left_out = skipped[(skipped >= block.start) & (skipped < block.stop)]
-        if len(left_out):
-            counts[block.name] = len(np.unique(rows.row_instance[left_out]))
-    return counts
 
 
 def skew(scores: Parts, reference: Parts, gamma: float) -> Parts:

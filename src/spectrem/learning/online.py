@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +17,7 @@ from spectrem.exceptions import InvalidInputError, advice
 from spectrem.learning.estep import EStep, Posed, Step, objective_of, posterior
 from spectrem.learning.model import log_prior
 from spectrem.learning.posed_corpus import pose
-from spectrem.learning.schedule import FitResult, FitStatus, Record, warn_skipped
+from spectrem.learning.schedule import Course, FitResult, FitStatus, Record
 from spectrem.structures import Known, Parts
 
 # Shares of arcs that a step leaves out: posteriors that are right to three places change nothing that lasts.
@@ -125,15 +125,15 @@ def run_online(
             f"the corpus; {advice('no batch', 'learn in batch')}"
         )
     shards: list[Posed] = list(posed.shards.collect(lambda posed_shard: posed_shard))
-    course = _Course(model, theta, how, max(len(batches), 1))
-    rng, history, warned = as_generator(random_state), [], False
+    course, ascent = Course(on_iteration), _Weights(model, theta, how, max(len(batches), 1))
+    rng = as_generator(random_state)
     for number in range(how.passes):
-        started, value, free, violation = time.perf_counter(), 0.0, 0.0, 0.0
+        value, free, violation, skipped = 0.0, 0.0, 0.0, Counter[str]()
         rate = how.rate / (1.0 + how.decay * number)
         for place in rng.permutation(len(shards)).tolist():
             posed_shard = shards[place]
-            step = Step(model, course.weights, gamma, estep)
-            scores = Parts(course.scale * model.free_scores(course.weights, posed_shard.shard).unary)
+            step = Step(model, ascent.weights, gamma, estep)
+            scores = Parts(ascent.scale * model.free_scores(ascent.weights, posed_shard.shard).unary)
             values, expected = model.free_structure(posed_shard.shard).smoothed_max(scores, 1.0)
             weights = posed_shard.shard.weights
             normaliser = float(weights @ values)
@@ -148,20 +148,15 @@ def run_online(
                 constrained, alone, _ = objective_of(posed_shard, step, inside, projected)
                 value, free = value + constrained - normaliser, free + alone - normaliser
                 shards[place] = replace(posed_shard, multipliers=projected.multipliers)
-                if projected.skipped and not warned:
-                    warned = True
-                    warn_skipped(projected.skipped)
-            course.climb(posed_shard.shard, wanted - expected.unary, rate)
-        prior = log_prior(model, course.scale * course.weights)
-        record = Record(gamma, value + prior, free, violation, time.perf_counter() - started, prior)
-        history.append(record)
-        if on_iteration is not None:
-            on_iteration(record)
+                skipped += projected.skipped or Counter()
+            ascent.climb(posed_shard.shard, wanted - expected.unary, rate)
+        prior = log_prior(model, ascent.scale * ascent.weights)
+        course.add(Record(gamma, value + prior, free, violation, 0.0, prior), skipped)
     posed = replace(posed, shards=Local(shards))
-    return FitResult(course.result(), tuple(history), FitStatus.FIXED_ITERATIONS, posed)
+    return FitResult(ascent.result(), tuple(course.history), FitStatus.FIXED_ITERATIONS, posed)
 
 
-class _Course:
+class _Weights:
     """Weights that change in small steps, and their mean.
 
     The weights are ``scale * weights``, so that a prior that shrinks all of them costs nothing. If step i adds d_i to

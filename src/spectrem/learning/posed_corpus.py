@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from spectrem._arrays import Floats
-from spectrem.constraints.compilation.compile import compile_shard, corpus_rows, facts_of
+from spectrem.constraints.compilation.compile import corpus_rows, facts_of
 from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.constraints.compilation.rows import CorpusRows, Rows, no_rows
 from spectrem.constraints.text import Constraints, flatten
@@ -26,17 +26,19 @@ from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.learning.estep import (
     EStep,
     Latest,
-    Mixture,
+    Numbered,
     Posed,
     Posterior,
     Step,
     expect,
     expectation,
     less_cost,
+    pose_shard,
     posterior,
     scores_of,
+    with_rows,
 )
-from spectrem.learning.model import Restricted, columns_of, counts_of, given_of, is_known, weights_of
+from spectrem.learning.model import Restricted, columns_of, is_known
 from spectrem.models.estep import EStepResult, Statistics
 from spectrem.structures import Parts
 
@@ -209,7 +211,7 @@ class PosedCorpus:
             expected, shards = shards.advance(expect, step)
             following = replace(following, shards=shards)
         else:
-            expected = shards.sum(expect_shard, step, self.facts)
+            expected = shards.sum(expect, step, self.facts)
         if solved is not None:
             expected.objective += estep.alpha * estep.weight * solved.value
             expected.violation = max(expected.violation, solved.violation)
@@ -257,7 +259,7 @@ class PosedCorpus:
                 from spectrem.inference import check_corpus_rows
 
                 support = partial(gathered, solved.shards, True, support_of, solved.step)
-                proven = check_corpus_rows(support, rows, solved.multipliers, expectation=solved.expectation)
+                proven = check_corpus_rows(support, rows, solved.multipliers, expectations=solved.expectation)
             missed = missed or not solved.solved or largest > _DIVERGED * max(step.gamma, 1.0)
         if missed and warned:
             warn_unconverged(
@@ -326,53 +328,21 @@ class PosedCorpus:
             evaluate, rows, support=partial(gathered, scored, many, support_of, linear._replace(prices=self._start())),
             start=self._start(), tol=step.estep.tol, max_iter=_FEW_LOOKS if many else _LOOKS,
         )  # fmt: skip
-        chosen, value = Mixture(mixture.points, shares=mixture.weights), mixture.value
-        if step.gamma == -np.inf:
-            choice = choose_structures(partial(scored.collect, variants_of, step), mixture, rows)
-            chosen, value = Mixture(choice.points, choices=choice.choices), choice.value
-        # Posteriors are kept beside the shards for this look, as at gamma > 0.
-        last = step._replace(mixture=chosen, prices=mixture.multipliers, look=1)
-        reached = scored.sum(evaluate_shard, last).expectation.dense
         is_solved = mixture.status != Status.MAX_ITERATIONS
-        return Solved(last, mixture.multipliers, value, self.length, is_solved, scored, reached)
+        if step.gamma == -np.inf:
+            mixture = choose_structures(partial(scored.collect, variants_of, step), mixture, rows)
+        # Posteriors are kept beside the shards for this look, as at gamma > 0.
+        last = step._replace(mixture=mixture, prices=mixture.multipliers, look=1)
+        reached = scored.sum(evaluate_shard, last).expectation.dense
+        return Solved(last, mixture.multipliers, mixture.value, self.length, is_solved, scored, reached)
 
     def _start(self) -> Floats:
         assert self.rows is not None
         return np.zeros(len(self.rows.bounds)) if self.multipliers is None else self.multipliers
 
 
-class Numbered(NamedTuple):
-    """A shard and its number in the corpus, from 0."""
-
-    shard: Any
-    number: int
-
-
-def pose_shard(numbered: Numbered, model: Any, constrained: bool = True) -> Posed:
-    """A shard's structure and weights, and how often instances count in constraints, if there are any."""
-    shard, number = numbered
-    structure = model.structure(shard)
-    weights, counts = weights_of(model, shard, structure), counts_of(model, shard)
-    if counts is None or not constrained or np.array_equal(counts, weights):
-        return Posed(shard, number, structure, weights)
-    return Posed(shard, number, structure, counts, objective_weights=weights)
-
-
 def _n_parts(posed: Posed) -> int:
     return posed.structure.n_unary
-
-
-def posed_of(shard: Posed | Numbered, step: Step, facts: CorpusFacts | None) -> Posed:
-    """A shard with its structure and rows, which are made for one use where they are not kept."""
-    if isinstance(shard, Posed):
-        return shard
-    assert facts is not None
-    return with_rows(pose_shard(shard, step.model), step.model, step.estep.constraints, facts, 0)
-
-
-def expect_shard(shard: Posed | Numbered, step: Step, facts: CorpusFacts | None = None) -> EStepResult[Any]:
-    """The E-step of a shard that keeps no multipliers."""
-    return expect(posed_of(shard, step, facts), step)[0]
 
 
 def needs_of(shard: Any, needs: Callable[[Any], Any]) -> Any:
@@ -386,7 +356,8 @@ def expect_restricted(
     """The E-step of a shard with a model, or a kernel, and parameters that are its own."""
     owner, params = restricted
     if isinstance(shard, Posed | Numbered):
-        return expect_shard(shard, step._replace(model=owner, params=params), facts)
+        shard_result: EStepResult[Any] = expect(shard, step._replace(model=owner, params=params), facts)
+        return shard_result
     result: EStepResult[Any] = owner.prepare(params, step.gamma)(shard)
     return result
 
@@ -400,31 +371,6 @@ def find_facts(posed: Posed, model: Any, constraints: Constraints, before: Corpu
     """The facts about a shard that rows of other shards depend on."""
     columns = columns_of(model, posed.shard)
     return facts_of(constraints, posed.structure, columns, posed.weights, before, posed.number)
-
-
-def with_rows(posed: Posed, model: Any, constraints: Constraints, facts: CorpusFacts, n_rows: int) -> Posed:
-    """A shard with its own rows and its part of those over the corpus."""
-    columns = columns_of(model, posed.shard)
-    rows = compile_shard(constraints, facts, posed.number, posed.structure, columns, posed.weights)
-    inside, given = rows.inside, given_of(model, posed.shard)
-    if is_known(model, posed.shard):
-        given = np.ones(posed.structure.n_instances, np.bool_)
-    if given is not None and len(inside.bounds):
-        # rows of a single instance leave alone what is given; those of several are held against it
-        instance = inside.row_instance
-        inside = inside.pick((instance < 0) | ~given[np.maximum(instance, 0)])
-    alone = len(facts.n_instances) == 1 or posed.structure.instance_name in columns
-    where = "" if alone else f" (instances are counted from 0 in shard {posed.number})"
-    posed = replace(posed, inside=inside if len(inside.bounds) else None, where=where)
-    if not n_rows:
-        return posed
-    flipped = sp.csr_array(rows.matrix.T)
-    index = np.int32 if n_rows < 2**31 else np.int64
-    columns_over_corpus = rows.present[flipped.indices].astype(index)
-    transpose = sp.csr_array(
-        (flipped.data, columns_over_corpus, flipped.indptr.astype(index)), shape=(posed.structure.n_unary, n_rows)
-    )
-    return replace(posed, across=rows.matrix, present=rows.present, transpose=transpose)
 
 
 def gathered(scored: Corpus, together: bool, f: Callable[..., Statistics], *broadcast: Any) -> tuple[Floats, Floats]:
@@ -452,7 +398,7 @@ def evaluate_and_keep(posed: Posed, step: Step) -> tuple[Statistics, Posed]:
 
 def curvature_of(posed: Posed, step: Step) -> Floats:
     """The second derivatives of a shard's value in the prices, at its own multipliers; NaN where they are not known."""
-    from spectrem.inference.solvers.newton import curvature_of_batch
+    from spectrem.inference.solvers.smooth import curvature_of_batch
 
     structure, across, prices = posed.structure, posed.transpose, step.prices
     assert across is not None
@@ -472,8 +418,7 @@ def support_of(posed: Posed, step: Step, direction: Floats) -> Statistics:
     Rows inside the shard enter by their multipliers at the prices of ``step``, scaled like the direction. Any
     multipliers give an upper bound on the maximum under these rows; these ones give a close one where prices diverge.
     """
-    from spectrem.inference.oracle import possible_parts
-    from spectrem.inference.slack import compile_slack
+    from spectrem.inference.dual import compile_slack, possible_parts
 
     structure, weights, inside = posed.structure, posed.weights, posed.inside
     possible = possible_parts(scores_of(posed, step))
@@ -530,7 +475,7 @@ def squared_norms(posed: Posed, n_rows: int) -> Floats:
 
 def worst_violation(rows: CorpusRows, excess: Floats) -> float:
     """The largest violation of a row, or of rows that share a slack, beyond the slack allowed, relative to bounds."""
-    from spectrem.inference.slack import compile_slack
+    from spectrem.inference.dual import compile_slack
 
     terms = compile_slack(rows.blocks, np.zeros(len(rows.bounds), np.int64), 1)
     return float(terms.worst_violation(excess, np.maximum(1.0, np.abs(rows.bounds)))[0])

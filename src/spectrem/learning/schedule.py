@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
-import warnings
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import isfinite, nan
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from spectrem._validate import as_count
-from spectrem.exceptions import InvalidInputError, quoted, warn
+from spectrem.exceptions import InvalidInputError, SpectremError, quoted, warn
 
 if TYPE_CHECKING:
     from spectrem.learning.posed_corpus import PosedCorpus
 
 Params = TypeVar("Params")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -86,40 +85,54 @@ class FitResult(Generic[Params]):
     posed: PosedCorpus
 
 
-def warn_skipped(skipped: Counter[str]) -> None:
-    """Say in how many instances constraints were left out that cannot hold there."""
-    listed = ", ".join(f"{name!r} in {count} of the instances" for name, count in skipped.items())
-    warn(f"constraints that cannot hold were left out: {listed}")
-
-
-def keep_best(runs: Sequence[Callable[[], Result]], objective: Callable[[Result], float]) -> Result:
-    """The result with the largest objective, the first among equals; only the warnings of its run are issued.
+class Course:
+    """The records of a run, of which each is timed, kept and told as it comes.
 
     Parameters
     ----------
-    runs : sequence of callables
-        At least one; called in turn.
-    objective : callable
+    on_iteration : callable, optional
+        Called with every record.
 
-    Examples
-    --------
-    >>> keep_best([lambda: "two", lambda: "three", lambda: "seven"], len)
-    'three'
+    Attributes
+    ----------
+    history : list of Record
     """
-    if len(runs) == 1:
-        return runs[0]()
-    best: tuple[Result, float, list[warnings.WarningMessage]] | None = None
-    for run in runs:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            result = run()
-        reached = objective(result)
-        if best is None or reached > best[1]:
-            best = result, reached, caught
-    assert best is not None
-    for warning in best[2]:
-        warn(warning.message, warning.category)
-    return best[0]
+
+    def __init__(self, on_iteration: Callable[[Record], None] | None) -> None:
+        self.history: list[Record] = []
+        self._on_iteration, self._warned, self._started = on_iteration, False, time.perf_counter()
+
+    def add(self, record: Record, skipped: Counter[str], save: Callable[[], None] | None = None) -> Record:
+        """Keep the record of an iteration that began when the one before ended, and ``save`` before it is told.
+
+        The first one in which constraints were left out of instances, ``skipped``, warns.
+
+        Raises
+        ------
+        SpectremError
+            If the objective is NaN.
+        """
+        if skipped and not self._warned:
+            self._warned = True
+            left_out = ", ".join(f"{name!r} in {count} of the instances" for name, count in skipped.items())
+            warn(f"constraints that cannot hold were left out: {left_out}")
+        if math.isnan(record.objective):
+            raise SpectremError(
+                f"the objective became NaN at iteration {len(self.history) + 1} (gamma = {record.gamma}); check the "
+                "scores for infinities and the constraints for contradictions"
+            )
+        record = replace(record, seconds=time.perf_counter() - self._started)
+        self.history.append(record)
+        if save is not None:
+            save()
+        return self.tell(record)
+
+    def tell(self, record: Record) -> Record:
+        """Tell of a record that is kept already."""
+        if self._on_iteration is not None:
+            self._on_iteration(record)
+        self._started = time.perf_counter()
+        return record
 
 
 class Schedule(Protocol):

@@ -16,16 +16,17 @@ from spectrem._validate import as_bool, as_integers, as_lengths, as_weights
 from spectrem.constraints.compilation.groups import Coded, Key
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.segments import sum_by
+from spectrem.inference.dual import sum_by
 from spectrem.models.estep import Statistics
 from spectrem.models.priors import DirichletPrior
-from spectrem.models.shards import Columns, check_numbers, check_total, cut
+from spectrem.models.shards import Columns, cut
 from spectrem.structures import Bracketings, Parts
+from spectrem.structures._columns import TEXT, missing_where
 from spectrem.structures._ragged import offsets_of, positions_of, ranges_of, rows_of
 
 __all__ = [
-    "PLACES", "START_SCORES", "BracketShard", "ConstituentContextModel", "SpanNumbers", "SpanParameters",
-    "SpanVocabulary", "build_shards", "start_from", "tree_scores",
+    "PLACES", "BracketShard", "ConstituentContextModel", "SpanNumbers", "SpanParameters", "SpanVocabulary",
+    "build_shards", "start_from", "tree_scores",
 ]  # fmt: skip
 
 NEVER = -1
@@ -89,13 +90,8 @@ class SpanVocabulary:
         tags : ndarray of shape (n_tokens,), int64
             In 0 ... n_tags - 1, sentence after sentence.
         n_tags : int
-
-        Raises
-        ------
-        InvalidInputError
-            If a tag is out of range: keys of different yields could be equal.
         """
-        check_numbers(np.asarray(tags), n_tags, "tags", "raise n_tags")
+        lengths, tags = np.asarray(lengths), np.asarray(tags)
         keys_by_length: list[Ints] = []
 
         def number(keys: Ints) -> Ints:
@@ -104,9 +100,8 @@ class SpanVocabulary:
             keys_by_length.append(distinct)
             return first + inverse
 
-        yields = _by_length(np.asarray(lengths), np.asarray(tags), n_tags, number)
-        keys = _context_keys(np.asarray(lengths), np.asarray(tags), n_tags)
-        context_keys, contexts = np.unique(keys, return_inverse=True)
+        yields = _by_length(lengths, tags, n_tags, number)
+        context_keys, contexts = np.unique(_context_keys(lengths, tags, n_tags), return_inverse=True)
         offsets = offsets_of(np.array([len(keys_of_one) for keys_of_one in keys_by_length], np.int64))
         vocabulary = cls(n_tags, np.concatenate([np.zeros(0, np.int64), *keys_by_length]), offsets, context_keys)
         return vocabulary, SpanNumbers(yields, contexts)
@@ -140,11 +135,9 @@ class SpanVocabulary:
         lengths : ndarray of shape (n_sentences,), int64
         tags : ndarray of shape (n_tokens,), int64
         """
-        keys = _context_keys(np.asarray(lengths), np.asarray(tags), self.n_tags)
-        return SpanNumbers(
-            _by_length(np.asarray(lengths), np.asarray(tags), self.n_tags, partial(_look_up, self.yield_keys)),
-            _look_up(self.context_keys, keys),
-        )
+        text = np.asarray(lengths), np.asarray(tags), self.n_tags
+        yields = _by_length(*text, partial(_look_up, self.yield_keys))
+        return SpanNumbers(yields, _look_up(self.context_keys, _context_keys(*text)))
 
     def yields(self) -> list[tuple[int, ...]]:
         """The tags of every yield."""
@@ -256,11 +249,6 @@ def build_shards(
     list of BracketShard
         At least one, the same for every number of workers.
 
-    Raises
-    ------
-    InvalidInputError
-        If lengths do not add up to the number of tags, or the numbers are not those of all spans.
-
     Examples
     --------
     >>> from spectrem.models.bracketing import SpanVocabulary
@@ -269,13 +257,7 @@ def build_shards(
     [[0, 2, 1, 1]]
     """
     sizes, flat = as_lengths(lengths, "lengths"), as_integers(tags, "tags")
-    check_total(sizes, len(flat), "tags", "give one tag per word")
     spans, tokens = Bracketings(sizes).span_offsets, offsets_of(sizes)
-    if len(numbers.yields) != spans[-1] or len(numbers.contexts) != spans[-1]:
-        raise InvalidInputError(
-            f"numbers must be those of all {spans[-1]} spans, got {len(numbers.yields)} yields and "
-            f"{len(numbers.contexts)} contexts; number the same sentences"
-        )
     weight = as_weights(weights, len(sizes))
     n_spans = np.diff(spans)
     shards = []
@@ -337,11 +319,6 @@ class ConstituentContextModel:
     names : sequence of n_tags str or int, optional
         The tags, for the columns of constraints.
 
-    Raises
-    ------
-    InvalidInputError
-        If ``smoothing`` is negative, or ``names`` do not fit the vocabulary.
-
     Examples
     --------
     >>> import numpy as np
@@ -364,16 +341,6 @@ class ConstituentContextModel:
 
     def __post_init__(self) -> None:
         as_bool(self.by_length, "by_length")
-        if len(self.smoothing) != 2 or not all(0 <= count < np.inf for count in self.smoothing):
-            raise InvalidInputError(
-                f"smoothing must be two finite numbers of at least 0, for constituents and distituents, got "
-                f"{self.smoothing}; as published it is (2, 8)"
-            )
-        if self.names is not None and len(self.names) != self.vocabulary.n_tags:
-            raise InvalidInputError(
-                f"names must hold {self.vocabulary.n_tags} names, as the vocabulary has tags; got {len(self.names)}; "
-                "name every one or none"
-            )
 
     def structure(self, shard: BracketShard) -> Bracketings:
         """Binary trees over the words of every sentence."""
@@ -392,8 +359,8 @@ class ConstituentContextModel:
         unary[_whole(shard.lengths)[several], 0] -= log_trees(shard.lengths[several])
         return Parts(unary.ravel())
 
-    def gather(self, params: SpanParameters, shard: BracketShard, marginals: Parts) -> Statistics:
-        """Expected counts of a shard, times the sentences' weights, from the marginals of `scores`."""
+    def gather(self, params: SpanParameters | None, shard: BracketShard, marginals: Parts) -> Statistics:
+        """Expected counts of a shard, times the sentences' weights, from the marginals; ``params`` are not read."""
         shares = marginals.unary.reshape(-1, 2)
         weight = np.repeat(shard.weights, shard.lengths * (shard.lengths + 1) // 2)
         n_yields, n_contexts = self.vocabulary.n_yields, self.vocabulary.n_contexts
@@ -420,12 +387,11 @@ class ConstituentContextModel:
         n_spans = shard.lengths * (shard.lengths + 1) // 2
         word, size = np.repeat(np.cumsum(shard.lengths) - shard.lengths, n_spans), np.repeat(shard.lengths, n_spans)
         before, after = np.where(start > 0, word + start - 1, -1), np.where(end < size, word + end, -1)
-        names = _with_missing(range(self.vocabulary.n_tags) if self.names is None else self.names)
-        tags = names[np.append(shard.tags, -1)]
-        words = {name: _ending_in_missing(values) for name, values in shard.columns.of_words.items()}
-        of_spans: dict[str, Key] = {"yield": self._texts[shard.yields]}
+        names, tags = np.array(self._names), np.append(shard.tags, NEVER)
+        of_spans = {"yield": _taken(self._texts, shard.yields)}
         for place, at in zip(PLACES, (word + start, word + end - 1, before, after), strict=True):
-            of_spans |= {place: tags[at], **{f"{place}_{name}": values[at] for name, values in words.items()}}
+            of_spans[place] = _taken(names, tags[at])
+            of_spans |= {f"{place}_{name}": _taken(values, at) for name, values in shard.columns.of_words.items()}
         twice = np.repeat(np.arange(len(start)), 2)  # as a constituent, and as none
         columns = {name: values[twice] for name, values in of_spans.items()}
         return {"sentence": shard.instances, **columns, **shard.columns.of_sentences}
@@ -461,9 +427,12 @@ class ConstituentContextModel:
 
     @cached_property
     def _texts(self) -> NDArray:
-        """The yields as text, with a missing one behind the last."""
-        names = [str(name) for name in (range(self.vocabulary.n_tags) if self.names is None else self.names)]
-        return _with_missing([" ".join(names[tag] for tag in tags) for tags in self.vocabulary.yields()])
+        """The yields as text."""
+        return np.array([" ".join(str(self._names[tag]) for tag in tags) for tags in self.vocabulary.yields()], TEXT)
+
+    @property
+    def _names(self) -> Sequence[Any]:
+        return range(self.vocabulary.n_tags) if self.names is None else self.names
 
 
 def log_trees(lengths: Ints) -> Floats:
@@ -484,26 +453,11 @@ def _whole(lengths: Ints) -> Ints:
     return np.cumsum(spans) - spans + lengths - 1
 
 
-def _ending_in_missing(column: Key) -> Key:
-    """A column with a missing value at the end."""
+def _taken(column: Key, places: Ints) -> Key:
+    """The entries of a column at some places, missing where the place is negative."""
     if isinstance(column, Coded):
-        return Coded(column.values, np.append(column.codes, np.int32(-1)))
-    values: NDArray[Any] = np.asarray(column)
-    return (
-        _with_missing(values.tolist()) if values.dtype.kind in "OUT" else np.append(values.astype(np.float64), np.nan)
-    )
-
-
-def _with_missing(values: Sequence[Any] | range) -> NDArray:
-    """Values as an array with a missing one at the end: text, or numbers as float64."""
-    listed = list(values)
-    if all(not isinstance(value, str) for value in listed):
-        return np.array([*listed, np.nan], np.float64)
-    return np.array([*map(str, listed), np.nan], np.dtypes.StringDType(na_object=np.nan))
-
-
-START_SCORES = ("split", "uniform")
-"""Distributions over trees: cut at random from the top, or all equally probable."""
+        return Coded(column.values, np.where(places < 0, np.int32(-1), column.codes[places]))
+    return missing_where(np.asarray(column)[places], places < 0)
 
 
 def tree_scores(lengths: np.ndarray, start: str) -> Parts:
@@ -517,11 +471,6 @@ def tree_scores(lengths: np.ndarray, start: str) -> Parts:
         [KleinManning2002]: a tree has the probability of the product of 1 / (words - 1) over its constituents. So it is
         less balanced than under "uniform", which gives all trees the same probability.
 
-    Raises
-    ------
-    InvalidInputError
-        If ``start`` is neither of them.
-
     Examples
     --------
     >>> import numpy as np
@@ -531,8 +480,6 @@ def tree_scores(lengths: np.ndarray, start: str) -> Parts:
     >>> split.unary[[2, 10]].round(3).tolist(), uniform.unary[[2, 10]].round(3).tolist()  # words 0 and 1, 1 and 2
     ([0.5, 0.333], [0.4, 0.4])
     """
-    if start not in START_SCORES:
-        raise InvalidInputError(f"start must be one of {', '.join(map(repr, START_SCORES))}, got {start!r}")
     begin, end = Bracketings(lengths).spans
     unary = np.zeros((len(begin), 2))
     if start == "split":
@@ -554,11 +501,6 @@ def start_from(model: ConstituentContextModel, corpus: Corpus, start: str) -> Sp
     Returns
     -------
     SpanParameters
-
-    Raises
-    ------
-    InvalidInputError
-        If ``start`` is neither of them.
     """
     counts: Statistics = corpus.sum(_expected, model, start)
     return model.normalise(counts)
@@ -566,5 +508,4 @@ def start_from(model: ConstituentContextModel, corpus: Corpus, start: str) -> Sp
 
 def _expected(shard: BracketShard, model: ConstituentContextModel, start: str) -> Statistics:
     _, marginals = Bracketings(shard.lengths).smoothed_max(tree_scores(shard.lengths, start), 1.0)
-    none = np.zeros((2, 0))
-    return model.gather(SpanParameters(none, none), shard, marginals)
+    return model.gather(None, shard, marginals)

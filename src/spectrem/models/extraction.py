@@ -81,7 +81,7 @@ def labels_of(numbers: Ints, n_labels: int) -> Labels:
 
 
 @dataclass(frozen=True, eq=False)
-class Guide:
+class FirstClassifiers:
     """First classifiers, by whose predictions pairs are described to the model that is kept.
 
     Attributes
@@ -116,7 +116,7 @@ class Guide:
         return related_features(data, features, infer_labels(self.pair, self.pairs, features))
 
 
-def learn_guide(
+def learn_first_classifiers(
     make: Callable[[int, Sequence[str]], LogLinearModel],
     names: Mapping[str, Sequence[str]],
     data: Mentions,
@@ -126,7 +126,7 @@ def learn_guide(
     weights: Floats,
     *,
     related: bool,
-) -> tuple[Guide, Features]:
+) -> tuple[FirstClassifiers, Features]:
     """First classifiers, and the features of all pairs by predictions that were not trained on them.
 
     Parameters
@@ -152,11 +152,11 @@ def learn_guide(
     contexts = choose_contexts(data.members["pair"].features, indexes["pair"])
     features = typed_features(data, contexts, probabilities)
     if not related:
-        return Guide(mention, theta, contexts), features
+        return FirstClassifiers(mention, theta, contexts), features
     pair, pairs, probabilities = learn("pair", features)
     bonus = worthwhile_bonus(probabilities, labels["pair"], weights[data.owners["pair"]])
-    guide = Guide(mention, theta, contexts, pair, pairs, bonus)
-    return guide, related_features(data, features, probabilities)
+    first = FirstClassifiers(mention, theta, contexts, pair, pairs, bonus)
+    return first, related_features(data, features, probabilities)
 
 
 def choose_contexts(pair: Features, index: FeatureIndex) -> Ints:
@@ -249,7 +249,7 @@ def best_of_others(group: Ints, values: Floats) -> Floats:
 
 
 def worthwhile_bonus(probabilities: Floats, relations: Ints, weights: Floats) -> float:
-    """What the scores of relations must gain so that choosing the best label serves F1, nats.
+    """The nats that the scores of relations must gain so that choosing the best label serves F1.
 
     With an F1 of F, a relation is worth predicting from the probability F/2 on, and not from 1/2 ([Lipton2014]): its
     log-odds gain log(2/F - 1). F is the mean over relations of what the most probable labels
@@ -265,7 +265,7 @@ def worthwhile_bonus(probabilities: Floats, relations: Ints, weights: Floats) ->
 
     Examples
     --------
-    Of two relations one is found:
+    One of two relations is predicted:
 
     >>> probabilities = np.array([[0.1, 0.9], [0.6, 0.4], [0.9, 0.1]])
     >>> round(worthwhile_bonus(probabilities, np.array([1, 1, 0]), np.ones(3)), 12) == round(float(np.log(2)), 12)
@@ -298,10 +298,10 @@ def _learn(
 ) -> tuple[Floats, Floats]:
     """The weights of a classifier, and labels of all by classifiers that were not trained on them."""
     # Sentences of the same words are in the same fold.
-    numbers: dict[tuple[str, ...], int] = {}
+    fold_of: dict[tuple[str, ...], int] = {}
     labelled = np.unique(owners[labels >= 0]).tolist()
     folds = np.full(len(sentences), -1)
-    folds[labelled] = [numbers.setdefault(sentences[n].words, len(numbers)) % _FOLDS for n in labelled]
+    folds[labelled] = [fold_of.setdefault(sentences[n].words, len(fold_of)) % _FOLDS for n in labelled]
     fold = folds[owners]
 
     def fit(among: Bools) -> Floats:
@@ -312,7 +312,7 @@ def _learn(
 
     theta = fit(np.ones(len(labels), np.bool_))
     probabilities = infer_labels(model, theta, features)
-    for number in range(_FOLDS if len(numbers) > 1 else 0):
+    for number in range(_FOLDS if len(fold_of) > 1 else 0):
         held_out = np.flatnonzero(fold == number)
         if len(held_out):
             probabilities[held_out] = infer_labels(model, fit(fold != number), features.take(held_out))

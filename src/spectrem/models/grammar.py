@@ -15,16 +15,16 @@ from spectrem._validate import as_bool, as_integers, as_lengths, as_weights
 from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.segments import sum_by
+from spectrem.inference.dual import sum_by
 from spectrem.models.estep import Statistics
 from spectrem.models.priors import DirichletPrior, Multinomials, Prior, Tables
-from spectrem.models.shards import Columns, check_numbers, check_total, cut, in_corpus_order
+from spectrem.models.shards import Columns, cut, in_corpus_order
 from spectrem.structures import Known, Parts, Structure, ValenceTrees
 from spectrem.structures._ragged import offsets_of, ranges_of
 
 __all__ = [
     "GrammarParameters", "GrammarShard", "ValenceModel", "build_shards", "harmonic", "in_corpus_order",
-    "preferences", "random_counts", "supervised", "uniform",
+    "random_counts", "supervised", "uniform",
 ]  # fmt: skip
 
 # Parts of a shard.
@@ -119,12 +119,6 @@ def build_shards(
     list of GrammarShard
         At least one, the same for every number of workers.
 
-    Raises
-    ------
-    InvalidInputError
-        If lengths do not add up to the number of tags or heads, a tag is out of range, a head lies outside its
-        sentence, or a word is its own head.
-
     Examples
     --------
     >>> shards = build_shards([1, 2, 1], [0, 0, 1, 0], 2, heads=[-1, -2, -2, -1])
@@ -133,10 +127,6 @@ def build_shards(
     """
     lengths, tags = as_lengths(lengths, "lengths"), as_integers(tags, "tags")
     known_heads = np.full(len(tags), UNKNOWN_HEAD) if heads is None else as_integers(heads, "heads")
-    for name, values in (("tags", tags), ("heads", known_heads)):
-        check_total(lengths, len(values), name, "give one per word")
-    check_numbers(tags, n_tags, "tags", "raise n_tags")
-    ValenceTrees(lengths).arcs.arcs_of(known_heads)  # validates them
     weights = as_weights(weights, len(lengths))
     offsets, sizes = offsets_of(lengths), 2 * lengths**2 + 4 * lengths
     unknown = np.diff(offsets_of(known_heads == UNKNOWN_HEAD)[offsets])
@@ -252,8 +242,8 @@ class ValenceModel:
         table = np.concatenate([arcs, root, stop[..., 1].ravel(), [-np.inf]])
         return Parts(table[shard.cells])
 
-    def gather(self, params: GrammarParameters, shard: GrammarShard, marginals: Parts) -> Statistics:
-        """Expected counts of a shard, times the sentences' weights, from the marginals of `scores`."""
+    def gather(self, params: GrammarParameters | None, shard: GrammarShard, marginals: Parts) -> Statistics:
+        """Expected counts of a shard, times the sentences' weights, from the marginals; ``params`` are not read."""
         n, expected = self.n_tags, marginals.unary
         if not (shard.weights == 1.0).all():
             expected = np.repeat(shard.weights, 2 * shard.lengths**2 + 4 * shard.lengths) * expected
@@ -327,33 +317,21 @@ def uniform(model: ValenceModel) -> GrammarParameters:
     return model.normalise(_ones(model), DirichletPrior(0.0))
 
 
-def random_counts(model: ValenceModel, rng: np.random.Generator, *, spread: float = 1.0) -> GrammarParameters:
-    """Tables in proportion to ``1 + spread * U(0, 1)``.
-
-    Parameters
-    ----------
-    model : ValenceModel
-    rng : numpy.random.Generator
-    spread : float
-        At least 0.
-
-    Raises
-    ------
-    InvalidInputError
-        If ``spread`` is negative.
+def random_counts(model: ValenceModel, rng: np.random.Generator) -> GrammarParameters:
+    """Tables in proportion to ``1 + U(0, 1)``.
 
     Examples
     --------
     >>> random_counts(ValenceModel(2), np.random.default_rng(0)).root.round(3).tolist()
     [0.563, 0.437]
     """
-    if not 0 <= spread < np.inf:
-        raise InvalidInputError(f"spread must be finite and at least 0, got {spread}; 1 makes starts clearly differ")
-    noisy = {name: 1.0 + spread * rng.random(shape) for name, shape in zip(TABLES, model.shapes, strict=True)}
+    noisy = {name: 1.0 + rng.random(shape) for name, shape in zip(TABLES, model.shapes, strict=True)}
     return model.normalise(Statistics(**noisy), DirichletPrior(0.0))
 
 
-def harmonic(model: ValenceModel, corpus: Corpus, *, preferred: Floats | None = None) -> GrammarParameters:
+def harmonic(
+    model: ValenceModel, corpus: Corpus, *, preferred: Iterable[tuple[int, int]] = (), factor: float = 1.0
+) -> GrammarParameters:
     """Heads near by, and all words alike as roots: the start of [KleinManning2004].
 
     In a sentence of n words, each hangs on the root with probability 1 / n, and on another word in inverse proportion
@@ -367,14 +345,10 @@ def harmonic(model: ValenceModel, corpus: Corpus, *, preferred: Floats | None = 
     model : ValenceModel
     corpus : Corpus
         Its shards are `GrammarShard`.
-    preferred : ndarray of shape (n_tags + 1, n_tags), optional
-        Factors above 0 by which arcs are preferred, [tag of the head, tag of the child]; the last row is for the root.
-        `preferences` makes them from rules.
-
-    Raises
-    ------
-    InvalidInputError
-        If ``preferred`` has another shape, or a factor is not finite or not above 0.
+    preferred : iterable of (int, int)
+        Tags of heads, -1 for the root, and of children whose arcs count ``factor`` times.
+    factor : float
+        Above 0.
 
     Examples
     --------
@@ -385,68 +359,20 @@ def harmonic(model: ValenceModel, corpus: Corpus, *, preferred: Floats | None = 
     >>> start.choose[1].round(2).tolist()  # children of tag 1 to its left and right
     [[0.67, 0.33], [0.01, 0.99]]
     """
-    shape = (model.n_tags + 1, model.n_tags)
-    factors = np.ones(shape) if preferred is None else np.asarray(preferred, np.float64)
-    if factors.shape != shape:
-        raise InvalidInputError(
-            f"preferred must have shape {shape}, a row for every tag of a head and one for the root; got "
-            f"{factors.shape}; see preferences"
-        )
-    wrong = ~((factors > 0) & (factors < np.inf))
-    if wrong.any():
-        at = np.unravel_index(int(np.argmax(wrong)), shape)
-        raise InvalidInputError(
-            f"preferred must be finite and above 0, got {factors[at]} at {tuple(map(int, at))}; 1 prefers nothing"
-        )
+    factors = np.ones((model.n_tags + 1, model.n_tags))
+    for head, child in preferred:
+        factors[head, child] = factor
     return model.normalise(corpus.sum(_harmonic_counts, model, factors), DirichletPrior(_LEAST))
 
 
-def preferences(n_tags: int, rules: Iterable[tuple[int, int]], factor: float) -> Floats:
-    """The argument ``preferred`` of `harmonic` by which arcs of some rules count ``factor`` times.
-
-    Parameters
-    ----------
-    n_tags : int
-    rules : iterable of (int, int)
-        Tags of head and child; -1 as head is the root.
-    factor : float
-        Above 0.
-
-    Returns
-    -------
-    ndarray of shape (n_tags + 1, n_tags)
-
-    Raises
-    ------
-    InvalidInputError
-        If a rule names a tag that there is not.
-
-    Examples
-    --------
-    >>> preferences(2, [(0, 1), (-1, 0)], 9.0).tolist()
-    [[1.0, 9.0], [1.0, 1.0], [9.0, 1.0]]
-    """
-    factors = np.ones((n_tags + 1, n_tags))
-    for head, child in rules:
-        if not (-1 <= head < n_tags and 0 <= child < n_tags):
-            raise InvalidInputError(
-                f"rules must pair tags in 0..{n_tags - 1}, or -1 for the root as a head, got ({head}, {child}); leave "
-                "out rules of tags that the text does not have"
-            )
-        factors[head, child] = factor
-    return factors
-
-
-def supervised(model: ValenceModel, corpus: Corpus, *, prior: Prior | None = None) -> GrammarParameters:
-    """Relative frequencies in the sentences whose heads are all given.
+def supervised(model: ValenceModel, corpus: Corpus) -> GrammarParameters:
+    """Relative frequencies, after 0.1 was added to every count, in the sentences whose heads are all given.
 
     Parameters
     ----------
     model : ValenceModel
     corpus : Corpus
         Its shards are `GrammarShard`; those with unknown heads are left out.
-    prior : Prior, optional
-        By default a pseudo-count of 0.1.
 
     Examples
     --------
@@ -457,7 +383,7 @@ def supervised(model: ValenceModel, corpus: Corpus, *, prior: Prior | None = Non
     >>> supervised(model, corpus).root.round(2).tolist()
     [0.92, 0.08]
     """
-    return model.normalise(corpus.sum(_known_counts, model), prior or DirichletPrior(0.1))
+    return model.normalise(corpus.sum(_known_counts, model), DirichletPrior(0.1))
 
 
 def _ones(model: ValenceModel) -> Statistics:
@@ -469,7 +395,7 @@ def _known_counts(shard: GrammarShard, model: ValenceModel) -> Statistics:
     if not shard.known:
         return counts
     trees = ValenceTrees(shard.lengths, single_root=model.single_root)
-    return model.gather(model.normalise(counts), shard, trees.parts_of(shard.heads))
+    return model.gather(None, shard, trees.parts_of(shard.heads))
 
 
 def _harmonic_counts(shard: GrammarShard, model: ValenceModel, factors: Floats) -> Statistics:
@@ -498,4 +424,4 @@ def _harmonic_counts(shard: GrammarShard, model: ValenceModel, factors: Floats) 
     stop = np.flatnonzero(parts.stop)
     with_child = has_child[2 * parts.head[stop] + parts.side[stop]]
     marginals[stop] = np.where(parts.later[stop], with_child, 1.0 - with_child)
-    return model.gather(model.normalise(_ones(model)), shard, Parts(marginals))
+    return model.gather(None, shard, Parts(marginals))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import blake2b
 from typing import NamedTuple, TypeAlias
 
@@ -36,11 +36,7 @@ from spectrem.models.shards import Columns, cut
 from spectrem.structures import Known, Parts, ProjectiveTrees, Structure
 from spectrem.structures._ragged import offsets_of, positions_of, ranges_of, runs_of
 
-__all__ = [
-    "FREE", "GIVEN", "SHARED", "ArcTemplates", "EdgeFactoredModel", "ParsingShard", "ParsingText",
-    "TokenAtoms",
-]  # fmt: skip
-
+__all__ = ["FREE", "GIVEN", "SHARED", "EdgeFactoredModel", "ParsingShard", "ParsingText", "TokenAtoms"]
 
 Atoms = NDArray[np.uint32]
 MISSING = "_"
@@ -79,8 +75,30 @@ _PAIRS_FINE = (
 )
 
 
-@dataclass(frozen=True)
-class ArcTemplates:
+class ArcTemplates(NamedTuple):
+    """The features of arcs, as `spectrem.kernels.parsing.arcs` reads them.
+
+    Attributes
+    ----------
+    parts : ndarray of shape (n_parts, 4, 2), int64
+        Columns of atoms and distances of every part; the end is marked by -1.
+    pairs : ndarray of shape (n_pairs, 2), int64
+        Parts of the head and the dependent that are joined.
+    between : int
+        The part that words between head and dependent give, once for each value.
+    of_heads, of_dependents : ndarray of int64
+        Parts of the head alone, and of the dependent alone.
+    """
+
+    parts: Ints
+    pairs: Ints
+    between: int
+    of_heads: Ints
+    of_dependents: Ints
+
+
+@cache
+def arc_templates(fine: bool) -> ArcTemplates:
     """The features of arcs: those of the first-order MSTParser [McDonald2005], and more.
 
     As [Ganchev2010] table 7 lists them: forms and tags of head and dependent, alone and in pairs; their tags with those
@@ -96,50 +114,18 @@ class ArcTemplates:
 
     Examples
     --------
-    >>> len(ArcTemplates(fine=False).pairs), len(ArcTemplates().pairs)
+    >>> len(arc_templates(False).pairs), len(arc_templates(True).pairs)
     (14, 19)
     """
-
-    fine: bool = True
-
-    def __post_init__(self) -> None:
-        as_bool(self.fine, "fine")
-
-    @cached_property
-    def _names(self) -> list[str]:
-        return [name for name, part in _PARTS.items() if self.fine or all(column != _FINE for column, _ in part)]
-
-    @cached_property
-    def parts(self) -> Ints:
-        """Columns of atoms and distances of every part, shape (n_parts, 4, 2); the end is marked by -1."""
-        table = np.full((len(self._names), 4, 2), -1, np.int64)
-        for row, name in zip(table, self._names, strict=True):
-            row[: len(_PARTS[name])] = _PARTS[name]
-        return table
-
-    @cached_property
-    def pairs(self) -> Ints:
-        """Parts of the head and the dependent that are joined, shape (n_pairs, 2)."""
-        pairs = _PAIRS + _PAIRS_FINE if self.fine else _PAIRS
-        return np.array([self._numbers(pair) for pair in pairs], np.int64)
-
-    @cached_property
-    def of_heads(self) -> Ints:
-        """Parts of the head alone, shape (n_parts_of_heads,)."""
-        return self._numbers(_ONE + _ONE_FINE if self.fine else _ONE)
-
-    @cached_property
-    def of_dependents(self) -> Ints:
-        """Parts of the dependent alone, shape (n_parts_of_dependents,)."""
-        return self._numbers(_ONE + _FURTHER + _ONE_FINE if self.fine else _ONE + _FURTHER)
-
-    @property
-    def between(self) -> int:
-        """The part that words between head and dependent give, once for each value."""
-        return self._names.index("tag")
-
-    def _numbers(self, names: Iterable[str]) -> Ints:
-        return np.array([self._names.index(name) for name in names], np.int64)
+    names = [name for name, part in _PARTS.items() if fine or all(column != _FINE for column, _ in part)]
+    parts = np.full((len(names), 4, 2), -1, np.int64)
+    for row, name in zip(parts, names, strict=True):
+        row[: len(_PARTS[name])] = _PARTS[name]
+    number = {name: k for k, name in enumerate(names)}
+    pairs = [(number[head], number[dependent]) for head, dependent in _PAIRS + _PAIRS_FINE * fine]
+    of_heads = [number[name] for name in _ONE + _ONE_FINE * fine]
+    of_dependents = [number[name] for name in _ONE + _FURTHER + _ONE_FINE * fine]
+    return ArcTemplates(parts, np.array(pairs), number["tag"], np.array(of_heads), np.array(of_dependents))
 
 
 class TokenAtoms(NamedTuple):
@@ -348,8 +334,6 @@ class ParsingText:
 
 
 Table: TypeAlias = NDArray[np.float64] | NDArray[np.float32]
-# Arcs whose scores are worked on at once: a megabyte.
-_AT_ONCE = 1 << 17
 # Bits of the number of a row: 2^31 weights, 8 GiB in single precision.
 _LARGEST_TABLE = 27
 
@@ -358,7 +342,7 @@ _LARGEST_TABLE = 27
 class EdgeFactoredModel:
     """``p(tree | sentence)`` in proportion to ``exp(theta . sum over arcs of f(arc))`` [McDonald2005].
 
-    Weights are one flat array, a table whose rows have 16 places each. A hash of what `ArcTemplates` joins says which
+    Weights are one flat array, a table whose rows have 16 places each. A hash of what `arc_templates` join says which
     row a feature has; features that share one share their weights, the more the smaller the table. Statistics and
     gradients are arrays of that shape. The log-likelihood of labelled sentences is concave in the weights.
 
@@ -366,7 +350,8 @@ class EdgeFactoredModel:
 
     Parameters
     ----------
-    templates : ArcTemplates
+    fine : bool
+        Whether words have a second, finer tag; see `arc_templates`.
     bits : int
         The table has ``2 ** bits`` rows, so ``2 ** (bits + 4)`` weights; 1 to 27.
     trees : structure over arcs
@@ -385,17 +370,17 @@ class EdgeFactoredModel:
     Examples
     --------
     >>> from spectrem.data import ParsedSentence
-    >>> from spectrem.models.parsing import ArcTemplates, ParsingText, TokenAtoms
+    >>> from spectrem.models.parsing import ParsingText, TokenAtoms
     >>> sentence = ParsedSentence(("it", "fell"), ("PRON", "VERB"), ("_", "_"), np.array([1, -1]))
     >>> atoms = TokenAtoms.of([sentence])
-    >>> model = EdgeFactoredModel(ArcTemplates(fine=atoms.fine), bits=8)
+    >>> model = EdgeFactoredModel(atoms.fine, bits=8)
     >>> (shard,) = ParsingText.raw(np.array([2]), atoms.encode([sentence])).shards()
     >>> values, marginals = model.structure(shard).smoothed_max(model.scores(model.initial(), shard), 1.0)
     >>> float(np.exp(values[0])), marginals.unary.tolist()
     (2.0, [0.5, 0.5, 0.5, 0.5])
     """
 
-    templates: ArcTemplates = ArcTemplates()
+    fine: bool = True
     bits: int = 18
     trees: type = ProjectiveTrees
     single_root: bool = True
@@ -403,6 +388,7 @@ class EdgeFactoredModel:
     optimiser: Optimiser = Optimiser()  # noqa: RUF009
 
     def __post_init__(self) -> None:
+        as_bool(self.fine, "fine")
         as_bool(self.single_root, "single_root")
         if not 1 <= self.bits <= _LARGEST_TABLE:
             raise InvalidInputError(
@@ -549,20 +535,8 @@ class EdgeFactoredModel:
 
     def moments(self, theta: Table, shard: ParsingShard) -> Statistics:
         """The log-normalisers of a shard, weighted, and their gradient, the expected values of all features."""
-        scores, total = self.free_scores(theta, shard).unary, 0.0
-        sizes = shard.lengths**2
-        starts = offsets_of(sizes)
-        # posteriors take the place of scores, some sentences at a time
-        for run in runs_of(np.arange(len(sizes)), sizes, _AT_ONCE):
-            here = slice(run[0], run[-1] + 1)
-            arcs = slice(starts[here.start], starts[here.stop])
-            few = self.trees(shard.lengths[here], single_root=self.single_root)
-            values, marginals = few.smoothed_max(Parts(scores[arcs]), 1.0)
-            total += float(shard.weights[here] @ values)
-            scores[arcs] = marginals.unary
-        counts = np.zeros(self.n_weights)
-        self.add_counts(counts, shard, scores)
-        return Statistics(value=total, gradient=counts)
+        values, marginals = self.free_structure(shard).smoothed_max(self.free_scores(theta, shard), 1.0)
+        return Statistics(value=float(shard.weights @ values), gradient=self.gather(theta, shard, marginals))
 
     def _arcs(self, shard: ParsingShard) -> Ints:
         """Places of the arcs from known heads among all."""
@@ -571,8 +545,7 @@ class EdgeFactoredModel:
 
     @property
     def _features(self) -> tuple[object, ...]:
-        arcs = self.templates
-        return arcs.parts, arcs.pairs, arcs.between, arcs.of_heads, arcs.of_dependents, np.uint32(32 - self.bits)
+        return *arc_templates(self.fine), np.uint32(32 - self.bits)
 
 
 _BITS = 20

@@ -138,7 +138,7 @@ def report_weighted(
         Of `spectrem.inference.project_batch` with these weights.
     before, after : ndarray of shape (n_unary,)
     """
-    from spectrem.inference.oracle import weigh_rows
+    from spectrem.inference.dual import weigh_rows
 
     weighted = weigh_rows(structure, rows, weights)
     return report_constraints(weighted, price_copies(rows, weights, multipliers), before, after)

@@ -14,8 +14,7 @@ from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.corpus import Corpus
 from spectrem.exceptions import Unconverged
 from spectrem.learning import EStep, Expectations, Posed, PosedCorpus, Step, posterior
-from spectrem.learning.estep import expectation, scores_of
-from spectrem.learning.posed_corpus import Numbered, posed_of
+from spectrem.learning.estep import Numbered, expectation, posed_of, scores_of
 from spectrem.models.estep import RowSum
 from spectrem.reports.constraints import (
     ConstraintReport,

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from spectrem.structures.alignment import NULL, Alignment
     from spectrem.structures.bracketings import Bracketings
     from spectrem.structures.categorical import Categorical
-    from spectrem.structures.chains.chain import Chain
-    from spectrem.structures.chains.chain2 import Chain2
+    from spectrem.structures.chains.chain import Chain, Chain2
     from spectrem.structures.chains.edge_chain import EdgeChain
     from spectrem.structures.chains.tied import TiedChain, TiedChain2, TiedCounts, TiedCounts2
     from spectrem.structures.draws import n_best, sample
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from spectrem.structures.segmentations import Segmentations
     from spectrem.structures.structure import Polytope, Structure
     from spectrem.structures.trees.nonprojective import NonProjectiveTrees
-    from spectrem.structures.trees.projective import ProjectiveTrees
-    from spectrem.structures.trees.valence import ValenceTrees
+    from spectrem.structures.trees.projective import ProjectiveTrees, ValenceTrees
 
 # Loaded on first use: an aligner needs no trees. (The module of `entropy` has its name.)
 _HOMES = {
@@ -31,7 +29,7 @@ _HOMES = {
     "Bracketings": "bracketings",
     "Categorical": "categorical",
     "Chain": "chains.chain",
-    "Chain2": "chains.chain2",
+    "Chain2": "chains.chain",
     "EdgeChain": "chains.edge_chain",
     "Known": "known",
     "NULL": "alignment",
@@ -46,7 +44,7 @@ _HOMES = {
     "TiedChain2": "chains.tied",
     "TiedCounts": "chains.tied",
     "TiedCounts2": "chains.tied",
-    "ValenceTrees": "trees.valence",
+    "ValenceTrees": "trees.projective",
     "full_agreement": "agreement",
     "n_best": "draws",
     "sample": "draws",

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._validate import as_gamma, as_lengths
-from spectrem.kernels.brackets import best, gains, inside_outside
+from spectrem.kernels import brackets
 from spectrem.kernels.derivations import ONE, Steps
 from spectrem.structures._polytopes import check_tree_program
 from spectrem.structures._ragged import (
@@ -162,13 +162,13 @@ class Bracketings:
         potentials = np.exp(exponents, out=exponents)
         several = (self.lengths > 2) & given.active & (base > -np.inf)
         status = several.astype(np.int8)
-        order = np.flatnonzero(several & (self.lengths <= inside_outside.LONGEST))
+        order = np.flatnonzero(several & (self.lengths <= brackets.LONGEST))
         order = order[np.argsort(-self.lengths[order], kind="stable")]
         totals, shares = np.zeros(self.n_instances), np.zeros(self.n_spans)
-        inside_outside.sum_pass(order, self.lengths, self.span_offsets, potentials, totals, shares, status)
+        brackets.sum_pass(order, self.lengths, self.span_offsets, potentials, totals, shares, status)
         # What a tree of n - 2 spans was divided by.
         tops[~several] = 0.0
-        totals = gamma * totals + np.maximum(self.lengths - 2, 0) * (tops - gamma * math.log(inside_outside.QUARTER))
+        totals = gamma * totals + np.maximum(self.lengths - 2, 0) * (tops - gamma * math.log(brackets.QUARTER))
         if status.any():
             for n in np.flatnonzero(status).tolist():
                 derivations = self.derivations(n)
@@ -177,7 +177,7 @@ class Bracketings:
         values = np.where(several, base + totals, base)
         marginals = np.zeros(self.n_unary)
         possible = given.active & (values > -np.inf)
-        gains.fill_parts(self.lengths, self.span_offsets, given.unary, possible, shares, marginals)
+        brackets.fill_parts(self.lengths, self.span_offsets, given.unary, possible, shares, marginals)
         return values, Parts(marginals)
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
@@ -258,13 +258,15 @@ class Bracketings:
         """Gains of all spans, over gamma and less the largest, scores of no constituent and largest gains."""
         own, exponents = np.zeros(self.n_spans), np.full(self.n_spans, -np.inf)
         base, tops = np.zeros(self.n_instances), np.zeros(self.n_instances)
-        gains.find_gains(self.lengths, self.span_offsets, given.unary, gamma, given.active, own, exponents, base, tops)
+        brackets.find_gains(
+            self.lengths, self.span_offsets, given.unary, gamma, given.active, own, exponents, base, tops
+        )
         return own, exponents, base, tops
 
     def _best(self, given: Inputs) -> tuple[NDArray[np.float64], Parts]:
         own, _, values, _ = self._gains(given, 1.0)
         possible, marginals = given.active & (values > -np.inf), np.zeros(self.n_unary)
-        best.max_pass(self.lengths, self.span_offsets, given.unary, own, possible, values, marginals)
+        brackets.max_pass(self.lengths, self.span_offsets, given.unary, own, possible, values, marginals)
         return values, Parts(marginals)
 
 

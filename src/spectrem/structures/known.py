@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._validate import as_gamma
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures._columns import declared_missing
-from spectrem.structures._ragged import check_inputs, check_instance, check_scores
+from spectrem.structures._ragged import check_inputs, check_instance
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope, Structure
 
@@ -57,19 +57,19 @@ class Known:
     counts: tuple[sp.csr_array, ...]
 
     def __init__(self, inside: Structure, shares: ArrayLike, counts: tuple[sp.csr_array, ...] = ()) -> None:
-        given = np.require(shares, np.float64, ["C", "W"])
+        array = np.require(shares, np.float64, ["C", "W"])
         shapes = [(inside.n_instances, int(np.prod(shape))) for shape in inside.factor_shapes]
-        found = [table.shape for table in counts]
-        if given.shape != (inside.n_unary,) or found != shapes:
+        count_shapes = [table.shape for table in counts]
+        if array.shape != (inside.n_unary,) or count_shapes != shapes:
             raise InvalidInputError(
-                f"shares and counts must have the shapes {(inside.n_unary,)} and {shapes}, got {given.shape} and "
-                f"{found}; give a share per unary part and, per shared factor, counts of its cells by instance"
+                f"shares and counts must have the shapes {(inside.n_unary,)} and {shapes}, got {array.shape} and "
+                f"{count_shapes}; give a share per unary part and, per shared factor, counts of its cells by instance"
             )
-        for name, values in (("shares", given), *(("counts", table.data) for table in counts)):
+        for name, values in (("shares", array), *(("counts", table.data) for table in counts)):
             if not ((values >= 0) & (values < np.inf)).all():
                 bad = values[~((values >= 0) & (values < np.inf))][0]
                 raise InvalidInputError(f"{name} must be finite and at least 0, got {bad}; give probabilities")
-        for name, value in (("inside", inside), ("shares", given), ("counts", tuple(counts))):
+        for name, value in (("inside", inside), ("shares", array), ("counts", tuple(counts))):
             object.__setattr__(self, name, value)
 
     @property
@@ -140,14 +140,14 @@ class Known:
         Where a part of positive share has the score ``-inf``, the value is ``-inf`` and the marginals are 0.
         """
         as_gamma(gamma)
-        given = check_inputs(self, scores, active, weights)
-        values = _product(self._by_instance, given.unary)
-        for table, factor in zip(self.counts, given.factors, strict=True):
+        checked = check_inputs(self, scores, active, weights)
+        values = _product(self._by_instance, checked.unary)
+        for table, factor in zip(self.counts, checked.factors, strict=True):
             values += _product(table, factor.ravel())
-        values[~given.active] = 0.0
-        present = given.active & (values > -np.inf)
+        values[~checked.active] = 0.0
+        present = checked.active & (values > -np.inf)
         shares = np.where(present[self.instance], self.shares, 0.0)
-        weighted = np.where(present, given.weights, 0.0)
+        weighted = np.where(present, checked.weights, 0.0)
         factors = (
             np.asarray(table.T @ weighted).reshape(shape)
             for table, shape in zip(self.counts, self.factor_shapes, strict=True)
@@ -155,7 +155,7 @@ class Known:
         return values, Parts(shares, tuple(factors))
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
-        """What the structure inside gives for the logarithm of the shares: the best of the structures given."""
+        """The best structure at scores that are the logarithm of the shares, as the structure inside decodes it."""
         with np.errstate(divide="ignore"):
             known = np.log(self.shares)
         return self.inside.decode(Parts(known, tuple(np.zeros(shape) for shape in self.factor_shapes)))
@@ -163,15 +163,14 @@ class Known:
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """The one point of an instance: a single variable, which is 1."""
         n = check_instance(self, instance)
-        checked = check_scores(self, scores)
-        own = np.flatnonzero(self.instance == n)
-        values, _ = self.smoothed_max(checked, 0.0)
+        parts = np.flatnonzero(self.instance == n)
+        values, _ = self.smoothed_max(scores, 0.0)
         return Polytope(
             equalities=sp.csr_array(np.ones((1, 1))),
             right_hand_side=np.ones(1),
             objective=values[n : n + 1],
-            unary_index=own,
-            unary=sp.csr_array(self.shares[own][:, None]),
+            unary_index=parts,
+            unary=sp.csr_array(self.shares[parts][:, None]),
             factors=tuple(sp.csr_array(table[[n]].T) for table in self.counts),
         )
 

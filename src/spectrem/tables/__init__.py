@@ -1,8 +1,7 @@
 """Constraints on the predictions of any model: tables of probabilities, projected and decided."""
 
 from spectrem.reports import ConstraintReport
-from spectrem.tables.project import Decision, ProjectedTable, project
-from spectrem.tables.reading import Lattice, ScoreError, TableStructure
+from spectrem.tables.project import Decision, Lattice, ProjectedTable, ScoreError, project
 from spectrem.tables.targets import ConstrainedTargets
 
 __all__ = [
@@ -12,6 +11,5 @@ __all__ = [
     "Lattice",
     "ProjectedTable",
     "ScoreError",
-    "TableStructure",
     "project",
 ]

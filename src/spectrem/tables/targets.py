@@ -6,7 +6,7 @@ from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,26 +16,21 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_count
 from spectrem.constraints.columns import plain
 from spectrem.constraints.compilation.draft import PartTable, draft_rows, each_columns, weight_columns
-from spectrem.constraints.compilation.facts import Head, RowFacts
+from spectrem.constraints.compilation.facts import RowFacts
 from spectrem.constraints.compilation.groups import Key, KeyColumns, as_key, join_keys, number_groups, numbers_of
 from spectrem.constraints.compilation.rows import Block, Rows, no_rows
 from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.links import RowLinks, resolve_links
 from spectrem.constraints.text import Constraints, flatten
-from spectrem.constraints.values import check_values
 from spectrem.corpus.corpus import ONE_BLAS_THREAD
 from spectrem.exceptions import InvalidInputError, quoted
-from spectrem.inference.batch import project_batch
-from spectrem.inference.oracle import Evaluation
-from spectrem.inference.result import Projection
-from spectrem.inference.segments import row_maxima, sum_by
-from spectrem.inference.slack import SlackTerms, compile_slack
-from spectrem.inference.solvers.newton import Curved, curvature_of_batch, smooth_solver
+from spectrem.inference import Projection, project_batch
+from spectrem.inference.dual import Evaluation, SlackTerms, compile_slack, row_maxima, sum_by
+from spectrem.inference.solvers.smooth import Curved, curvature_of_batch, smooth_solver
 from spectrem.learning.schedule import check_gamma
-from spectrem.reports.constraints import prices_by_name
-from spectrem.structures.parts import Parts
-from spectrem.tables.project import compile_table, names_pairs, project
-from spectrem.tables.reading import Cells, Lattice, TableStructure, label_columns, read_cells, user_columns
+from spectrem.reports import prices_by_name
+from spectrem.structures import Parts, Structure
+from spectrem.tables.project import Cells, compile_table, project, read_cells
 
 # Up to this many rows their curvature is factorised as a dense matrix; that of more is only multiplied with.
 MOST_ROWS = 500
@@ -91,9 +86,6 @@ class Quadratic:
     def infeasible(self, multipliers: Floats, active: Bools) -> Bools:
         return np.zeros(self.n_problems, np.bool_)
 
-    def gap_unit(self, bound: Floats) -> Floats:
-        return np.maximum(1.0, np.abs(bound))
-
     def minimum(self) -> Floats:
         """The multipliers at the minimum, shape (n_rows,); it does not depend on the number of threads."""
         with ONE_BLAS_THREAD:
@@ -106,14 +98,19 @@ class Quadratic:
 
 # Least curvature, relative to the square of the row's coefficients, so that quotients are finite.
 _TINY = 1e-100
-# How often a batch is looked at, as long as prices are far from what it asks for.
-_LOOKS = 30
-# What batches tell of rows, 0 before the first one: attributes of `KeptRows`.
-_KEPT = ("prices", "moments", "largest", "seen", "over")
+# Evaluations of a batch at most, as long as prices are far from what it asks for.
+_MOST_EVALUATIONS = 30
+# The numbers of `Kept`, 0 for rows that no batch has shown.
+_NUMBERS = ("prices", "moments", "largest", "seen")
+
+EvaluateBatch: TypeAlias = Callable[[Floats], tuple[Floats, sp.csr_array, Floats]]
+"""From prices of all rows to what a batch shows at them: its marginals, shape (n_unary,); how much the expectations of
+the rows over the batch fall when prices rise, shape (n_rows, n_rows); and the second moments of the rows over the
+batch, over gamma, which are at least as large, shape (n_rows,)."""
 
 
 @dataclass(frozen=True, eq=False)
-class KeptRows:
+class ConstraintRows:
     """The rows of one constraint over the whole set that some batch has shown.
 
     Attributes
@@ -124,14 +121,6 @@ class KeptRows:
         The columns of ``.per``, one value per row.
     constant : ndarray of shape (n_rows,)
         The part of the bound that does not depend on the data.
-    prices : ndarray of shape (n_rows,)
-        Multipliers, nats per unit of the row.
-    moments : ndarray of shape (n_rows,)
-        Second moments of the row over the whole set, on the average of batches, over gamma.
-    largest : ndarray of shape (n_rows,)
-        The largest size of a coefficient of the row at a possible label.
-    seen : ndarray of shape (n_rows,)
-        How many instances prices rest on.
     over : ndarray of shape (n_rows, n_shares)
         In all batches together, the counts by which those terms of the constraint are divided that are shares.
     total : int
@@ -141,73 +130,101 @@ class KeptRows:
     side: Ints
     keys: Mapping[str, Key]
     constant: Floats
-    prices: Floats
-    moments: Floats
-    largest: Floats
-    seen: Floats
     over: Floats
     total: int = 0
 
     @classmethod
-    def none(cls, constraint: Constraint) -> KeptRows:
+    def none(cls, constraint: Constraint) -> ConstraintRows:
         """Before any batch."""
         keys = dict.fromkeys(constraint.key_columns, np.zeros(0))
         shares = {term.over for side in constraint.sides for term in side.terms} - {None}
-        nothing: dict[str, Any] = dict.fromkeys(("constant", *_KEPT), np.zeros(0))
-        return cls(**{**nothing, "side": np.zeros(0, np.int64), "over": np.zeros((0, len(shares)))}, keys=keys)
+        return cls(np.zeros(0, np.int64), keys, np.zeros(0), np.zeros((0, len(shares))))
 
-    def __len__(self) -> int:
-        return len(self.side)
-
-    def join(self, rows: RowFacts) -> tuple[KeptRows, Ints, Ints]:
+    def join(self, rows: RowFacts) -> tuple[ConstraintRows, Ints, Ints]:
         """These rows and those of a batch, in the order of sides and keys, and where each of both stands then."""
-        n = len(self)
+        n = len(self.side)
         keys = {
             name: join_keys([key, rows.keys[name]], name) if n else rows.keys[name] for name, key in self.keys.items()
         }
         side = np.concatenate([self.side, rows.side])
         row, first = number_groups([side, *map(numbers_of, keys.values())], len(side))
-        joined: dict[str, Any] = {}
-        for name in _KEPT:
-            values = getattr(self, name)
-            joined[name] = np.zeros((len(first), *values.shape[1:]))
-            joined[name][row[:n]] = values
-        joined |= {"side": side[first], "constant": np.concatenate([self.constant, rows.constant])[first]}
-        kept = KeptRows(**joined, keys={name: key[first] for name, key in keys.items()}, total=self.total)
-        return kept, row[:n], row[n:]
+        over = np.zeros((len(first), self.over.shape[1]))
+        over[row[:n]] = self.over
+        constant = np.concatenate([self.constant, rows.constant])[first]
+        keys = {name: key[first] for name, key in keys.items()}
+        return ConstraintRows(side[first], keys, constant, over, self.total), row[:n], row[n:]
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """All rows over the whole set that some batch has shown, constraint after constraint, and their prices.
+
+    Attributes
+    ----------
+    constraints : tuple of ConstraintRows
+    prices : ndarray of shape (n_rows,)
+        Multipliers, nats per unit of the row.
+    moments : ndarray of shape (n_rows,)
+        Second moments of the row over the whole set, on the average of batches, over gamma.
+    largest : ndarray of shape (n_rows,)
+        The largest size of a coefficient of the row at a possible label.
+    seen : ndarray of shape (n_rows,)
+        How many instances prices rest on.
+    curvature : csr_array of shape (n_rows, n_rows)
+        How much the expectations of all rows over the whole set fall when their prices rise, on the average of batches.
+    """
+
+    constraints: tuple[ConstraintRows, ...]
+    prices: Floats
+    moments: Floats
+    largest: Floats
+    seen: Floats
+    curvature: sp.csr_array
+
+    @classmethod
+    def none(cls, constraints: Sequence[Constraint]) -> Kept:
+        """Before any batch."""
+        nothing = np.zeros(0)
+        return cls(
+            tuple(map(ConstraintRows.none, constraints)), nothing, nothing, nothing, nothing, sp.csr_array((0, 0))
+        )
+
+    def split(self, values: Floats) -> list[Floats]:
+        """Values of all rows, shape (n_rows,), by constraint."""
+        return np.split(values, np.cumsum([len(rows.side) for rows in self.constraints], dtype=np.int64))[:-1]
 
     @property
     def state(self) -> dict[str, Any]:
         """All of it as lists of numbers and text."""
-        keys = {name: [plain(value) for value in np.asarray(key)] for name, key in self.keys.items()}
-        numbers = {name: getattr(self, name).tolist() for name in ("side", "constant", *_KEPT)}
-        return {"keys": keys, "total": self.total, **numbers}
+        numbers = {name: self.split(getattr(self, name)) for name in _NUMBERS}
+        curvature = self.curvature.tocoo()
+        return {
+            "rows": [
+                {
+                    "keys": {name: [plain(value) for value in np.asarray(key)] for name, key in rows.keys.items()},
+                    "total": rows.total,
+                    **{name: getattr(rows, name).tolist() for name in ("side", "constant", "over")},
+                    **{name: values[k].tolist() for name, values in numbers.items()},
+                }
+                for k, rows in enumerate(self.constraints)
+            ],
+            "curvature": [values.tolist() for values in (*curvature.coords, curvature.data)],
+        }
 
     @classmethod
-    def of_state(cls, state: Mapping[str, Any]) -> KeptRows:
+    def of_state(cls, constraints: Sequence[Constraint], state: Mapping[str, Any]) -> Kept:
         """The rows that `state` described."""
-        keys = {name: as_key(np.array(values)) for name, values in state["keys"].items()}
-        numbers: dict[str, Any] = {name: np.array(state[name], np.float64) for name in ("constant", *_KEPT)}
-        n = len(state["side"])
-        numbers |= {"side": np.array(state["side"], np.int64), "over": numbers["over"].reshape(n, -1 if n else 0)}
-        return cls(**numbers, keys=keys, total=int(state["total"]))
-
-
-class Look(NamedTuple):
-    """Marginals and curvature of a batch at some prices.
-
-    Attributes
-    ----------
-    marginals : ndarray of shape (n_unary,)
-    curvature : csr_array of shape (n_rows, n_rows)
-        How much the expectations of the rows over the batch fall when prices rise.
-    moments : ndarray of shape (n_rows,)
-        The second moments of the rows over the batch, over gamma, which are at least as large.
-    """
-
-    marginals: Floats
-    curvature: sp.csr_array
-    moments: Floats
+        listed = []
+        for rows, constraint in zip(state["rows"], constraints, strict=True):
+            side, constant, over = (np.array(rows[name], np.float64) for name in ("side", "constant", "over"))
+            keys = {name: as_key(np.array(values)) for name, values in rows["keys"].items()}
+            over = over.reshape(len(side), ConstraintRows.none(constraint).over.shape[1])
+            listed.append(ConstraintRows(side.astype(np.int64), keys, constant, over, int(rows["total"])))
+        numbers = {name: np.array([x for rows in state["rows"] for x in rows[name]], np.float64) for name in _NUMBERS}
+        row, column, values = state["curvature"]
+        n = len(numbers["prices"])
+        curvature = sp.csr_array((np.array(values, np.float64), (row, column)), shape=(n, n))
+        return cls(tuple(listed), **numbers, curvature=curvature)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,14 +233,12 @@ class BatchRows:
 
     Attributes
     ----------
-    kept : tuple of KeptRows
+    kept : Kept
         With those that the batch is the first to show.
-    heads : tuple of Head
-        One per constraint.
+    terms : SlackTerms
+        The multipliers that are feasible, and what slack adds to the dual.
     matrix : csr_array of shape (n_rows, n_unary)
         Of all rows kept, constraint after constraint.
-    curvature : csr_array of shape (n_rows, n_rows)
-        How much the expectations of all rows over the whole set fall when their prices rise, on the average of batches.
     bounds : ndarray of shape (n_rows,)
         Those of the whole set, as the batch lets them be estimated.
     observed : ndarray of shape (n_rows,), bool
@@ -232,21 +247,15 @@ class BatchRows:
         Rows that do not hold whatever the batch's distributions are: those that `compile_constraints` makes of them.
     """
 
-    kept: tuple[KeptRows, ...]
-    heads: tuple[Head, ...]
+    kept: Kept
+    terms: SlackTerms
     matrix: sp.csr_array
-    curvature: sp.csr_array
     bounds: Floats
     observed: Bools
     open: Ints
 
-    @property
-    def prices(self) -> Floats:
-        """Prices of all rows, shape (n_rows,)."""
-        return self._gathered("prices")
-
-    def descend(self, n: int, look: Callable[[BatchRows], Look], weight: float, gamma: float) -> BatchRows:
-        """The same with prices that have made a step down the dual.
+    def descend(self, n: int, evaluate: EvaluateBatch, weight: float, gamma: float) -> Kept:
+        """The rows kept, with prices that have made a step down the dual.
 
         New prices x minimise the dual of the batch and a quadratic approximation of those of the batches before it,
 
@@ -259,104 +268,76 @@ class BatchRows:
         average curvature is (1 - s) H + s C, with that of the batch C and s = 2 / (t + 2), which makes prices an
         average of what batches ask for in which late ones count more.
 
-        Every look at the batch takes one Newton step of this problem, within the signs and under the slack of the rows,
-        whose curvature is raised by that of as many independent instances as rows meet in it, over the number of
-        instances seen (Levenberg's damping: few instances do not show how many rows curve together). Scores move by no
-        more than gamma; where they would, the batch is looked at again.
+        Every evaluation of the batch is followed by one Newton step of this problem, within the signs and under the
+        slack of the rows, whose curvature is raised by that of as many independent instances as rows meet in it, over
+        the number of instances seen (Levenberg's damping: few instances do not show how many rows curve together).
+        Scores move by no more than gamma; where they would, the batch is evaluated again.
 
         Parameters
         ----------
         n : int
             Instances of the batch.
-        look : callable
-            From these rows to what the batch shows at their prices.
+        evaluate : callable
+            From prices to marginals, curvature and moments of the batch.
         weight : float
             How many instances of the whole set one of the batch stands for.
         gamma : float
         """
-        rows, seen, moments_before = self, self._gathered("seen"), self._gathered("moments")
-        before = float(seen.max(initial=0.0))
+        kept, prices = self.kept, self.kept.prices
+        before = float(kept.seen.max(initial=0.0))
         total = before + n
-        share, latest = 2.0 * n / (seen + 2.0 * n), 2.0 * n / (before + 2.0 * n)
+        share, latest = 2.0 * n / (kept.seen + 2.0 * n), 2.0 * n / (before + 2.0 * n)
         # The average has zeros from before a row was seen. This part of it, exact for batches of one size, has not.
-        missed = before - seen
+        missed = before - kept.seen
         known = 1.0 - missed * (missed + n) / (total * (total + n))
         # The curvature of the problem is that of the average over its share, of each row.
         stretch = 1.0 / np.sqrt(known * share)
-        former = (1.0 - latest) * self.curvature
-        pull, terms, here = _scaled(former, stretch), self._terms, row_maxima(self.matrix)
-        largest = np.maximum(here, self._gathered("largest"))
-        for _ in range(_LOOKS):
-            marginals, curvature, batch_moments = look(rows)
+        former = (1.0 - latest) * kept.curvature
+        pull, terms, here = _scaled(former, stretch), self.terms, row_maxima(self.matrix)
+        largest = np.maximum(here, kept.largest)
+        for _ in range(_MOST_EVALUATIONS):
+            marginals, curvature, batch_moments = evaluate(prices)
             average = sp.csr_array(former + (latest * weight) * curvature)
-            moments = moments_before + share * (weight * batch_moments - moments_before)
-            known_slope = rows.observed & (largest > 0)
-            slope = np.where(known_slope, rows.bounds - weight * (rows.matrix @ marginals), 0.0)
-            slope += pull @ (rows.prices - self.prices)
+            moments = kept.moments + share * (weight * batch_moments - kept.moments)
+            known_slope = self.observed & (largest > 0)
+            slope = np.where(known_slope, self.bounds - weight * (self.matrix @ marginals), 0.0)
+            slope += pull @ (prices - kept.prices)
             joint = _scaled(average, stretch)
-            damping = np.diff(average.indptr) / (seen + n) * moments / share
+            damping = np.diff(average.indptr) / (kept.seen + n) * moments / share
             # With this on its diagonal no row alone moves scores by more than gamma, however little it curves.
             least = np.abs(slope) * largest / gamma - joint.diagonal()
             raised = np.where(largest > 0, np.maximum(np.maximum(damping, least), _TINY * largest**2), 1.0)
-            move = Quadratic(terms, rows.prices, slope, joint, raised, weight * n * gamma).minimum() - rows.prices
+            move = Quadratic(terms, prices, slope, joint, raised, weight * n * gamma).minimum() - prices
             reach = max(
-                float(np.abs(rows.matrix.T @ move).max(initial=0.0)),
+                float(np.abs(self.matrix.T @ move).max(initial=0.0)),
                 float(np.abs(largest * move)[here == 0].max(initial=0.0)),
             )
-            prices = rows.prices + move * min(1.0, gamma / max(reach, 1e-300))
-            rows = replace(rows._with(prices=prices, moments=moments, largest=largest), curvature=average)
+            prices = prices + move * min(1.0, gamma / max(reach, 1e-300))
             held = (least >= raised) & (np.abs(move) * here > 0.5 * gamma)
             if reach <= gamma and not held.any():
                 break
-        return rows._with(seen=np.where(rows.observed, seen + n, seen))
+        seen = np.where(self.observed, kept.seen + n, kept.seen)
+        return replace(kept, prices=prices, moments=moments, largest=largest, seen=seen, curvature=average)
 
-    def solved(self, n: int, look: Callable[[BatchRows], Look], prices: Floats, gamma: float) -> BatchRows:
-        """The same with the prices of the ``open`` rows that solve the dual of the whole set, which is the batch."""
+    def solved(self, n: int, evaluate: EvaluateBatch, prices: Floats, gamma: float) -> Kept:
+        """The rows kept, with the prices of the ``open`` ones that solve the dual of the whole set, the batch."""
         multipliers = np.zeros(len(self.bounds))
         multipliers[self.open] = prices
-        rows = self._with(prices=multipliers, seen=np.full(len(multipliers), float(n)))
+        kept = replace(self.kept, prices=multipliers, seen=np.full(len(multipliers), float(n)))
         if not gamma > 0:
-            return rows
-        _, curvature, moments = look(rows)
-        return replace(rows._with(moments=moments, largest=row_maxima(self.matrix)), curvature=curvature)
-
-    @property
-    def _terms(self) -> SlackTerms:
-        blocks, start = [], 0
-        for head, kept in zip(self.heads, self.kept, strict=True):
-            stop, tied, keys = start + len(kept), np.zeros(len(kept), np.int64), KeyColumns(dict(kept.keys))
-            blocks.append(Block(head.name, start, stop, head.equality, "corpus", head.slack, tied, keys))
-            start = stop
-        return compile_slack(tuple(blocks), np.zeros(start, np.int64), 1)
-
-    def _gathered(self, name: str) -> Floats:
-        return np.concatenate([getattr(kept, name) for kept in self.kept])
-
-    def _with(self, **values: Floats) -> BatchRows:
-        cuts = np.cumsum([len(rows) for rows in self.kept])[:-1]
-        pieces = {name: np.split(value, cuts) for name, value in values.items()}
-        columns: list[dict[str, Any]] = [{name: pieces[name][k] for name in pieces} for k in range(len(self.kept))]
-        kept = [replace(before, **after) for before, after in zip(self.kept, columns, strict=True)]
-        return replace(self, kept=tuple(kept))
+            return kept
+        _, curvature, moments = evaluate(multipliers)
+        return replace(kept, moments=moments, largest=row_maxima(self.matrix), curvature=curvature)
 
 
-def batch_rows(
-    constraints: Sequence[Constraint],
-    kept: Sequence[KeptRows],
-    curvature: sp.csr_array,
-    table: PartTable,
-    *,
-    learns: bool,
-) -> BatchRows:
+def batch_rows(constraints: Sequence[Constraint], kept: Kept, table: PartTable, *, learns: bool) -> BatchRows:
     """The rows over the whole set of some constraints, as a batch shows them.
 
     Parameters
     ----------
     constraints : sequence of Constraint
-    kept : sequence of KeptRows
-        One per constraint.
-    curvature : csr_array of shape (n_kept_rows, n_kept_rows)
-        That of all these rows, as in `BatchRows`.
+    kept : Kept
+        What earlier batches have shown of their rows.
     table : PartTable
         The columns of the batch, whose ``weights`` say how many instances of the whole set each stands for.
     learns : bool
@@ -364,10 +345,10 @@ def batch_rows(
     """
     assert table.weights is not None
     n, weight = table.structure.n_instances, float(table.weights[0])
-    heads, joined, entries, bounds, observed, held, former, start = [], [], [], [], [], [], [], 0
-    for constraint, before in zip(constraints, kept, strict=True):
+    blocks, joined, entries, bounds, observed, held, former, start = [], [], [], [], [], [], [], 0
+    for constraint, before in zip(constraints, kept.constraints, strict=True):
         draft = draft_rows(constraint, table)
-        rows, own, place = before.join(draft.rows)
+        rows, place_before, place = before.join(draft.rows)
         if draft.shares and (learns or not rows.total):
             counts = rows.over.copy()
             for k, (_, over) in enumerate(draft.rows.shares):
@@ -379,32 +360,35 @@ def batch_rows(
         bound[place] += draft.rows.tally.total()
         for factor, (tally, _) in zip(factors, draft.rows.shares, strict=True):
             bound[place] += tally.total() * factor[place]
-        for terms, factor in zip((draft.entries, *draft.shares), (np.ones(len(rows)), *factors), strict=True):
+        for terms, factor in zip((draft.entries, *draft.shares), (np.ones(len(bound)), *factors), strict=True):
             row, cell = terms.tocoo().coords
             entries.append((start + place[row], cell, terms.tocoo().data * factor[place[row]]))
-        former.append(start + own)
-        heads.append(draft.head)
+        former.append(start + place_before)
+        head, stop, keys = draft.head, start + len(bound), KeyColumns(dict(rows.keys))
+        tied = np.zeros(len(bound), np.int64)
+        blocks.append(Block(head.name, start, stop, head.equality, "corpus", head.slack, tied, keys))
         joined.append(rows)
         bounds.append(bound)
         observed.append((whole > 0).all(axis=1))
-        held.append(start + place[draft.rows.bounds(draft.head)[1]])
-        start += len(rows)
-    row, part, values = (np.concatenate(own) for own in zip(*entries, strict=True))
-    nothing = np.zeros(0, np.int64)
-    former_row = np.concatenate(former)
-    pair = tuple(former_row[index] for index in curvature.tocoo().coords)
+        held.append(start + place[draft.rows.bounds(head)[1]])
+        start = stop
+    row, part, values = (np.concatenate(each) for each in zip(*entries, strict=True))
+    places, curvature = np.concatenate(former), kept.curvature.tocoo()
+    numbers = {name: np.zeros(start) for name in _NUMBERS}
+    for name, array in numbers.items():
+        array[places] = getattr(kept, name)
+    pair = tuple(places[index] for index in curvature.coords)
     return BatchRows(
-        tuple(joined),
-        tuple(heads),
+        Kept(tuple(joined), **numbers, curvature=sp.csr_array((curvature.data, pair), shape=(start, start))),
+        compile_slack(tuple(blocks), np.zeros(start, np.int64), 1),
         sp.csr_array((values, (row, part)), shape=(start, table.structure.n_unary)),
-        sp.csr_array((curvature.tocoo().data, pair), shape=(start, start)),
         np.concatenate(bounds),
         np.concatenate(observed),
-        np.concatenate([nothing, *held]),
+        np.concatenate([np.zeros(0, np.int64), *held]),
     )
 
 
-def covariances(matrix: sp.csr_array, structure: TableStructure, marginals: Floats) -> tuple[sp.csr_array, Floats]:
+def covariances(matrix: sp.csr_array, structure: Structure, marginals: Floats) -> tuple[sp.csr_array, Floats]:
     """Covariances of the rows, added up over the choices of a batch, and second moments of each.
 
     Tokens of a lattice count as independent, which changes how fast prices converge, not to what.
@@ -521,7 +505,7 @@ class ConstrainedTargets:
         self._within = [one for one, inside in zip(listed, within, strict=True) if inside]
         self._across = [one for one, inside in zip(listed, within, strict=True) if not inside]
         self._where = [k for k, inside in enumerate(within) if not inside]
-        self._forget()
+        self._kept = Kept.none(self._across)
 
     def update(self, log_probabilities: Any, columns: Any = None) -> Any:
         """Targets for a batch, after a step of the prices of constraints over the whole set.
@@ -546,26 +530,14 @@ class ConstrainedTargets:
         InfeasibleConstraintError
             If constraints within the batch cannot hold.
         """
-        cells, values = self._read(log_probabilities, columns)
-        rows, within = None, self._rows_within(cells, values)
-        if self._across:
-            weight = self._weight(cells.table.n_instances)
-            rows = self._rows(cells, values, weight, learns=True)
-            n = cells.table.n_instances
-            rows = rows.descend(n, partial(self._look, cells, within), weight, self.gamma)
-            self._kept, self._curvature = rows.kept, rows.curvature
-        return cells.table.cut(self._posterior(cells, within, rows).marginals.unary)
+        return self._soft_targets(log_probabilities, columns, learns=True)
 
     def targets(self, log_probabilities: Any, columns: Any = None) -> Any:
         """Targets at the prices as they are; parameters and result as of `update`.
 
-        Use for a batch that is looked at only, or again.
+        Use for a batch from which prices are not to learn, or not again.
         """
-        cells, values = self._read(log_probabilities, columns)
-        rows = None
-        if self._across:
-            rows = self._rows(cells, values, self._weight(cells.table.n_instances), learns=False)
-        return cells.table.cut(self._posterior(cells, self._rows_within(cells, values), rows).marginals.unary)
+        return self._soft_targets(log_probabilities, columns, learns=False)
 
     def solve(self, log_probabilities: Any, columns: Any = None) -> Any:
         """Targets for the whole set, which are those of `spectrem.project`; its prices are kept.
@@ -603,20 +575,18 @@ class ConstrainedTargets:
         if self._across:
             blocks = [table._rows.blocks[k] for k in self._where]
             prices = [table.multipliers[block.start : block.stop] for block in blocks]
-            cells, values = self._read(log_probabilities, columns)
-            self._forget()
+            cells, values = table._cells, table._cells.user_columns(columns)
+            self._kept = Kept.none(self._across)
             rows = self._rows(cells, values, 1.0, learns=True)
-            look = partial(self._look, cells, self._rows_within(cells, values))
-            rows = rows.solved(n, look, np.concatenate(prices), self.gamma)
-            self._kept, self._curvature = rows.kept, rows.curvature
+            evaluate = partial(self._evaluate, cells, self._rows_within(cells, values), rows.matrix)
+            self._kept = rows.solved(n, evaluate, np.concatenate(prices), self.gamma)
         return table.proba
 
     @property
     def prices_(self) -> dict[str, Floats]:
         """Multipliers of the constraints over the whole set, by name; a second one of a name is ``"name (2)"``."""
-        return prices_by_name(
-            (one.name, kept.prices.copy()) for one, kept in zip(self._across, self._kept, strict=True)
-        )
+        prices = self._kept.split(self._kept.prices)
+        return prices_by_name((one.name, values.copy()) for one, values in zip(self._across, prices, strict=True))
 
     def state_dict(self) -> dict[str, Any]:
         """The prices and what their steps rest on, as mappings and lists of numbers and text, to be saved with a model.
@@ -632,12 +602,7 @@ class ConstrainedTargets:
         >>> again.prices_ == targets.prices_
         True
         """
-        curvature = self._curvature.tocoo()
-        return {
-            "constraints": self._texts,
-            "rows": [kept.state for kept in self._kept],
-            "curvature": [values.tolist() for values in (*curvature.coords, curvature.data)],
-        }
+        return {"constraints": self._texts, **self._kept.state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from the prices of what `state_dict` gave.
@@ -657,21 +622,14 @@ class ConstrainedTargets:
                 f"state must be that of the same constraints, {self._texts}, got {state['constraints']}; make the "
                 "object as it was made when the state was saved"
             )
-        self._kept = tuple(KeptRows.of_state(kept) for kept in state["rows"])
-        row, column, values = state["curvature"]
-        n = sum(map(len, self._kept))
-        self._curvature = sp.csr_array((np.array(values, np.float64), (row, column)), shape=(n, n))
-
-    def _forget(self) -> None:
-        """Start with no rows of constraints over the whole set."""
-        self._kept, self._curvature = tuple(KeptRows.none(one) for one in self._across), sp.csr_array((0, 0))
+        self._kept = Kept.of_state(self._across, state)
 
     @property
     def _texts(self) -> list[str]:
         return [repr(one) for one in self._across]
 
     def _lies_within(self, one: Any) -> bool:
-        """Whether a constraint is solved in every batch; an error if that cannot be said."""
+        """Whether a constraint is solved in every batch; raises if that cannot be told."""
         if isinstance(one, RowLinks) and one.column in self.within_batch:
             return True
         if not isinstance(one, Constraint):
@@ -698,7 +656,7 @@ class ConstrainedTargets:
         return False
 
     def _weight(self, n: int) -> float:
-        """How many rows of the whole set one of a batch of n stands for."""
+        """The number of rows of the whole set for which one of a batch of n stands."""
         name = self._across[0].name
         if self.gamma <= 0:
             raise InvalidInputError(
@@ -716,51 +674,59 @@ class ConstrainedTargets:
             )
         return self.n_rows / n
 
-    def _read(self, log_probabilities: Any, columns: Any) -> tuple[Cells, Mapping[str, Any]]:
-        lattice = isinstance(log_probabilities, Lattice)
-        pairs = lattice and names_pairs(self.constraints)
-        cells = read_cells(log_probabilities, self.labels, "log", pairs=pairs)
-        for name in ("label", "previous"):
-            if name in cells.table.columns:
-                check_values(self._across, name, cells.known_labels)
-        return cells, user_columns(columns, cells)
+    def _soft_targets(self, log_probabilities: Any, columns: Any, *, learns: bool) -> Any:
+        """Targets for a batch, from which the prices of constraints over the whole set may learn first."""
+        cells = read_cells(log_probabilities, self.labels, "log", self.constraints)
+        cells.check_labels(self._across)
+        values = cells.user_columns(columns)
+        within, scores = self._rows_within(cells, values), cells.scores
+        if self._across:
+            n = cells.structure.n_instances
+            weight = self._weight(n)
+            rows = self._rows(cells, values, weight, learns=learns)
+            kept = rows.kept
+            if learns:
+                kept = rows.descend(n, partial(self._evaluate, cells, within, rows.matrix), weight, self.gamma)
+                self._kept = kept
+            scores = _shifted(scores, rows.matrix, kept.prices)
+        return cells.cut(self._project(cells, within, scores).marginals.unary)
 
     def _rows(self, cells: Cells, values: Mapping[str, Any], weight: float, *, learns: bool) -> BatchRows:
-        columns = ChainMap(label_columns(cells), cast(Any, values))
-        weights = np.full(cells.table.n_instances, weight)
-        table = PartTable(cells.table, columns, weights=weights)
-        rows = batch_rows(self._across, self._kept, self._curvature, table, learns=learns)
+        columns = ChainMap(cells.label_columns, cast(Any, values))
+        table = PartTable(cells.structure, columns, weights=np.full(cells.structure.n_instances, weight))
+        rows = batch_rows(self._across, self._kept, table, learns=learns)
         # No price changes what is impossible.
         return replace(rows, matrix=sp.csr_array(rows.matrix * np.isfinite(cells.scores.unary)))
 
     def _rows_within(self, cells: Cells, values: Mapping[str, Any]) -> Rows:
         """The rows of the constraints within the batch."""
         if not self._within:
-            return no_rows(cells.table.n_unary)
-        known = ChainMap(cast(Any, cells.table.columns), cast(Any, values))
-        return compile_table(list(resolve_links(self._within, known, cells.table.n_instances)), cells, values)
+            return no_rows(cells.structure.n_unary)
+        known = ChainMap(cast(Any, cells.columns), cast(Any, values))
+        return compile_table(list(resolve_links(self._within, known, cells.structure.n_instances)), cells, values)
 
-    def _posterior(self, cells: Cells, within: Rows, rows: BatchRows | None) -> Projection:
-        """The projection onto the constraints within the batch, at the prices of the others."""
-        return project_batch(cells.table.inner, _shifted(cells, rows), within, self.gamma, tol=self.tol)
+    def _project(self, cells: Cells, within: Rows, scores: Parts) -> Projection:
+        """The projection onto the constraints within the batch, of scores less the prices of the others."""
+        return project_batch(cells.structure, scores, within, self.gamma, tol=self.tol)
 
-    def _look(self, cells: Cells, within: Rows, rows: BatchRows) -> Look:
-        """Marginals and curvature of the rows over the whole set, less what the rows within the batch take up."""
-        projection = self._posterior(cells, within, rows)
-        curvature, moments = covariances(rows.matrix, cells.table, projection.marginals.unary)
+    def _evaluate(
+        self, cells: Cells, within: Rows, matrix: sp.csr_array, prices: Floats
+    ) -> tuple[Floats, sp.csr_array, Floats]:
+        """See `EvaluateBatch`; the curvature is what the rows within the batch leave of that of the others."""
+        scores = _shifted(cells.scores, matrix, prices)
+        projection = self._project(cells, within, scores)
+        curvature, moments = covariances(matrix, cells.structure, projection.marginals.unary)
         curvature, moments = sp.csr_array(curvature / self.gamma), moments / self.gamma
         if len(within.bounds) and len(moments) <= MOST_ROWS:
             exact = curvature_of_batch(
-                cells.table.inner, _shifted(cells, rows), within, projection.multipliers, self.gamma,
-                np.ones(cells.table.n_instances), sp.csr_array(rows.matrix.T),
+                cells.structure, scores, within, projection.multipliers, self.gamma,
+                np.ones(cells.structure.n_instances), sp.csr_array(matrix.T),
             )  # fmt: skip
             if np.isfinite(exact).all():
                 curvature = sp.csr_array(exact)
-        return Look(projection.marginals.unary, curvature, moments)
+        return projection.marginals.unary, curvature, moments
 
 
-def _shifted(cells: Cells, rows: BatchRows | None) -> Parts:
-    """The scores of a batch, less the prices of its rows over the whole set."""
-    if rows is None:
-        return cells.scores
-    return Parts(cells.scores.unary - rows.matrix.T @ rows.prices, cells.scores.factors)
+def _shifted(scores: Parts, matrix: sp.csr_array, prices: Floats) -> Parts:
+    """Scores less the prices of the rows over the whole set."""
+    return Parts(scores.unary - matrix.T @ prices, scores.factors)

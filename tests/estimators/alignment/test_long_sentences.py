@@ -11,7 +11,6 @@ from spectrem import WordAligner
 from spectrem.data import encode_bitext
 from spectrem.datasets import make_bitext
 from spectrem.estimators.alignment.decoding import long_links, viterbi_links
-from spectrem.estimators.alignment.text import LongShard
 from spectrem.models.alignment import CoupledKernel, build_shards, coupled, diagonal_posteriors
 
 BITEXT = make_bitext(200, seed=4)
@@ -203,5 +202,5 @@ def test_the_best_alignment_by_position_is_that_of_model_2(fitted, monkeypatch, 
     shard, params, model = equivalent(fitted, *words(70, 50))
     aligner = WordAligner(decode=decode)
     aligner.params_ = params
-    got = long_links(aligner, LongShard(**vars(shard)))
+    got = long_links(aligner, replace(shard, by_position=True))
     assert got.pairs(0) == viterbi_links(model, params, shard, decode).pairs(0)

@@ -58,8 +58,10 @@ def test_copies_of_a_sentence_share_its_weight():
     once = RelationExtractor(m_tol=1e-12).fit(LABELLED)
     copies = [copy for one in LABELLED for copy in (one, one, one)]
     thrice = RelationExtractor(m_tol=1e-12).fit(copies, sample_weight=np.full(len(copies), 1 / 3))
-    np.testing.assert_allclose(thrice.guide_.theta, once.guide_.theta, atol=1e-5)
-    assert np.isin(once.guide_.contexts, thrice.guide_.contexts).all()  # which are counted, not weighed
+    np.testing.assert_allclose(thrice.first_classifiers_.theta, once.first_classifiers_.theta, atol=1e-5)
+    assert np.isin(
+        once.first_classifiers_.contexts, thrice.first_classifiers_.contexts
+    ).all()  # which are counted, not weighed
 
 
 def slow_related(pairs, probabilities):
@@ -107,10 +109,10 @@ def test_relation_features_predict_and_are_saved(tmp_path):
     again = RelationExtractor.load(tmp_path / "model")
     found = zip(extractor.predict_proba(TEST), again.predict_proba(TEST), strict=True)
     assert all(np.array_equal(a.relations, b.relations) for a, b in found)
-    assert again.guide_.bonus == extractor.guide_.bonus > 0
+    assert again.first_classifiers_.bonus == extractor.first_classifiers_.bonus > 0
     plain = again.predict(TEST)
     assert plain != again.set_params(relation_bonus=-20.0).predict(TEST)
-    assert plain == again.set_params(relation_bonus=extractor.guide_.bonus).predict(TEST)
+    assert plain == again.set_params(relation_bonus=extractor.first_classifiers_.bonus).predict(TEST)
     assert again.predict([RelationSentence(["Ohio"], [(0, 1)])])[0].relations == {}
     with pytest.raises(InvalidInputError, match="relation_features must be False without type_features, got True; "):
         RelationExtractor(relation_features=True, type_features=False).fit(LABELLED)

@@ -11,7 +11,7 @@ import sklearn.exceptions
 
 from spectrem import E, GaussianMixture, HMMTagger, part
 from spectrem.constraints import cannot_link, cluster_size, must_link
-from spectrem.learning import FitStatus, keep_best
+from spectrem.learning import FitStatus
 
 
 def make_data(n=200, apart=6.0, seed=0):
@@ -72,19 +72,6 @@ def test_one_warning_of_a_tagger():
     with pytest.warns(sklearn.exceptions.ConvergenceWarning) as caught:
         tagger.fit([["a", "b", "a"], ["b", "b", "a", "c"]])
     assert [w.filename for w in caught] == [__file__]
-
-
-def test_keep_best():
-    def run(value, text):
-        warnings.warn(text, stacklevel=1)
-        return value
-
-    runs = [lambda: run(1.0, "first"), lambda: run(3.0, "second"), lambda: run(3.0, "third")]
-    with pytest.warns(UserWarning, match="second") as caught:
-        assert keep_best(runs, float) == 3.0
-    assert len(caught) == 1
-    with pytest.raises(UserWarning, match="second"):  # warnings are errors in this suite
-        keep_best(runs, float)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -12,7 +12,7 @@ from spectrem.estimators.transfer import conservation, few_children
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import Bracket, project_batch
 from spectrem.inference.batch import choose_solver
-from spectrem.inference.oracle import BatchDual
+from spectrem.inference.dual import BatchDual
 from spectrem.structures import Parts, ProjectiveTrees
 
 LENGTHS = [4, 3, 2, 1]

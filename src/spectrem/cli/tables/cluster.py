@@ -22,8 +22,6 @@ from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
 from spectrem.exceptions import InvalidInputError, Unconverged, quoted, spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     import numpy as np
     import polars
     from numpy.typing import NDArray
@@ -180,7 +178,13 @@ def _cluster(options: ClusterOptions, settings: Settings, anneal: float | None) 
         if not options.quiet:
             print_notes(file, _MEANINGS if constraints else {}, columns)
         taken = [*columns, *(name for name in named.values() if name is not None)]
-        names = feature_names(file, options.features, taken)
+        if options.features is not None:
+            names = split_names(options.features, "--features")
+            file.check(names, "--features")
+        elif not (names := file.numeric(taken, "--features")):
+            raise InvalidInputError(
+                f"{file.name}: no column holds numbers, besides those that options name; name features by --features"
+            )
         weights = None if options.weights is None else weight_column(file, options.weights)
         x = feature_matrix(file, names, weights, options.standardize, by_rule=options.features is None)
         if len(file) < 2:
@@ -268,14 +272,14 @@ def _alike(mixture: GaussianMixture) -> tuple[int, int] | None:
     """Two clusters with the same mean and covariance, to a hundredth of the spread."""
     import numpy as np
 
-    shared = mixture.covariance_type == "tied"
-    of_each = np.zeros((mixture.n_components, 1)) if shared else mixture.covariances_
-    of_each = of_each.reshape(mixture.n_components, -1)
-    widths = np.sqrt(np.abs(mixture.covariances_).max()) if shared else np.sqrt(np.abs(of_each).max(axis=1))
-    widths = np.broadcast_to(widths, mixture.n_components)
-    for first in range(mixture.n_components - 1):
-        near = np.abs(mixture.means_[first + 1 :] - mixture.means_[first]).max(axis=1) <= _ALIKE * widths[first]
-        near &= np.abs(of_each[first + 1 :] - of_each[first]).max(axis=1) <= _ALIKE * widths[first] ** 2
+    n, means, covariances = mixture.n_components, mixture.means_, mixture.covariances_
+    if mixture.covariance_type == "tied":
+        covariances = np.broadcast_to(covariances, (n, *covariances.shape))
+    covariances = covariances.reshape(n, -1)
+    variances = np.abs(covariances).max(axis=1)
+    for first in range(n - 1):
+        near = np.abs(means[first + 1 :] - means[first]).max(axis=1) <= _ALIKE * np.sqrt(variances[first])
+        near &= np.abs(covariances[first + 1 :] - covariances[first]).max(axis=1) <= _ALIKE * variances[first]
         if near.any():
             return first, first + 1 + int(near.argmax())
     return None
@@ -312,26 +316,6 @@ def project_plane(mixture: Any, x: NDArray[np.float64]) -> tuple[NDArray[np.floa
 
 
 _SIZE = re.compile(r"\s*(?P<low>[0-9.eE+]*%?)\s*:\s*(?P<high>[0-9.eE+]*%?)\s*")
-
-
-def feature_names(file: TableFile, features: str | None, taken: Collection[str]) -> list[str]:
-    """The columns to cluster by: those named, or all numbers that nothing else names.
-
-    Raises
-    ------
-    InvalidInputError
-        If there are none, or a name does not exist.
-    """
-    if features is not None:
-        names = split_names(features, "--features")
-        file.check(names, "--features")
-        return names
-    names = file.numeric(taken, "--features")
-    if not names:
-        raise InvalidInputError(
-            f"{file.name}: no column holds numbers, besides those that options name; name features by --features"
-        )
-    return names
 
 
 def feature_matrix(

@@ -6,20 +6,31 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
-from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import combinations, takewhile
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from spectrem.cli.declare import Given, argument, option, takes
 from spectrem.cli.ending import say
 from spectrem.cli.files import command_files
 from spectrem.cli.rules import Rule, check_rules, excludes, needs
-from spectrem.cli.tables.options import ConstraintFile, ConstraintTexts, Quiet, Report, TableOutput
-from spectrem.exceptions import InvalidInputError, spelled
+from spectrem.cli.tables.options import (
+    ConstraintFile,
+    ConstraintTexts,
+    Quiet,
+    Report,
+    TableOutput,
+    list_names,
+    split_names,
+    weight_column,
+)
+from spectrem.exceptions import InvalidInputError, listed, spelled
 
 if TYPE_CHECKING:
-    from spectrem.cli.tables.project_scores import Scores
+    import numpy as np
+    from numpy.typing import NDArray
+
     from spectrem.data import TableFile
-    from spectrem.tables import ConstraintReport, Decision, ProjectedTable
+    from spectrem.tables import ConstraintReport, Decision, ProjectedTable, ScoreError
 
 _SCORES, _PROJECTION, _MORE = "Scores", "Projection", "More results"
 _NAMING = ("--labels", "--prefix", "--long")
@@ -44,6 +55,9 @@ _RULES = (
     needs("--time-limit", "--decide", message="{--time-limit} concerns --decide; add it or drop this"),
 )
 _MEANINGS = {"row": "the number of the row", "label": "the label to be chosen"}
+_SPELLINGS = {"infeasible": "--infeasible", "time_limit": "--time-limit"}
+_DECIDED = "decided"
+_ROUNDED = 0.02
 _SHOWN = 5
 _BINDS = 1e-9
 
@@ -136,10 +150,11 @@ def project(options: ProjectOptions, given: Given) -> None:
 
 def _project(options: ProjectOptions) -> None:
     """Read, project, write."""
-    from spectrem.cli.tables.options import print_notes, read_table_constraints
-    from spectrem.cli.tables.project_scores import DECIDED, long_scores, wide_scores
+    from spectrem.cli.tables.options import print_notes, read_table_constraints, rows_named
     from spectrem.data import open_output, open_table, read_table
     from spectrem.reports.html import document
+    from spectrem.tables import ScoreError
+    from spectrem.tables import project as project_table
 
     started = time.perf_counter()
     with ExitStack() as stack:
@@ -148,24 +163,27 @@ def _project(options: ProjectOptions) -> None:
         write_prices = None if options.prices is None else stack.enter_context(open_table(options.prices))
         page = None if options.report is None else stack.enter_context(open_output(options.report))
         file = read_table(options.scores)
-        if options.decide and DECIDED in file.schema:
-            raise InvalidInputError(f"{file.name} has a column {DECIDED!r}, which --decide adds; rename it")
+        if options.decide and _DECIDED in file.schema:
+            raise InvalidInputError(f"{file.name} has a column {_DECIDED!r}, which --decide adds; rename it")
         texts = options.constraint or ()
         constraints, columns = read_table_constraints(options.constraints, texts, file, _MEANINGS)
-        scores: Scores
-        if options.long is not None:
-            scores = long_scores(file, options.long, options.normalize)
-        else:
-            scores = wide_scores(
-                file,
-                list(columns),
-                options.labels,
-                options.prefix,
-                options.weights,
-                options.normalize,
-                options.log,
-            )
-        table, decision = _solve(options, scores, constraints, columns)
+        scores: Scores = WideScores(file, options, list(columns)) if options.long is None else LongScores(file, options)
+        located = rows_named(file) if options.long is None else nullcontext()
+        try:
+            with spelled(_SPELLINGS | scores.spellings), located:
+                table = project_table(
+                    scores.proba,
+                    constraints,
+                    options.gamma,
+                    columns=scores.columns(columns),
+                    labels=scores.labels,
+                    scores="log" if options.log else "probabilities",
+                    sample_weight=None if options.weights is None else scores.weights(options.weights),
+                    infeasible=options.infeasible,
+                )
+                decision = table.decide(time_limit=options.time_limit) if options.decide else None
+        except ScoreError as error:
+            raise InvalidInputError(scores.refusal(error)) from error
         if not options.quiet:
             meant = {
                 name: meaning for name, meaning in _MEANINGS.items() if name not in (options.long or "").split(",")
@@ -182,34 +200,6 @@ def _project(options: ProjectOptions) -> None:
         write(filled)
     if not options.quiet:
         say(f"{done} in {time.perf_counter() - started:.1f} s: {details[0]}", *details[1:])
-
-
-def _solve(
-    options: ProjectOptions, scores: Scores, constraints: list[Any], columns: dict[str, Any]
-) -> tuple[ProjectedTable, Decision | None]:
-    from spectrem.cli.tables.options import rows_named
-    from spectrem.cli.tables.project_scores import prefix_hint
-    from spectrem.tables import ScoreError
-    from spectrem.tables import project as project_table
-
-    spellings = {"infeasible": "--infeasible", "time_limit": "--time-limit"}
-    if options.labels is None and options.long is None and options.prefix is None:
-        spellings["no such label"] = prefix_hint([str(label) for label in scores.labels])
-    try:
-        with spelled(spellings), rows_named(scores.file) if options.long is None else nullcontext():
-            table = project_table(
-                scores.proba,
-                constraints,
-                options.gamma,
-                columns=scores.columns(columns),
-                labels=scores.labels,
-                scores="log" if options.log else "probabilities",
-                sample_weight=None if options.weights is None else scores.weights(options.weights),
-                infeasible=options.infeasible,
-            )
-            return table, table.decide(time_limit=options.time_limit) if options.decide else None
-    except ScoreError as error:
-        raise InvalidInputError(scores.refusal(error)) from error
 
 
 def _summary(scores: Scores, table: ProjectedTable, decision: Decision | None, gamma: float) -> list[str]:
@@ -272,3 +262,235 @@ def _largest_prices(reports: Sequence[ConstraintReport]) -> list[str]:
     rows = [(k, row) for k, prices in enumerate(size) for row in np.argsort(-prices, kind="stable")[:_SHOWN].tolist()]
     rows = sorted((at for at in rows if size[at[0]][at[1]] > _BINDS), key=lambda at: -size[at[0]][at[1]])
     return [row_line(reports[k], row) for k, row in rows[:_SHOWN]]
+
+
+# ---- scores and how results and errors go back into their table ------------------------------------------------------
+
+
+class WideScores:
+    """Scores in a column per label: those named, those with a prefix, or all numbers that nothing else names.
+
+    Parameters
+    ----------
+    file : TableFile
+    options : ProjectOptions
+    constrained : list of str
+        Columns that the constraints name.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are fewer than two.
+    """
+
+    def __init__(self, file: TableFile, options: ProjectOptions, constrained: list[str]) -> None:
+        from spectrem.data.table_file import as_label_names
+
+        prefix = options.prefix
+        taken = [*constrained, *([] if options.weights is None else [options.weights])]
+        if options.labels is not None:
+            names = split_names(options.labels, "--labels")
+            file.check(names, "--labels")
+            labels = names
+        elif prefix is not None:
+            names = [name for name in file.names if name.startswith(prefix)]
+            labels = [name.removeprefix(prefix) for name in names]
+            if "" in labels:
+                raise InvalidInputError(
+                    f"--prefix {prefix!r} is the whole name of a column; what follows it is the label"
+                )
+            if not names:
+                raise InvalidInputError(
+                    f"--prefix {prefix!r}: no column of {file.name} begins so; its columns are {listed(file.names)}"
+                )
+        else:
+            names = labels = file.numeric(taken, "--labels or --prefix")
+        if len(names) < 2:
+            columns = f"only {names[0]!r}" if names else "no column"
+            raise InvalidInputError(
+                f"{file.name}: labels to choose among need two columns of scores or more, found {columns}; the others "
+                f"are {list_names(file.others(names)) or 'none'}; name them by --labels a,b or --prefix p_, add a "
+                "column of 1 - p if there is one probability per row, or see --long"
+            )
+        self.file, self.options, self.names, self.taken = file, options, names, taken
+        self.labels: list[Any] = as_label_names(labels)
+        self.by_rule = options.labels is None and prefix is None
+
+    @property
+    def proba(self) -> NDArray[np.float64]:
+        """The scores, shape (n_rows, n_labels), read anew."""
+        import numpy as np
+
+        hint = f"give every label a score, {'-inf' if self.options.log else '0'} if it is impossible"
+        proba = self.file.numbers(self.names, lambda name: hint)
+        if self.options.normalize:
+            sums = proba.sum(axis=1, keepdims=True)
+            proba /= np.where((proba >= 0).all(axis=1, keepdims=True) & (sums > 0) & (sums < np.inf), sums, 1.0)
+        return proba
+
+    @property
+    def described(self) -> str:
+        return list_names(self.labels)
+
+    @property
+    def spellings(self) -> dict[str, str]:
+        """A hint at --prefix, if the names of columns begin alike and the file of constraints names other labels."""
+        names = [str(label) for label in self.labels]
+        common = _common_start(names)
+        if not self.by_rule or not common or common in names:
+            return {}
+        return {"no such label": f"; --prefix {common} takes the rest of the names of columns"}
+
+    def columns(self, columns: dict[str, Any]) -> dict[str, Any]:
+        return columns
+
+    def weights(self, name: str) -> NDArray[np.float64]:
+        return weight_column(self.file, name)
+
+    def filled(self, proba: Any, decision: Decision | None) -> TableFile:
+        new: dict[str, Any] = {name: proba[:, k] for k, name in enumerate(self.names)}
+        if decision is not None:
+            new[_DECIDED] = list(map(str, decision.labels.tolist()))
+        return self.file.extended(new)
+
+    def refusal(self, error: ScoreError) -> str:
+        place, names = f"{self.file.name}, {self.file.place(error.row)}", list_names(self.names)
+        if error.position is not None:
+            return f"{place}, column {self.names[error.position]!r}: {_no_score(error)}"
+        if error.rule == "impossible":
+            return f"{place}: every label is impossible (-inf); drop the row"
+        if error.rule == "zero":
+            return (
+                f"{place}: {names} are all 0, so no label is possible{_more(error)}; give one of them a probability, "
+                "or drop the row"
+            )
+        others = self.file.others([*self.names, *self.taken])
+        unused = f"; not used: {list_names(others)}" if others else ""
+        return (
+            f"{place}: {names} sum to {error.value:.6g}, not 1{_more(error)}; {self._other_ways(error.value)}{unused}"
+        )
+
+    def _other_ways(self, total: float) -> str:
+        names, common = self.names, _common_start(self.names) or "p_"
+        if not self.by_rule:
+            return (
+                "name the columns of the other labels, too, or add --normalize to divide every row by its sum, or "
+                "--log for log-probabilities or logits"
+            )
+        if abs(total - 1.0) < _ROUNDED:
+            return f"if they are rounded, add --normalize and name the columns, --labels {','.join(names)}"
+        without = f" and neither the constraints nor --weights name them (as they do {list_names(self.taken)})"
+        return (
+            f"they were taken for the scores because they hold numbers{without if self.taken else ''}; correct the "
+            f"row, or if others are meant, name the columns by --labels {','.join(names[-2:])} or --prefix {common}, "
+            "and add --log for log-probabilities or logits"
+        )
+
+
+class LongScores:
+    """Scores in a line per label of a row; ``order`` sorts lines by row, and ``offsets`` cuts them.
+
+    Raises
+    ------
+    InvalidInputError
+        If a label stands twice in a row, or a cell is not a number.
+    """
+
+    spellings: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, file: TableFile, options: ProjectOptions) -> None:
+        import numpy as np
+        import polars
+
+        assert options.long is not None
+        names = split_names(options.long, "--long")
+        if len(names) != 3:
+            raise InvalidInputError(f"--long {options.long!r}: must name three columns: row, label, score")
+        file.check(names, "--long")
+        row, label, self.score = names
+        self.file, self.rows = file, file.values(row)
+        labels, values = file.values(label), file.numbers([self.score], lambda name: "give a score")[:, 0]
+        lines = polars.DataFrame({"row": self.rows, "label": labels, "score": values}).with_row_index("line")
+        grouped = lines.group_by("row", maintain_order=True).agg("line", "label", "score")
+        twice = grouped["label"].list.n_unique() < grouped["label"].list.len()
+        if twice.any():
+            _, places, of_row, _ = grouped.row(int(twice.to_numpy().argmax()))
+            again = next(k for k, value in enumerate(of_row) if value in of_row[:k])
+            raise InvalidInputError(
+                f"{file.name}, {file.place(places[again])}: the label {of_row[again]!r} stands twice in row "
+                f"{self.rows[places[again]]}; drop one, or tell rows apart in the column that --long names first"
+            )
+        self.labels: list[Any] = grouped["label"].to_list()
+        self.proba = [np.array(one) for one in grouped["score"].to_list()]
+        if options.normalize:
+            self.proba = [one / one.sum() if (one >= 0).all() and 0 < one.sum() < np.inf else one for one in self.proba]
+        self.offsets = np.concatenate([[0], grouped["line"].list.len().cum_sum().to_numpy()]).astype(np.int64)
+        self.order = grouped["line"].explode().to_numpy().astype(np.int64)
+
+    @property
+    def described(self) -> str:
+        return list_names(list(dict.fromkeys(label for row in self.labels for label in row)))
+
+    def columns(self, columns: dict[str, Any]) -> dict[str, Any]:
+        return {name: values[self.order] for name, values in columns.items()}
+
+    def weights(self, name: str) -> NDArray[np.float64]:
+        import numpy as np
+
+        values = weight_column(self.file, name)[self.order]
+        first = values[self.offsets[:-1]]
+        different = np.flatnonzero(values != np.repeat(first, np.diff(self.offsets)))
+        if len(different):
+            raise self.file.refusal(
+                int(self.order[different[0]]),
+                name,
+                f"weights of one row must be the same on all its lines, found {values[different[0]]:g}; correct it",
+            )
+        return first
+
+    def filled(self, proba: Any, decision: Decision | None) -> TableFile:
+        import numpy as np
+
+        flat = np.empty(len(self.order))
+        flat[self.order] = np.concatenate(proba)
+        new: dict[str, NDArray] = {self.score: flat}
+        if decision is not None:
+            chosen = np.zeros(len(self.order), np.bool_)
+            chosen[self.order[self.offsets[:-1] + decision.positions]] = True
+            new[_DECIDED] = chosen
+        return self.file.extended(new)
+
+    def refusal(self, error: ScoreError) -> str:
+        line = int(self.order[self.offsets[error.row] + (error.position or 0)])
+        place, row = f"{self.file.name}, {self.file.place(line)}", self.rows[line]
+        if error.position is not None:
+            return f"{place}, column {self.score!r}: {_no_score(error)}"
+        if error.rule == "impossible":
+            return f"{place}: every label of row {row} is impossible (-inf); drop the row"
+        return (
+            f"{place}: the scores of row {row} sum to {error.value:.6g}, not 1{_more(error)}; add --normalize to "
+            "divide those of every row by their sum, or --log for log-probabilities and logits"
+        )
+
+
+Scores: TypeAlias = WideScores | LongScores
+
+
+def _no_score(error: ScoreError) -> str:
+    """Describe what is wrong with one cell."""
+    if error.rule == "infinite log":
+        return "log-scores must be finite or -inf, found inf; clip it"
+    return (
+        f"{error.value:g} is not a probability; name the columns of scores by --labels, and add --log if they are "
+        "log-probabilities or logits"
+    )
+
+
+def _more(error: ScoreError) -> str:
+    return f" ({error.n_rows} such rows)" if error.n_rows > 1 else ""
+
+
+def _common_start(names: list[str]) -> str:
+    """The longest common beginning of all names."""
+    letters = takewhile(lambda column: len(set(column)) == 1, zip(*names, strict=False))
+    return "".join(column[0] for column in letters)

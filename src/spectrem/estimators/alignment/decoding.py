@@ -18,8 +18,6 @@ from spectrem.data import Bitext, Links, symmetrize
 from spectrem.estimators.alignment.parameters import AlignerParameters, fused_rules, is_coupled, rules_of
 from spectrem.estimators.alignment.text import (
     LEAST_GAMMA,
-    LongPair,
-    LongShard,
     TrainingText,
     cut_shards,
     most_cells,
@@ -37,7 +35,6 @@ from spectrem.models.alignment import (
     Anchors,
     BitextShard,
     CoupledKernel,
-    TextShard,
 )
 
 if TYPE_CHECKING:
@@ -172,11 +169,9 @@ def map_shards(
     shards = cut_shards(recoded, most_cells(aligner, aligner.gamma_), anchors)
     new_text, lock = list[alignment.NewText](), Lock()
 
-    def complete(shard: TextShard | LongPair) -> BitextShard:
-        if isinstance(shard, LongPair):
-            return shard.load(aligner.table_)
+    def complete(shard: BitextShard) -> BitextShard:
         indexed = shard.index(aligner.table_)
-        if indexed.is_seen(aligner.table_):
+        if shard.by_position or indexed.is_seen(aligner.table_):
             return indexed
         with lock:  # made once, for the first of several threads that needs it
             if not new_text:
@@ -188,7 +183,7 @@ def map_shards(
 
 def posteriors(aligner: WordAligner, shard: BitextShard, gamma: float) -> tuple[Floats, Floats]:
     """Probability of every cell, forward and backward, each of shape (n_cells,)."""
-    if isinstance(shard, LongShard):
+    if shard.by_position:
         return _long_posteriors(aligner, shard, gamma)
     project = as_bool(aligner.project_at_predict, "project_at_predict")
     if gamma > 0 and (not project or is_coupled(aligner, gamma)):
@@ -263,7 +258,7 @@ def concatenate_posteriors(parts: list[LinkPosteriors]) -> LinkPosteriors:
 
 def decode(aligner: WordAligner, shard: BitextShard) -> Links:
     """Links of the shard, as ``aligner.decode`` says."""
-    if isinstance(shard, LongShard):
+    if shard.by_position:
         return long_links(aligner, shard)
     if aligner.decode == "posterior":
         return links_above(shard, masses(aligner, shard, aligner.gamma_), aligner.threshold_)
@@ -410,7 +405,7 @@ def score_shard(aligner: WordAligner, shard: BitextShard, mass: Floats) -> Float
 def _log_likelihoods(aligner: WordAligner, shard: BitextShard) -> Floats:
     """Log-probability of the words of both sides of every pair given the other, nats."""
     params = aligner.params_
-    if not isinstance(shard, LongShard):
+    if not shard.by_position:
         return coupled(aligner, aligner.model_, project=False).log_likelihoods(params, shard)
     linked, other_linked = np.zeros(len(shard.target_tokens)), []
     for forward, backward in alignment.diagonal_posteriors(params, shard, 1.0, 0, 1.0):
@@ -435,14 +430,14 @@ def _nats(counts: Ints, tokens: NDArray[np.int32]) -> Floats:
 # ---- long pairs -----------------------------------------------------------------------------------------------------
 
 
-def _long_blocks(aligner: WordAligner, shard: LongShard, gamma: float) -> Iterator[tuple[Floats, Floats]]:
+def _long_blocks(aligner: WordAligner, shard: BitextShard, gamma: float) -> Iterator[tuple[Floats, Floats]]:
     """Forward and backward posteriors of a long pair, some source words at a time."""
     agree = aligner.project_at_predict and any(getattr(one, "name", "") == "agreement" for one in rules_of(aligner))
     steps = (aligner.dual_steps or 5) if agree else 0
     return alignment.diagonal_posteriors(aligner.params_, shard, max(gamma, LEAST_GAMMA), steps, aligner.step_size)
 
 
-def _long_posteriors(aligner: WordAligner, shard: LongShard, gamma: float) -> tuple[Floats, Floats]:
+def _long_posteriors(aligner: WordAligner, shard: BitextShard, gamma: float) -> tuple[Floats, Floats]:
     """Forward and backward posteriors of a long pair, two arrays of shape (n_cells,)."""
     both = np.empty((2, len(shard.source_tokens), len(shard.target_tokens)))
     first = 0
@@ -454,7 +449,7 @@ def _long_posteriors(aligner: WordAligner, shard: LongShard, gamma: float) -> tu
     return both[0].ravel(), both[1].ravel()
 
 
-def long_links(aligner: WordAligner, shard: LongShard) -> Links:
+def long_links(aligner: WordAligner, shard: BitextShard) -> Links:
     """Links of a long pair as the aligner decodes."""
     if aligner.decode != "posterior":
         return _best_links(shard, alignment.diagonal_posteriors(aligner.params_, shard, 1.0, 0, 1.0), aligner.decode)
@@ -470,7 +465,7 @@ def long_links(aligner: WordAligner, shard: LongShard) -> Links:
     return Links.from_arrays(np.zeros(len(source), np.int64), source, target, n_sentences=1)
 
 
-def _best_links(shard: LongShard, blocks: Iterator[tuple[Floats, Floats]], decode: str) -> Links:
+def _best_links(shard: BitextShard, blocks: Iterator[tuple[Floats, Floats]], decode: str) -> Links:
     """The likeliest link of every word, or NULL, under each direction alone."""
     n_source, n_target = len(shard.source_tokens), len(shard.target_tokens)
     best, linked = np.zeros(n_target), np.zeros(n_target)

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Reals
+from spectrem._arrays import Floats, Reals
 from spectrem.data import Vocabulary, prior_lines
 from spectrem.estimators import storage
 from spectrem.estimators.alignment.text import listed_pairs
 from spectrem.exceptions import InvalidInputError
-from spectrem.kernels.alignments.cooccurrence import mark_expected, rows_increase
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable, Totals
 from spectrem.models.alignment.model import as_single
 from spectrem.structures._ragged import offsets_of
@@ -103,21 +102,29 @@ def prune(
     """
     if not 0 <= min_count < np.inf:
         raise InvalidInputError(f"min_count must be a number of expected links, at least 0, got {min_count}; try 0.01")
-    forward, backward = params.forward, params.backward
-    if forward.totals is None or backward.totals is None:
+    links = _expected_links(table, params)
+    if links is None:
         raise InvalidInputError(
             f"min_count {min_count:g} needs the counts behind the model's probabilities, which files saved by earlier "
             "versions lack; fit and save it again, or save all word pairs"
         )
-    kept, sizes = np.ones(table.n_pairs + 1, np.bool_), np.empty(table.n_source_words, np.int64)
-    links = mark_expected(
-        table.row_offsets, table.targets, forward.translation, backward.translation, forward.totals.words,
-        backward.totals.words, float(min_count), kept, sizes,
-    )  # fmt: skip
-    lost = max(part / whole if whole > 0 else 0.0 for part, whole in (links[:2], links[2:]))
-    smaller = PairTable(offsets_of(sizes), table.targets[kept[:-1]], table.n_target_words)
-    sides = (replace(side, translation=side.translation[kept]) for side in (forward, backward))
+    kept = np.maximum(*links) >= min_count
+    lost = max(float(one[~kept].sum() / one.sum()) if one.any() else 0.0 for one in links)
+    sizes = np.bincount(table.sources[kept], minlength=table.n_source_words)
+    smaller, at = PairTable(offsets_of(sizes), table.targets[kept], table.n_target_words), np.append(kept, True)
+    sides = (replace(side, translation=side.translation[at]) for side in (params.forward, params.backward))
     return smaller, AlignmentParameters(*sides), lost
+
+
+def _expected_links(table: PairTable, params: AlignmentParameters) -> tuple[Floats, Floats] | None:
+    """The expected links of all word pairs in both directions, each a probability times the total of its row."""
+    forward, backward = params.forward, params.backward
+    if forward.totals is None or backward.totals is None:
+        return None
+    return (
+        forward.translation[:-1] * forward.totals.words[table.sources],
+        backward.translation[:-1] * backward.totals.words[table.targets],
+    )
 
 
 def _read(aligner: WordAligner, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -151,11 +158,12 @@ def _read(aligner: WordAligner, values: dict[str, Any], arrays: dict[str, NDArra
 
 def _in_order(table: PairTable, sides: list[DirectionParameters]) -> tuple[PairTable, list[DirectionParameters]]:
     """The rows of the table in increasing order of target words, which models saved by earlier versions lack."""
-    if rows_increase(table.row_offsets, table.targets):
+    keys = table.sources * np.int64(table.n_target_words) + table.targets
+    if (np.diff(keys) > 0).all():
         return table, sides
-    order = np.append(np.lexsort((table.targets, table.sources)), table.n_pairs)
+    order = np.append(np.argsort(keys), table.n_pairs)
     table = replace(table, targets=table.targets[order[:-1]])
-    if not rows_increase(table.row_offsets, table.targets):
+    if (np.diff(keys[order[:-1]]) == 0).any():
         raise ValueError("targets hold a word pair twice")
     return table, [replace(side, translation=side.translation[order]) for side in sides]
 
@@ -242,18 +250,17 @@ def list_priors(aligner: WordAligner, min_probability: float) -> Iterator[str]:
     InvalidInputError
         If the model was saved by an earlier version, which did not keep totals.
     """
-    table, one, other = aligner.table_, aligner.params_.forward, aligner.params_.backward
-    totals, other_totals = one.totals, other.totals
-    if totals is None or other_totals is None:
+    one, other = aligner.params_.forward, aligner.params_.backward
+    expected = _expected_links(aligner.table_, aligner.params_)
+    if expected is None:
         raise InvalidInputError(
             "priors need the counts behind the model's probabilities, which files saved by earlier versions lack; fit "
             "and save it again"
         )
-    forward, backward = one.translation[:-1], other.translation[:-1]
-    counts = (forward * totals.words[table.sources] + backward * other_totals.words[table.targets]) / 2
-    kept = np.maximum(forward, backward) >= min_probability
+    counts = (expected[0] + expected[1]) / 2
+    kept = np.maximum(one.translation[:-1], other.translation[:-1]) >= min_probability
     links = ((source, target, count) for source, target, count, _ in _named(aligner, kept, counts, counts))
-    return prior_lines(links, _jumps(one, totals), _jumps(other, other_totals))
+    return prior_lines(links, _jumps(one), _jumps(other))
 
 
 def _named(
@@ -269,9 +276,10 @@ def _named(
         )
 
 
-def _jumps(side: DirectionParameters, totals: Totals) -> dict[int, float]:
+def _jumps(side: DirectionParameters) -> dict[int, float]:
     """Counts of at least a thousandth, by width; widths that the model puts together stand for the least of them."""
-    width = side.max_jump
+    width, totals = side.max_jump, side.totals
+    assert totals is not None
     counts = np.zeros(2 * width + 2)
     counts[:-1] += totals.jumps * side.jump
     counts[width + 1 :] += totals.ends * side.end

@@ -18,7 +18,7 @@ from spectrem.estimators.conventions import row_weights
 from spectrem.exceptions import InvalidInputError, quoted, warn
 from spectrem.learning import Constant
 from spectrem.models import alignment
-from spectrem.models.alignment import Anchors, BitextShard, GivenCounts, ListedPairs, PairTable, TextShard, UnseenPairs
+from spectrem.models.alignment import Anchors, BitextShard, GivenCounts, ListedPairs, PairTable, UnseenPairs
 
 if TYPE_CHECKING:
     from spectrem.estimators.alignment.word_aligner import WordAligner
@@ -235,15 +235,12 @@ def given_counts(aligner: AlignerParameters, table: PairTable, bitext: Bitext) -
             "one by one",
         )
     words, others = bitext.source_vocabulary, bitext.target_vocabulary
-    pairs = _dictionary_pairs(aligner, words, others)
-    if aligner.same:
-        pairs += [
-            (s, t, aligner.same_strength)
-            for s, t in enumerate(others.lookup(words.words).tolist())
-            if t >= 0 and kind_of(words.words[s]) in aligner.same
-        ]
-    numbers = np.array([pair[:2] for pair in pairs], np.int64).reshape(-1, 2)
-    return GivenCounts.of(table, numbers[:, 0], numbers[:, 1], np.array([pair[2] for pair in pairs]))
+    same = [
+        (s, t, aligner.same_strength)
+        for s, t in enumerate(others.lookup(words.words).tolist() if aligner.same else ())
+        if t >= 0 and kind_of(words.words[s]) in aligner.same
+    ]
+    return GivenCounts.of(table, *_columns([*_dictionary_pairs(aligner, words, others), *same]))
 
 
 def listed_pairs(aligner: AlignerParameters, source: Vocabulary, target: Vocabulary) -> ListedPairs | None:
@@ -253,9 +250,12 @@ def listed_pairs(aligner: AlignerParameters, source: Vocabulary, target: Vocabul
     """
     if aligner.dictionary is None or fused_rules(aligner) is not None:
         return None
-    pairs = _dictionary_pairs(aligner, source, target)
-    numbers = np.array([pair[:2] for pair in pairs], np.int64).reshape(-1, 2)
-    return ListedPairs.of(numbers[:, 0], numbers[:, 1], len(target))
+    return ListedPairs.of(*_columns(_dictionary_pairs(aligner, source, target))[:2], len(target))
+
+
+def _columns(pairs: list[tuple[int, int, float]]) -> tuple[Ints, Ints, Floats]:
+    source, target, counts = np.array(pairs, np.float64).reshape(-1, 3).T
+    return source.astype(np.int64), target.astype(np.int64), counts
 
 
 def _dictionary_pairs(
@@ -321,23 +321,7 @@ def _warn(numbers: Ints, fate: str) -> None:
 # ---- shards to decode -----------------------------------------------------------------------------------------------
 
 
-class LongShard(BitextShard):
-    """One pair that is aligned by translation probabilities and the distance from the diagonal."""
-
-
-@dataclass(frozen=True)
-class LongPair:
-    """A long pair among the shards; its cells are made when its turn comes, and not kept."""
-
-    bitext: Bitext
-    anchors: Anchors | None
-
-    def load(self, table: PairTable) -> LongShard:
-        (shard,) = alignment.iter_shards(self.bitext, table, anchors=self.anchors)
-        return LongShard(**vars(shard))
-
-
-def cut_shards(bitext: Bitext, most_cells: int, anchors: Anchors | None = None) -> Iterator[TextShard | LongPair]:
+def cut_shards(bitext: Bitext, most_cells: int, anchors: Anchors | None = None) -> Iterator[BitextShard]:
     """Shards to decode, one after another and in order; warns of long pairs, each of which stands alone.
 
     Nothing that belongs to a long pair is held while others are aligned. One that is left unaligned is empty here.
@@ -350,7 +334,7 @@ def cut_shards(bitext: Bitext, most_cells: int, anchors: Anchors | None = None) 
     return _cut_apart(TrainingText(bitext, np.ones(bitext.n_pairs), anchors), long)
 
 
-def _cut_apart(text: TrainingText, long: LongPairs) -> Iterator[TextShard | LongPair]:
+def _cut_apart(text: TrainingText, long: LongPairs) -> Iterator[BitextShard]:
     n_pairs, begin = text.bitext.n_pairs, 0
     for n in [*np.union1d(long.by_position, long.unaligned).tolist(), n_pairs]:
         between = text.take(np.arange(begin, n))
@@ -358,13 +342,11 @@ def _cut_apart(text: TrainingText, long: LongPairs) -> Iterator[TextShard | Long
             yield replace(shard, begin=shard.begin + begin, end=shard.end + begin)
         if n < n_pairs:
             pair = text.take(np.array([n]))
-            if n in long.by_position:
-                yield LongPair(pair.bitext, pair.anchors)
-            else:
-                empty = encode_bitext(
-                    [""], [""], vocabularies=(text.bitext.source_vocabulary, text.bitext.target_vocabulary)
-                )
-                yield from alignment.cut_text(empty)
+            by_position = n in long.by_position
+            if not by_position:
+                pair = TrainingText(encode_bitext([""], [""]), pair.weights, None)
+            for shard in alignment.cut_text(*pair):
+                yield replace(shard, by_position=by_position)
         begin = n + 1
 
 

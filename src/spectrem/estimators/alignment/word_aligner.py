@@ -25,7 +25,7 @@ from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.estimators.storage import Saved
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import Constant, FitResult, Record, Schedule, Step, Stepwise, Stopping, pose
+from spectrem.learning import Constant, FitResult, Record, Schedule, Step, Stepwise, Stopping, pose, run_em
 from spectrem.metrics import alignment_scores
 from spectrem.models import alignment
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, BitextShard, PairTable
@@ -448,7 +448,8 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         It is taken out, so that nobody keeps the former parameters beside those of every iteration.
         """
         estep = decoding.choose_estep(self, model, min(schedule.gammas()))
-        return engine.run_stage(self, model, corpus, start.pop(), estep, stage, schedule=schedule, stopping=stopping)
+        settings = engine.run_settings(self, stage, schedule=schedule, stopping=stopping)
+        return run_em(model, corpus, start.pop(), estep, **settings)
 
     def _take_model(
         self,

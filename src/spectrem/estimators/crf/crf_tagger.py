@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_count, as_lengths
-from spectrem.constraints import check_columns, check_values
+from spectrem.constraints import check_columns
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.compilation.groups import Key
 from spectrem.constraints.text import flatten
@@ -25,7 +25,16 @@ from spectrem.estimators.crf.parameters import CRFParameters
 from spectrem.estimators.crf.scheme import check_labels, possible_moves
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
-from spectrem.estimators.sentences import Tag, TokenLabels, TokenLabelsLike, check_tags, read_labels, token_columns
+from spectrem.estimators.sentences import (
+    Tag,
+    TokenLabels,
+    TokenLabelsLike,
+    check_tag_values,
+    check_tags,
+    read_labels,
+    tag_names,
+    token_columns,
+)
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models import loglinear
@@ -35,6 +44,7 @@ from spectrem.structures._ragged import offsets_of, positions_of
 from spectrem.structures.draws import n_best
 
 _TAKEN = ("sentence", "token", "occurrence", "tag", "label", "previous", "labelled")  # columns that there are anyway
+_TAG_COLUMNS = ("tag", "label", "previous")
 _PAIRS, _EDGES = ("pair_features", "pair_tags"), ("edge_features", "edges")
 
 
@@ -347,7 +357,7 @@ def _constrained_model(tagger: Any) -> Any:
     """The model of a fitted tagger, on pairs of tags where constraints that new sentences have to meet name them."""
     if not engine.projects(tagger):
         return tagger.model_
-    check_constraints(tagger.constraints, tagger.tags_)
+    check_tag_values(tagger.constraints, tagger.tags_, _TAG_COLUMNS)
     return with_pairs(tagger.model_, tagger.constraints)
 
 
@@ -385,7 +395,7 @@ def _pose(
     n, known, model = len(read.text.lengths), read.known, read.model
     counts = row_weights(sample_weight, n, "sentence")
     present = (read.text.lengths > 0) & (counts > 0)
-    check_constraints(tagger.constraints, read.tags)
+    check_tag_values(tagger.constraints, read.tags, _TAG_COLUMNS)
     check_columns(tagger.constraints, read.text.columns)
     learns, any_known = tagger.unlabelled_weight > 0 and bool((~known & present).any()), bool((known & present).any())
     if not any_known and not (learns and (tagger.constraints or read.any_label)):
@@ -510,14 +520,9 @@ def model_of(
         possible=possible_moves(tagger.scheme, tags),
         prior=loglinear.WeightPrior((1.0 - tagger.l1_ratio) / tagger.C, tagger.l1_ratio / tagger.C),
         optimiser=loglinear.Optimiser(tagger.m_steps, tagger.m_tol, memory=6),
-        names=names_of(tags),
+        names=tag_names(tags),
     )
     return model if edges is None else PairModel(model, edges)
-
-
-def names_of(tags: Sequence[Tag]) -> list[str] | None:
-    """The names of tags in constraints; None for those that are their own numbers."""
-    return None if list(tags) == list(range(len(tags))) else [str(tag) for tag in tags]
 
 
 def with_pairs(model: Any, constraints: Any) -> Any:
@@ -527,13 +532,6 @@ def with_pairs(model: Any, constraints: Any) -> Any:
     if isinstance(model, AgreedModel):
         return AgreedModel({name: with_pairs(view, constraints) for name, view in model.members.items()})
     return model if isinstance(model, PairModel) else PairModel(model)
-
-
-def check_constraints(constraints: Any, tags: Sequence[Tag]) -> None:
-    """Raise `InvalidInputError` if a constraint names a tag that does not exist."""
-    names = names_of(tags) or tags
-    for name in ("tag", "label", "previous"):
-        check_values(constraints, name, names)
 
 
 def _observed_transitions(labels: TokenLabels, numbered: Labels, n: int) -> Ints:

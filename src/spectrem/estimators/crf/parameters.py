@@ -74,7 +74,9 @@ class CRFParameters(CriterionParameters):
         How far below its maximum, relative to its size, the objective of an M-step may end; of the log-likelihood of
         labelled sentences, where there are only these.
     decode : {"viterbi", "posterior"}
-        "viterbi": the most probable sequence of tags; "posterior": the most probable tag of each token.
+        "viterbi": the most probable sequence of tags; "posterior": the most probable tag of each token. The default is
+        not that of `HMMTagger`, since tags that mark chunks are right only together: those of single tokens may
+        contradict each other.
     project_at_predict : bool
         Whether new sentences meet the constraints, too; those over the corpus then span the sentences given. Viterbi
         finds the best sequences that meet them by integer programs, for constraints inside sentences only.

@@ -31,14 +31,14 @@ _LABELS = {"mention": "type", "pair": "relation"}
 
 
 def _write(extractor: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    guide = extractor.guide_
+    first = extractor.first_classifiers_
     arrays = {key: pack_names(index.names) for key, index in extractor.indexes_.items()}
     arrays["theta"] = extractor.theta_
-    if guide is not None:
-        arrays |= {"guide": guide.theta, "contexts": guide.contexts}
-        if guide.pairs is not None:
-            arrays["guide_pairs"] = guide.pairs
-    bonus = 0.0 if guide is None else guide.bonus
+    if first is not None:
+        arrays |= {"guide": first.theta, "contexts": first.contexts}
+        if first.pairs is not None:
+            arrays["guide_pairs"] = first.pairs
+    bonus = 0.0 if first is None else first.bonus
     return {"types": extractor.types_, "relations": extractor.relations_, "bonus": bonus}, arrays
 
 
@@ -46,7 +46,7 @@ def _read(extractor: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]
     names = {key: tuple(map(str, values[f"{label}s"])) for key, label in _LABELS.items()}
     indexes = {key: FeatureIndex(unpack_names(arrays[key], key)) for key in names}
     n_features = {key: len(index) for key, index in indexes.items()}
-    sizes, guide = {}, None
+    sizes, first = {}, None
     if "guide" in arrays:
         contexts, pairs, bonus = arrays["contexts"], arrays.get("guide_pairs"), float(values.get("bonus", 0.0))
         if not np.isfinite(bonus):
@@ -59,10 +59,12 @@ def _read(extractor: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]
         if pairs is not None:
             sizes["guide_pairs"] = (members["pair"].n_weights,)
             n_features["pair"] += extraction.N_SOURCES * (len(names["pair"]) - 1)
-        guide = extraction.Guide(members["mention"], arrays["guide"], contexts, members["pair"], pairs, bonus)
+        first = extraction.FirstClassifiers(
+            members["mention"], arrays["guide"], contexts, members["pair"], pairs, bonus
+        )
     model = _make_model(extractor, names, n_features)
     _CODEC.check_arrays(arrays, {**sizes, "theta": (model.n_weights,)})
-    extractor.indexes_, extractor.guide_, extractor.names_ = indexes, guide, names
+    extractor.indexes_, extractor.first_classifiers_, extractor.names_ = indexes, first, names
     extractor.types_, extractor.relations_ = names["mention"], names["pair"]
     extractor.model_, extractor.theta_ = model, arrays["theta"]
 
@@ -132,8 +134,8 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
     >>> types = [["Peop", "Peop"], ["Peop", "Peop"], ["Peop", "Loc"]]
     >>> relations = [{(0, 1): "Kill"}, {(0, 1): "Kill"}, {}]
     >>> labelled = [
-    ...     RelationSentence(words, [(0, 1), (2, 3)], own, known)
-    ...     for words, own, known in zip(text, types, relations, strict=True)
+    ...     RelationSentence(words, [(0, 1), (2, 3)], kinds, known)
+    ...     for words, kinds, known in zip(text, types, relations, strict=True)
     ... ]
     >>> extractor = RelationExtractor([argument_types({"Kill": ("Peop", "Peop")})]).fit(labelled)
     >>> [found] = extractor.predict([RelationSentence(["Oswald", "shot", "Kennedy"], [(0, 1), (2, 3)])])
@@ -182,7 +184,7 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
         sentences = read_sentences(X, y)
         posed = _pose(self, sentences, sample_weight, columns)
         trained = engine.train(self, posed.task)
-        self.indexes_, self.guide_, self.names_ = posed.indexes, posed.guide, posed.names
+        self.indexes_, self.first_classifiers_, self.names_ = posed.indexes, posed.first, posed.names
         self.types_, self.relations_ = posed.names["mention"], posed.names["pair"]
         self.model_, self.theta_ = posed.task.model, trained.params
         settings = {"sentences with all labels": posed.n_known, "weights": len(self.theta_)}
@@ -205,14 +207,14 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
         fitted, sentences = as_fitted(self), read_sentences(X)
         bonus = self.relation_bonus
         if bonus is None:
-            bonus = 0.0 if self.guide_ is None else self.guide_.bonus
+            bonus = 0.0 if self.first_classifiers_ is None else self.first_classifiers_.bonus
         labelled = []
         inferred = fitted._infer(sentences, columns, best=self.decode == "best", bonus=bonus)
         for sentence, (types, relations) in zip(sentences, inferred, strict=True):
             chosen = zip(sentence.pairs, relations.argmax(axis=1).tolist(), strict=True)
-            found = {pair: self.relations_[number] for pair, number in chosen if number}
+            pairs = {pair: self.relations_[number] for pair, number in chosen if number}
             names = tuple(self.types_[number] for number in types.argmax(axis=1).tolist())
-            labelled.append(replace(sentence, types=names, relations=found))
+            labelled.append(replace(sentence, types=names, relations=pairs))
         return labelled
 
     def predict_proba(self, X: Iterable[RelationSentence], *, columns: Any = None) -> list[RelationPosteriors]:
@@ -250,8 +252,8 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
         """
         data, _ = extraction.encode_sentences(sentences, self.indexes_)
         members, theta, n_labels = data.members, self.theta_, {key: len(names) for key, names in self.names_.items()}
-        if self.guide_ is not None:
-            members["pair"] = replace(members["pair"], features=self.guide_.describe(data))
+        if self.first_classifiers_ is not None:
+            members["pair"] = replace(members["pair"], features=self.first_classifiers_.describe(data))
         if bonus:
             theta = theta.copy()
             weights = self.model_.split(theta)["pair"].reshape(-1, n_labels["pair"])
@@ -315,12 +317,12 @@ def _labelled(sentence: RelationSentence, label: Any, number: int) -> RelationSe
 
 
 class _Posed(NamedTuple):
-    """What there is to learn, and what describes it; ``n_known`` sentences have all labels."""
+    """A task, and all that a fitted extractor keeps of it; ``n_known`` sentences have all labels."""
 
     task: engine.Task
     indexes: Mapping[str, FeatureIndex]
     names: dict[str, tuple[str, ...]]
-    guide: extraction.Guide | None
+    first: extraction.FirstClassifiers | None
     n_known: int
 
 
@@ -345,9 +347,9 @@ def _pose(extractor: Any, sentences: Sequence[RelationSentence], sample_weight: 
             f"sentences must hold one with two mentions whose types and relations are all known, got none in {n}; "
             "label some"
         )
-    guide, members = None, data.members
+    first, members = None, data.members
     if extractor.type_features:
-        guide, features = extraction.learn_guide(
+        first, features = extraction.learn_first_classifiers(
             partial(_make_member, extractor), names, data, indexes, sentences, labels, counts,
             related=extractor.relation_features,
         )  # fmt: skip
@@ -380,7 +382,7 @@ def _pose(extractor: Any, sentences: Sequence[RelationSentence], sample_weight: 
         learns=learns,
         unused=several if extractor.project_at_predict else rules,
     )
-    return _Posed(task, indexes, names, guide, int(known.sum()))
+    return _Posed(task, indexes, names, first, int(known.sum()))
 
 
 def _make_member(settings: Any, n_features: int, names: Sequence[str]) -> loglinear.LogLinearModel:
@@ -399,7 +401,7 @@ def _make_model(
 
 
 def _is_inside(constraint: Any) -> bool:
-    """Whether a constraint of the language speaks of every sentence by itself."""
+    """Whether a constraint of the language holds inside every sentence by itself."""
     return isinstance(constraint, Constraint) and "sentence" in constraint.groups
 
 

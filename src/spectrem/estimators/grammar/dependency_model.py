@@ -141,16 +141,17 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
             If constraints cannot be met and ``infeasible`` is "raise".
         """
         check_parameters(self)
-        text = read_tags(X, y, single_root=self.single_root)
+        text = sentences.read_text(X)
+        heads = _read_heads(y, text.lengths, self.single_root)
         weights = row_weights(sample_weight, len(text.lengths), "sentence")
         named = sentences.read_sentence_columns(columns, text.lengths, _TAKEN)
         check_words_to_learn("X", text.lengths, weights)
-        tags = sentences.sort_tags(text.tags) if self.tags is None else sentences.check_tags(self.tags)
+        tags = sentences.sort_tags(text.words) if self.tags is None else sentences.check_tags(self.tags)
         sentences.check_tree_values(self.constraints, {"tag": sentences.tag_names(tags)}, named)
         root, choose, stop = table_priors(TABLES, self.prior, self.smoothing)
         model = ValenceModel(len(tags), self.adjacency, self.single_root, root, choose, stop, sentences.tag_names(tags))
         shards = grammar.build_shards(
-            text.lengths, _numbers(tags, text), len(tags), heads=text.heads, weights=weights, columns=named
+            text.lengths, _numbers(tags, text.words), len(tags), heads=heads, weights=weights, columns=named
         )
         for shard in shards:
             _check_heads(model, shard)
@@ -182,7 +183,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         NotFittedError
             Before `fit`.
         """
-        new = self._encoded(self._read(X), columns)
+        new = self._encoded(X, columns=columns)
         return PerSentence.cut(new.structures(_most_expected, "trees", least=-1), new.lengths)
 
     def predict_proba(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
@@ -193,7 +194,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         list of ndarray of shape (n_words, n_words)
             One per sentence: [dependent, head], with arcs from the root on the diagonal. Rows sum to 1.
         """
-        new = self._encoded(self._read(X), columns)
+        new = self._encoded(X, columns=columns)
         return [arcs.reshape(n, n) for n, arcs in zip(new.lengths.tolist(), new.tables(new.lengths**2), strict=True)]
 
     def score(self, X: Sentences, y: Heads | None = None, sample_weight: ArrayLike | None = None) -> float:
@@ -202,13 +203,14 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         Where a sentence is impossible, events of probability 0 count as 1e-9; a tag that training did not see counts
         as the average one.
         """
-        text = self._read(X, y)
-        values = self._log_likelihoods(text, finite=True)
-        return engine.mean_log_likelihood("X", values, text.lengths, sample_weight)
+        new = self._encoded(X, y)
+        values = new.values(engine.log_likelihoods, new.model, new.params, True)
+        return engine.mean_log_likelihood("X", values, new.lengths, sample_weight)
 
     def score_samples(self, X: Sentences, y: Heads | None = None) -> Floats:
         """Log-likelihood of every sentence (with heads, of tags and heads), shape (n_sentences,), nats."""
-        return self._log_likelihoods(self._read(X, y))
+        new = self._encoded(X, y)
+        return new.values(engine.log_likelihoods, new.model, new.params)
 
     @property
     def root_(self) -> Floats:
@@ -225,26 +227,22 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         """Probabilities of taking another child, and of stopping."""
         return as_fitted(self).params_.stop
 
-    def _read(self, X: Sentences, y: Heads | None = None) -> TagText:
-        return read_tags(X, y, single_root=as_fitted(self).single_root)
-
-    def _encoded(self, text: TagText, columns: Mapping[str, Any] | None = None) -> engine.NewSentences:
+    def _encoded(
+        self, X: Sentences, y: Heads | None = None, columns: Mapping[str, Any] | None = None
+    ) -> engine.NewSentences:
         """Sentences for the model with one tag more, for those that training did not see."""
-        fitted, named = as_fitted(self), sentences.read_sentence_columns(columns, text.lengths, _TAKEN)
+        fitted, text = as_fitted(self), sentences.read_text(X)
+        heads = _read_heads(y, text.lengths, fitted.single_root)
+        named = sentences.read_sentence_columns(columns, text.lengths, _TAKEN)
         names = sentences.tag_names((*self.tags_, _UNKNOWN))
         model = ValenceModel(len(names), fitted.adjacency, fitted.single_root, tags=names)
-        shards = grammar.build_shards(
-            text.lengths, _numbers(self.tags_, text, new=True), len(names), heads=text.heads, columns=named
-        )
+        numbers = _numbers(self.tags_, text.words, new=True)
+        shards = grammar.build_shards(text.lengths, numbers, len(names), heads=heads, columns=named)
         return engine.NewSentences(self, model, _with_unknown(self.params_), shards, text.lengths)
 
-    def _log_likelihoods(self, text: TagText, finite: bool = False) -> Floats:
-        new = self._encoded(text)
-        return new.values(engine.log_likelihoods, new.model, new.params, finite)
 
-
-def _numbers(tags: Sequence[Tag], text: TagText, *, new: bool = False) -> Ints:
-    """Tags of all words as numbers; if there may be new ones, they have the next number.
+def _numbers(tags: Sequence[Tag], words: Sequence[Tag], *, new: bool = False) -> Ints:
+    """The numbers of the tags of all words; if there may be new ones, they have the next number.
 
     Raises
     ------
@@ -252,10 +250,10 @@ def _numbers(tags: Sequence[Tag], text: TagText, *, new: bool = False) -> Ints:
         If there is a new tag where there may be none.
     """
     index = {tag: number for number, tag in enumerate(tags)}
-    missing = next((tag for tag in text.tags if tag not in index), None)
+    missing = next((tag for tag in words if tag not in index), None)
     if missing is not None and not new:
         raise InvalidInputError(f"X must hold the tags of tags only, got {missing!r}; add it to tags")
-    return np.array([index.get(tag, len(tags)) for tag in text.tags], np.int64)
+    return np.array([index.get(tag, len(tags)) for tag in words], np.int64)
 
 
 def _check_heads(model: ValenceModel, shard: GrammarShard) -> None:
@@ -288,7 +286,7 @@ def _start(
         for head, children in init.items():
             listed = [children] if isinstance(children, str | int) else list(children)
             pairs += [(index[head], index[child]) for child in listed if head in index and child in index]
-        return grammar.harmonic(model, corpus, preferred=grammar.preferences(model.n_tags, pairs, _PREFERENCE))
+        return grammar.harmonic(model, corpus, preferred=pairs, factor=_PREFERENCE)
     if init is not None and not isinstance(init, str):
         return _parameters_of(init, tags, model, "init")
     any_known = init in (None, "supervised") and corpus.sum(count_known) > 0
@@ -352,50 +350,28 @@ def _most_expected(model: ValenceModel, shard: GrammarShard, marginals: Parts) -
     return ProjectiveTrees(shard.lengths, single_root=model.single_root).decode(arcs)
 
 
-# ---- sentences ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class TagText:
-    """Sentences of tags as one run, and what is known of their heads.
-
-    Attributes
-    ----------
-    tags : list of n_tokens str or int
-    lengths : ndarray of shape (n_sentences,), int64
-    heads : ndarray of shape (n_tokens,), int64
-        Positions in the sentence, -1 for the root, -2 where not known.
-    """
-
-    tags: list[Tag]
-    lengths: Ints
-    heads: Ints
-
-
-def read_tags(X: Sentences, y: Heads | None = None, *, single_root: bool = True) -> TagText:
-    """Flatten sentences and heads.
+def _read_heads(y: Heads | None, lengths: Ints, single_root: bool) -> Ints:
+    """Heads of all words, shape (n_tokens,): positions in the sentence, -1 for the root, -2 where not known.
 
     Raises
     ------
     InvalidInputError
-        If either is not a sequence of sentences, their lengths differ, or heads cannot belong to a tree.
+        If these are not the heads of the words of every sentence, or cannot belong to a tree.
     """
-    text = sentences.read_text(X)
-    tags = [sentences.check_tag(tag, "X") for tag in text.words]
-    heads = np.full(len(tags), UNKNOWN_HEAD)
+    heads = np.full(int(lengths.sum()), UNKNOWN_HEAD)
     if y is None:
-        return TagText(tags, text.lengths, heads)
+        return heads
     is_list = hasattr(y, "__len__") and not isinstance(y, str | Mapping)
-    if not is_list or len(y) != len(text.lengths):
+    if not is_list or len(y) != len(lengths):
         raise InvalidInputError(
-            f"y must have one entry per sentence ({len(text.lengths)}), got {len(y) if is_list else quoted(y)}; use "
+            f"y must have one entry per sentence ({len(lengths)}), got {len(y) if is_list else quoted(y)}; use "
             "None for sentences without heads"
         )
-    offsets = offsets_of(text.lengths)
+    offsets = offsets_of(lengths)
     for n, entry in enumerate(y):
         if entry is None:
             continue
-        positions = _heads_of(entry, n, int(text.lengths[n]))
+        positions = _heads_of(entry, n, int(lengths[n]))
         problem = describe_problem(positions)
         if problem is not None:
             raise InvalidInputError(
@@ -408,7 +384,7 @@ def read_tags(X: Sentences, y: Heads | None = None, *, single_root: bool = True)
                 f"y: sentence {n} must have one word under the root, got {n_roots}; set single_root=False"
             )
         heads[offsets[n] : offsets[n + 1]] = positions
-    return TagText(tags, text.lengths, heads)
+    return heads
 
 
 def _heads_of(heads: Any, n: int, length: int) -> Ints:

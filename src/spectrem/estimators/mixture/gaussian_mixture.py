@@ -34,7 +34,7 @@ from spectrem.estimators.mixture.input import (
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
 from spectrem.estimators.storage import Codec, Member, Saved, finite, probabilities, read_features, write_features
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.oracle import weigh_rows
+from spectrem.inference.dual import weigh_rows
 from spectrem.kernels.gaussian import soft_pass
 from spectrem.learning import EStep, Record, Stopping, posterior
 from spectrem.learning.estep import Posterior

@@ -31,7 +31,6 @@ from spectrem.models.loglinear.optimise import fit_known
 from spectrem.models.parsing import (
     MISSING,
     N_FEATURES,
-    ArcTemplates,
     EdgeFactoredModel,
     ParsingShard,
     ParsingText,
@@ -258,7 +257,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        new = self._new(self._text(self._read(X), columns))
+        new = self._new(self._read(X), columns)
         if engine.projects(self):  # trees are those of posteriors
             new = replace(new, estimator=copy(self).set_params(decode="posterior"))
         return PerSentence.cut(new.structures(_most_expected, "trees"), new.lengths)
@@ -268,7 +267,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
 
         Those of arcs from the root stand on the diagonal; the heads of a word add up to 1.
         """
-        new = self._new(self._text(self._read(X), columns))
+        new = self._new(self._read(X), columns)
         return [arcs.reshape(n, n) for n, arcs in zip(new.lengths.tolist(), new.tables(new.lengths**2), strict=True)]
 
     def parse(self, X: Iterable[ParsedSentence], *, columns: Mapping[str, Any] | None = None) -> list[ParsedSentence]:
@@ -296,7 +295,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
             By default those of the sentences.
         """
         sentences = self._read(X)
-        text, known = self._text(sentences), read_heads(sentences, heads, projective=False)
+        known, lengths = read_heads(sentences, heads, projective=False), _lengths(sentences)
         if known.shares:
             raise InvalidInputError(
                 f"heads must be numbers to have relations, got a matrix for sentence {min(known.shares)}; decide for "
@@ -304,8 +303,8 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
             )
         names = [MISSING] * len(known.heads)
         if self.relations_ is not None and len(names):
-            names = self.relations_.label(text.lengths, text.atoms, known.heads)
-        return list(map(tuple, PerSentence.cut(names, text.lengths)))
+            names = self.relations_.label(lengths, self.atoms_.encode(sentences), known.heads)
+        return list(map(tuple, PerSentence.cut(names, lengths)))
 
     def score(
         self,
@@ -361,23 +360,21 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
             raise InvalidInputError(
                 f"heads must be numbers to be scored, got a matrix for sentence {min(known.shares)}; decide for heads"
             )
-        new = self._new(self._text(sentences, heads=known.heads))
+        new = self._new(sentences, heads=known.heads)
         return new.values(_log_probabilities, self.model_, self.theta_)
 
     def _read(self, X: Iterable[ParsedSentence]) -> list[ParsedSentence]:
         check_fitted(self)
         return read_sentences(X)
 
-    def _new(self, text: ParsingText) -> engine.NewSentences:
-        return engine.NewSentences(self, self.model_, self.theta_, text.shards(), text.lengths)
-
-    def _text(
+    def _new(
         self, sentences: list[ParsedSentence], columns: Mapping[str, Any] | None = None, heads: Ints | None = None
-    ) -> ParsingText:
+    ) -> engine.NewSentences:
         """New sentences, all of one kind, perhaps with some heads."""
         named = read_columns(sentences, columns, _tag_field(self.atoms_)) if engine.projects(self) else Columns()
         text = ParsingText.raw(_lengths(sentences), self.atoms_.encode(sentences), named)
-        return text if heads is None else replace(text, heads=heads)
+        shards = (text if heads is None else replace(text, heads=heads)).shards()
+        return engine.NewSentences(self, self.model_, self.theta_, shards, text.lengths)
 
 
 def _lengths(sentences: Sequence[ParsedSentence]) -> Ints:
@@ -387,7 +384,7 @@ def _lengths(sentences: Sequence[ParsedSentence]) -> Ints:
 def _make_model(settings: Any, atoms: TokenAtoms) -> EdgeFactoredModel:
     """The model that the settings of a parser describe."""
     return EdgeFactoredModel(
-        ArcTemplates(atoms.fine),
+        atoms.fine,
         settings.bits,
         ProjectiveTrees if settings.projective else NonProjectiveTrees,
         settings.single_root,
@@ -595,8 +592,7 @@ def read_columns(sentences: Sequence[ParsedSentence], columns: Any, tags: str | 
     tags : {"upos", "xpos"} or None
         Which tags are ``tag``. None: only the columns given are made.
     """
-    lengths = np.array([len(sentence.forms) for sentence in sentences], np.int64)
-    named = read_sentence_columns(columns, lengths, _TAKEN)
+    named = read_sentence_columns(columns, _lengths(sentences), _TAKEN)
     if tags is None:
         return named
     words = {

@@ -259,7 +259,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         conventions.check_words_to_learn("sentences", text.lengths, weights)
         coding = tables.learn_coding(self, text)
         check_size(len(coding.tags), self.order)
-        _check_tags(self, coding)
+        sentences.check_tag_values(self.constraints, coding.tags)
         if coding.names.words is not None:
             check_values(self.constraints, "word", [*coding.names.words, coding.names.unknown], every=False)
         check_columns(self.constraints, {**named.of_sentences, **named.of_words})
@@ -365,7 +365,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
     def _encoded(self, text: LabelledText, columns: Mapping[str, Any] | None = None) -> engine.NewSentences:
         fitted, named = as_fitted(self), sentences.read_sentence_columns(columns, text.lengths, _TAKEN, arcs=False)
         if engine.projects(self):
-            _check_tags(self, fitted.coding_)
+            sentences.check_tag_values(self.constraints, self.tags_)
         lexicon, entries = fitted.coding_.encode(text)
         model = HMMModel(lexicon, self.params_.order, names=self.coding_.names)
         shards = tagging.build_shards(lexicon, text.lengths, entries, known=text.labels.known(), columns=named)
@@ -383,12 +383,6 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         self.coding_, self.params_ = coding, params
         self.tags_, self.vocabulary_, self.lexicon_ = coding.tags, coding.vocabulary, coding.lexicon
         self.initial_, self.transition_ = params.initial, params.transition
-
-
-def _check_tags(tagger: Any, coding: Coding) -> None:
-    """Raise `InvalidInputError` if a constraint names a tag that there is not."""
-    for name in ("tag", "label"):
-        check_values(tagger.constraints, name, coding.tag_values)
 
 
 def _estep(tagger: Any, model: HMMModel, reference: HMMParameters | Callable[[TagShard], Parts] | None) -> EStep:

@@ -152,7 +152,9 @@ class TaggerParameters(CorpusParameters, StartingParameters):
     min_count : int
         Words that occur less often in training become ``unknown``; the dictionary still goes by their spelling.
     decode : {"posterior", "viterbi"}
-        "posterior": the most probable tag of each token; "viterbi": the most probable sequence of tags.
+        "posterior": the most probable tag of each token; "viterbi": the most probable sequence of tags. The default is
+        not that of `CRFTagger`: parts of speech are judged token by token, and the most probable tag of each has the
+        highest expected accuracy.
     project_at_predict : bool
         Whether new sentences meet the constraints, too; those over the corpus then span the sentences given. Viterbi
         finds the best sequences that meet them by integer programs, for constraints inside sentences only.

@@ -13,7 +13,16 @@ import numpy as np
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.corpus import Corpus
 from spectrem.data import Vocabulary
-from spectrem.estimators.sentences import LabelledText, Tag, Word, check_tag, check_tags, shown_tags, sort_tags
+from spectrem.estimators.sentences import (
+    LabelledText,
+    Tag,
+    Word,
+    check_tag,
+    check_tags,
+    shown_tags,
+    sort_tags,
+    tag_names,
+)
 from spectrem.estimators.shared_parameters import table_smoothing
 from spectrem.estimators.tagging.parameters import TABLES
 from spectrem.exceptions import InvalidInputError
@@ -67,18 +76,10 @@ class Coding:
 
     @cached_property
     def names(self) -> Names:
-        """The names of tags and words in constraints; those that are their own numbers stay numbers."""
-        tags, words = self.tags, self.vocabulary.words
-        return Names(
-            None if tags == tuple(range(len(tags))) else [str(tag) for tag in tags],
-            None if words == tuple(range(len(words))) else [str(word) for word in words],
-            self.unknown,
-        )
-
-    @property
-    def tag_values(self) -> Sequence[Tag]:
-        """The tags as constraints see them."""
-        return self.tags if self.names.tags is None else self.names.tags
+        """The names of tags and words in constraints; words that are their own numbers stay numbers."""
+        words = self.vocabulary.words
+        spelled = None if words == tuple(range(len(words))) else [str(word) for word in words]
+        return Names(tag_names(self.tags), spelled, self.unknown)
 
     def states(self, word: Word) -> tuple[int, ...]:
         """The states that a word may have."""

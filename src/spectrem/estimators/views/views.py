@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -11,26 +12,41 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from spectrem._arrays import Bools, Floats
-from spectrem.constraints import E, part
+from spectrem._validate import as_integers
+from spectrem.constraints import E, check_columns, check_values, part
 from spectrem.constraints.text import flatten
 from spectrem.corpus import Corpus
+from spectrem.data.frames import as_frame
 from spectrem.estimators import engine
-from spectrem.estimators.classification.maxent_classifier import coefficients_of, fitted_model
+from spectrem.estimators.classification.maxent_classifier import (
+    MaxEntClassifier,
+    coefficients_of,
+    fitted_model,
+    make_model,
+    merge_proportional,
+)
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights, take_course
-from spectrem.estimators.crf.crf_tagger import CRFTagger, best_states, with_pairs
-from spectrem.estimators.declare import check_parameters, documented
+from spectrem.estimators.crf.crf_tagger import CRFTagger, best_states, read_sentences, with_pairs
+from spectrem.estimators.declare import check_parameters, documented, parameters_of
 from spectrem.estimators.labelled import fit_members
 from spectrem.estimators.sentences import read_labels
 from spectrem.estimators.storage import Codec, Saved, read_constraints, write_texts
-from spectrem.estimators.table_input import score_rows
-from spectrem.estimators.views import reading
+from spectrem.estimators.table_input import UNLABELLED, read_targets, row_columns, score_rows, take_columns
 from spectrem.estimators.views.parameters import ViewsParameters
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.learning import EStep, Step, Stopping, pose
 from spectrem.models import loglinear
+from spectrem.models.loglinear import LogLinearShard, Merged
+
+_PRIOR = frozenset({"C", "l1_ratio", "m_steps", "m_tol"})
+USED = {
+    MaxEntClassifier: _PRIOR | {"fit_intercept", "classes"},
+    CRFTagger: _PRIOR | {"features", "tags", "pairs", "edge_features", "scheme", "min_count"},
+}
+"""The estimators that can be views, and the parameters that count when they are."""
 
 _MOST_VIEWS = 64
-_CLASSES: dict[str, Any] = {kind.__name__: kind for kind in reading.USED}
+_CLASSES: dict[str, Any] = {kind.__name__: kind for kind in USED}
 # The group of the labels that some view has no counterpart of.
 _REST = "the rest"
 
@@ -60,7 +76,7 @@ def _read(views: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -
             agreement = read_constraints(agreement["ties"])
     views.agreement = agreement
     check_parameters(views)
-    reading.check_views(views)
+    check_views(views)
     views._whole()  # views that do not fit each other are damage, too
 
 
@@ -201,7 +217,7 @@ class Views(Saved, ViewsParameters, Estimator):
             If training ran out of iterations or steps.
         """
         check_parameters(self)
-        views, data = reading.read_training(self, X, y, columns, owners)
+        views, data = read_training(self, X, y, columns, owners)
         weights = row_weights(sample_weight, data.n, "instance")
         posed = _pose(self, views, data, weights)
         trained = engine.train(self, posed.task)
@@ -248,7 +264,7 @@ class Views(Saved, ViewsParameters, Estimator):
             Before `fit`.
         """
         fitted = self._as_fitted()
-        data = reading.read_more(fitted, X, columns, owners)
+        data = read_more(fitted, X, columns, owners)
         model, theta, ties = fitted._whole()
         shards = _cut(model, data)
         constraints, gamma = (fitted.constraints, fitted.gamma_) if engine.projects(fitted) else ((), 1.0)
@@ -271,7 +287,7 @@ class Views(Saved, ViewsParameters, Estimator):
         fitted = self._as_fitted()
         first = next(iter(fitted.views_.values()))
         if fitted.agreement == "full" and isinstance(first, CRFTagger):
-            data = reading.read_more(fitted, X, columns, owners)
+            data = read_more(fitted, X, columns, owners)
             member = next(iter(data.members.values()))
             corpus = engine.make_corpus(fitted, _cut(fitted.model_, data))
             states = np.concatenate(list(best_states(fitted, corpus)))
@@ -366,12 +382,12 @@ class Views(Saved, ViewsParameters, Estimator):
     @property
     def model_(self) -> Any:
         """The model of all views, an `AgreedModel` or a `JointModel`."""
-        return self._as_fitted()._whole().model
+        return self._as_fitted()._whole()[0]
 
     @property
     def theta_(self) -> Floats:
         """The weights of ``model_``, view after view."""
-        return self._as_fitted()._whole().theta
+        return self._as_fitted()._whole()[1]
 
     @property
     def _agreed(self) -> Any:
@@ -386,22 +402,14 @@ class Views(Saved, ViewsParameters, Estimator):
         fitted.views_ = {name: as_fitted(view) for name, view in self.views_.items()}
         return fitted
 
-    def _whole(self) -> _Whole:
-        """One model of all fitted views."""
+    def _whole(self) -> tuple[loglinear.AgreedModel | loglinear.JointModel, Floats, list[Any]]:
+        """One model of all fitted views, its weights, and the constraints that tie views which do not agree fully."""
         fitted = {
             name: (view.model_, view.theta_) if isinstance(view, CRFTagger) else fitted_model(view)
             for name, view in self.views_.items()
         }
         model, ties = _together(self, {name: model for name, (model, _) in fitted.items()}, self.views_)
-        return _Whole(model, np.concatenate([theta for _, theta in fitted.values()]), ties)
-
-
-class _Whole(NamedTuple):
-    """One model of several views, its weights, and the constraints that tie views which do not agree fully."""
-
-    model: loglinear.AgreedModel | loglinear.JointModel
-    theta: Floats
-    ties: list[Any]
+        return model, np.concatenate([theta for _, theta in fitted.values()]), ties
 
 
 class _Posed(NamedTuple):
@@ -426,7 +434,7 @@ class _Posed(NamedTuple):
     mass: float
 
 
-def _pose(settings: Any, views: Mapping[str, reading.View], data: reading.Instances, weights: Floats) -> _Posed:
+def _pose(settings: Any, views: Mapping[str, View], data: Instances, weights: Floats) -> _Posed:
     """The task of Views, whose settings have been checked; ``weights`` are those of instances.
 
     Raises
@@ -490,10 +498,10 @@ def _pose(settings: Any, views: Mapping[str, reading.View], data: reading.Instan
         unused=() if settings.project_at_predict else settings.constraints,
         stopping=Stopping(settings.max_iter, settings.tol, scale=float(weighed.sum())),
     )
-    return _Posed(task, ties, shards, first.theta, float(weights[~known].sum()))
+    return _Posed(task, ties, shards, first.params, float(weights[~known].sum()))
 
 
-def _several(member: loglinear.LogLinearShard) -> Bools:
+def _several(member: LogLinearShard) -> Bools:
     """Instances of which some choice may have several labels, or has them in shares, shape (n_instances,)."""
     assert member.labels is not None
     instance = np.repeat(np.arange(member.n_instances), member.sizes)
@@ -511,11 +519,11 @@ def _together(
                 for name, model in models.items()
             }
         return with_pairs(loglinear.AgreedModel(models), settings.constraints), []
-    columns = {name: reading.label_column(name, chain=model.chain) for name, model in models.items()}
+    columns = {name: label_column(name, chain=model.chain) for name, model in models.items()}
     ties = settings.agreement
     if isinstance(ties, Mapping):
         per = ["row", "token"] if all(model.chain for model in models.values()) else ["row"]
-        labels = {name: reading.labels_of(view) for name, view in views.items()}
+        labels = {name: labels_of(view) for name, view in views.items()}
         ties = tie_groups(ties, labels, columns, per, settings.agreement_penalty)
     return loglinear.JointModel(models, labels=columns), list(flatten(ties))
 
@@ -589,15 +597,13 @@ def tie_groups(
     return ties
 
 
-def _cut(model: Any, data: reading.Instances, **more: Any) -> list[loglinear.JointShard]:
+def _cut(model: Any, data: Instances, **more: Any) -> list[loglinear.JointShard]:
     """Shards of all instances, for the model of all views; ``more`` says what `build_joint_shards` is to know."""
     n_labels = {name: member.n_labels for name, member in model.members.items()}
     return loglinear.build_joint_shards(data.members, n_labels, columns=data.columns, n_instances=data.n, **more)
 
 
-def _tables(
-    shards: Sequence[loglinear.JointShard], data: reading.Instances, tables: Iterable[Any]
-) -> dict[str, Floats]:
+def _tables(shards: Sequence[loglinear.JointShard], data: Instances, tables: Iterable[Any]) -> dict[str, Floats]:
     """Distributions of the labels of all choices of every view; in full agreement all have the same."""
     each = [table if isinstance(table, dict) else dict.fromkeys(data.members, table) for table in tables]
     return loglinear.member_tables(shards, data.members, each)
@@ -640,3 +646,246 @@ def _best(table: Any, view: Any) -> Any:
         return view.classes_[table.argmax(axis=1)]
     tags = np.array(view.tags_, object)
     return [tags[sentence.argmax(axis=1)].tolist() for sentence in table]
+
+
+# ---- the data of every view -----------------------------------------------------------------------------------------
+
+
+class View(NamedTuple):
+    """An estimator to be fitted, and the labels that it learns from.
+
+    Attributes
+    ----------
+    estimator : MaxEntClassifier or CRFTagger
+        With all fitted attributes but its weights and the course of training.
+    known : ndarray of shape (n_own_instances,), bool
+        Rows with a label or a distribution, sentences where all tokens have one.
+    complete : bool
+        Whether the known instances have every label, so that the view can start from them.
+    model : LogLinearModel or PairModel
+    merged : Merged or None
+        The features of a classifier.
+    """
+
+    estimator: Any
+    known: Bools
+    complete: bool
+    model: Any
+    merged: Merged | None = None
+
+
+class Instances(NamedTuple):
+    """The same instances as all views see them.
+
+    Attributes
+    ----------
+    members : dict of view -> LogLinearShard
+    n : int
+    columns : dict of name -> ndarray of shape (n,)
+        For constraints, beside those of the members.
+    """
+
+    members: dict[str, LogLinearShard]
+    n: int
+    columns: dict[str, NDArray]
+
+
+def label_column(name: str, *, chain: bool) -> str:
+    """The name of the labels of one view in constraints over several."""
+    return f"{name}_{'tag' if chain else 'label'}"
+
+
+def labels_of(view: Any) -> list[Any]:
+    """The labels of a view by their numbers."""
+    return list(view.tags_) if isinstance(view, CRFTagger) else view.classes_.tolist()
+
+
+def check_views(settings: Any) -> None:
+    """Raise `InvalidInputError` if estimators cannot be views together, or have parameters that `Views` has for all."""
+    for name, estimator in settings.views:
+        used = next((names for cls, names in USED.items() if isinstance(estimator, cls)), None)
+        if used is None:
+            raise InvalidInputError(
+                f"views[{name!r}] must be a MaxEntClassifier or a CRFTagger, got {quoted(estimator)}; other "
+                "classifiers can be trained on agreed labels by SelfTrainer"
+            )
+        for parameter, (default, _) in parameters_of(estimator).items():
+            value = getattr(estimator, parameter)
+            if parameter not in used and not (value is default or value == default):
+                raise InvalidInputError(
+                    f"views[{name!r}] must leave {parameter} at {default!r}, got {quoted(value)}; give it to Views, "
+                    "for all views together"
+                )
+    chains = {name: isinstance(estimator, CRFTagger) for name, estimator in settings.views}
+    if settings.agreement == "full" and len(set(chains.values())) > 1:
+        listed = ", ".join(label_column(name, chain=chain) for name, chain in chains.items())
+        raise InvalidInputError(
+            f'agreement must not be "full" between classifiers and taggers, got both; tie them by constraints over '
+            f"{listed}"
+        )
+
+
+def read_training(
+    settings: Any, X: Any, y: Any, columns: Any, owners: Mapping[str, ArrayLike] | None
+) -> tuple[dict[str, View], Instances]:
+    """Read what `Views.fit` takes.
+
+    Raises
+    ------
+    InvalidInputError
+        If something breaks its rule, or views do not fit each other.
+    """
+    check_views(settings)
+    parts, labels = _split(settings, X), _targets(settings, y)
+    # In full agreement, constraints and columns are those of the instances as the first view sees them.
+    constraints, of_view = (settings.constraints, columns) if settings.agreement == "full" else ((), None)
+    views: dict[str, View] = {}
+    members: dict[str, LogLinearShard] = {}
+    for name, estimator in settings.views:
+        views[name], members[name] = _read_view(clone(estimator), parts[name], labels.get(name), constraints, of_view)
+        of_view = None
+    instances = _join(settings, members, columns, owners)
+    _check_constraints(settings, views, instances)
+    return views, instances
+
+
+def read_more(settings: Any, X: Any, columns: Any, owners: Mapping[str, ArrayLike] | None) -> Instances:
+    """Read what `Views.predict` takes; see `read_training`."""
+    parts, members = _split(settings, X), dict[str, LogLinearShard]()
+    constraints, of_view = (settings.constraints, columns) if settings.agreement == "full" else ((), None)
+    for name, view in settings.views_.items():
+        if isinstance(view, CRFTagger):
+            text = _under(view, constraints)._read(parts[name], None, of_view)
+            members[name] = LogLinearShard.whole(text.features, text.lengths, None, text.columns)
+        else:
+            features, _ = view._read(parts[name], None)
+            members[name] = LogLinearShard.whole(features, columns=row_columns((of_view,), features.n_choices, "Views"))
+        of_view = None
+    return _join(settings, members, columns, owners)
+
+
+def _read_view(estimator: Any, X: Any, y: Any, constraints: Any, columns: Any) -> tuple[View, LogLinearShard]:
+    """Read the training data of a view, and set all fitted attributes of its estimator but the weights."""
+    check_parameters(estimator)
+    if isinstance(estimator, CRFTagger):
+        read = read_sentences(_under(estimator, constraints), X, y, None, columns)
+        estimator.features_, estimator.tags_, estimator.model_ = read.features, read.tags, read.model
+        estimator.n_features_in_, estimator.n_steps_ = read.model.support.n_features, 0
+        member = LogLinearShard.whole(read.text.features, read.text.lengths, read.labels, read.text.columns)
+        return View(estimator, read.known, bool(read.known.any()), read.model), member
+    features, _ = estimator._read(X, None, reset=True)
+    if y is None:
+        y = np.full(features.n_choices, UNLABELLED)
+    targets = read_targets(y, estimator.classes, features.n_choices)
+    merged = merge_proportional(estimator, features)
+    model = make_model(estimator, merged.features.n_features, targets.classes)
+    complete = bool((targets.allowed[targets.known] > 0).any(axis=0).all())
+    estimator.classes_ = targets.classes
+    named = row_columns((columns,), features.n_choices, "Views")
+    member = LogLinearShard.whole(merged.features, None, targets.labels, named)
+    return View(estimator, targets.known, complete, model, merged), member
+
+
+def _under(tagger: CRFTagger, constraints: Any) -> CRFTagger:
+    """The same tagger, which also reads what constraints need, such as words."""
+    constrained = copy.copy(tagger)
+    constrained.constraints = constraints
+    return constrained
+
+
+def _split(settings: Any, X: Any) -> dict[str, Any]:
+    """The data of every view."""
+    names, groups = [name for name, _ in settings.views], settings.feature_groups
+    grouped = groups is not None and not isinstance(X, Mapping)
+    of_views: Any = groups if grouped else X
+    if not isinstance(of_views, Mapping) or set(of_views) != set(names):
+        got = ", ".join(map(str, of_views)) if isinstance(of_views, Mapping) else quoted(of_views)
+        raise InvalidInputError(
+            f"{'feature_groups' if grouped else 'X'} must map every view, {', '.join(names)}, to what it sees, got "
+            f"{got}; of one matrix, feature_groups says which columns a view sees"
+        )
+    return {name: _some_columns(X, groups[name], name) if grouped else X[name] for name in names}
+
+
+def _some_columns(X: Any, listed: Any, view: str) -> Any:
+    """Columns of a matrix by number, or of a frame by name."""
+    frame = as_frame(X, "X")
+    known: list[Any] = frame.columns if frame is not None else list(range(X.shape[1]))
+    wanted = np.asarray(listed).tolist()
+    unknown = set(wanted) - set(known)
+    if unknown:
+        raise InvalidInputError(
+            f"feature_groups[{view!r}] must list columns of X, got {sorted(unknown, key=repr)[0]!r}, and X has "
+            f"{', '.join(map(repr, known[:5]))}, ...; give numbers of columns, or names of a frame"
+        )
+    return take_columns(X, wanted)
+
+
+def _targets(settings: Any, y: Any) -> dict[str, Any]:
+    """The labels of every view, as far as they are known."""
+    names = [name for name, _ in settings.views]
+    if not isinstance(y, Mapping):
+        return dict.fromkeys(names, y)
+    unknown = [name for name in y if name not in names]
+    if settings.agreement == "full" or unknown:
+        raise InvalidInputError(
+            "y must be the labels that all views share in full agreement, and otherwise may map views "
+            f"({', '.join(names)}) to theirs, got {quoted(unknown[0]) if unknown else 'a mapping'}; correct it"
+        )
+    return dict(y)
+
+
+def _join(
+    settings: Any, members: Mapping[str, LogLinearShard], columns: Any, owners: Mapping[str, ArrayLike] | None
+) -> Instances:
+    """Members with their owners, of the same instances."""
+    owned = {name: as_integers(numbers, f"owners[{name!r}]") for name, numbers in (owners or {}).items()}
+    strange = [name for name in owned if name not in members or settings.agreement == "full"]
+    if strange:
+        raise InvalidInputError(
+            f"owners must be of views ({', '.join(members)}) that do not agree fully, got {strange[0]!r}; leave it out"
+        )
+    sizes = {name: member.n_instances for name, member in members.items() if name not in owned}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{n} of {name!r}" for name, n in sizes.items())
+        raise InvalidInputError(
+            f"X must have the same rows or sentences in every view, got {listed}; leave out those that a view lacks, "
+            "or say by owners what they are parts of"
+        )
+    taggers = [(name, member) for name, member in members.items() if member.lengths is not None]
+    if not isinstance(settings.agreement, list | tuple) and len(taggers) == len(members) and not owned:
+        (first, one), *others = taggers
+        for name, member in others:
+            if not np.array_equal(member.sizes, one.sizes):
+                bad = int(np.argmax(member.sizes != one.sizes))
+                raise InvalidInputError(
+                    f"X must have the same tokens in every view, got {member.sizes[bad]} of {name!r} and "
+                    f"{one.sizes[bad]} of {first!r} in sentence {bad}; give the same sentences"
+                )
+    largest = max((int(numbers.max(initial=-1)) for numbers in owned.values()), default=-1)
+    n = next(iter(sizes.values()), largest + 1)
+    named = {} if settings.agreement == "full" else row_columns((columns,), n, "Views")
+    return Instances({name: replace(one, owners=owned.get(name)) for name, one in members.items()}, n, named)
+
+
+def _check_constraints(settings: Any, views: Mapping[str, View], instances: Instances) -> None:
+    """Hold constraints, and views that agree fully, against the labels there are."""
+    names = {name: labels_of(view.estimator) for name, view in views.items()}
+    if settings.agreement != "full":
+        listed = [settings.constraints, [] if isinstance(settings.agreement, Mapping) else settings.agreement]
+        for name, view in views.items():
+            check_values(listed, label_column(name, chain=view.model.chain), names[name])
+        check_values(listed, "view", list(views))
+        check_columns(listed, instances.columns)
+        return
+    first, *others = names
+    for name in others:
+        if names[name] != names[first]:
+            raise InvalidInputError(
+                f"views must have the same labels in full agreement, got {names[first]!r:.100} of {first!r} and "
+                f"{names[name]!r:.100} of {name!r}; give them the same classes or tags, or map labels to groups by "
+                "agreement"
+            )
+    for label in ("tag", "label", "previous"):
+        check_values(settings.constraints, label, names[first])
+    check_columns(settings.constraints, instances.members[first].columns)

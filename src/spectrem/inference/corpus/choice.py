@@ -15,11 +15,9 @@ from spectrem.exceptions import InfeasibleConstraintError, warn_unconverged
 from spectrem.inference.batch import project_batch
 from spectrem.inference.conflict import place_of
 from spectrem.inference.corpus.dual import CorpusMixture
-from spectrem.inference.oracle import shift_scores
+from spectrem.inference.dual import SlackTerms, compile_slack, row_maxima, shift_scores, sum_by
 from spectrem.inference.program import Deadline, Program, compile_slack_variables, run_integer, write_program
 from spectrem.inference.result import Infeasible, Status
-from spectrem.inference.segments import row_maxima, sum_by
-from spectrem.inference.slack import SlackTerms, compile_slack
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
 
@@ -146,41 +144,6 @@ def _best(
 Variants = Callable[[Floats], Iterable[ShardVariants]]
 
 
-@dataclass(frozen=True)
-class CorpusChoice:
-    """One structure per instance, identified by the prices at which it is the best.
-
-    Attributes
-    ----------
-    points : ndarray of shape (n_points, n_rows)
-        Multipliers, nats per unit of each row.
-    choices : tuple of (instances, points), one per shard
-        Instances of the shard that take another structure than the best at ``points[0]``, increasing, and the number of
-        the point at which theirs is the best.
-    value : float
-        Score less penalties, nats.
-    bound : float
-        No choice is worth more, nats.
-    gap : float
-        ``bound - value`` relative to ``max(1, abs(bound))``.
-    status : Status
-        ``CERTIFIED`` within the tolerance, else ``MAX_ITERATIONS``.
-    violation : float
-        Worst violation of any row or slack group after the slack it is allowed, in units of the row.
-    expectation : ndarray of shape (n_rows,)
-        ``U h`` of the choice.
-    """
-
-    points: Floats
-    choices: tuple[tuple[Ints, Ints], ...]
-    value: float
-    bound: float
-    gap: float
-    status: Status
-    violation: float
-    expectation: Floats
-
-
 def choose_structures(
     variants: Variants,
     mixture: CorpusMixture,
@@ -188,7 +151,7 @@ def choose_structures(
     *,
     tol: float = 1e-6,
     time_limit: float | None = None,
-) -> CorpusChoice:
+) -> CorpusMixture:
     """Whole structures for all instances that meet rows of corpus scope, near the optimum (gamma = -inf).
 
     The points of the linear program agree on almost all instances. The others choose among the structures that they
@@ -202,7 +165,7 @@ def choose_structures(
     variants : callable
         From points of shape (n_points, n_rows) to what `find_variants` gives for every shard, in order.
     mixture : CorpusMixture
-        Of the same rows.
+        The solution of the linear program of the same rows.
     rows : CorpusRows
     tol : float
         Relative gap.
@@ -211,7 +174,8 @@ def choose_structures(
 
     Returns
     -------
-    CorpusChoice
+    CorpusMixture
+        With ``choices``, and ``CERTIFIED`` if the gap is within ``tol``.
 
     Raises
     ------
@@ -231,12 +195,12 @@ def choose_structures(
     away = np.abs(points - mixture.multipliers).max(axis=0)
     away = np.maximum(away, 1e-4 * max(1e-3, float(np.abs(mixture.multipliers).max(initial=0.0))))
     rng = np.random.default_rng(0)
-    best: CorpusChoice | None = None
+    best: CorpusMixture | None = None
     for _ in range(_ROUNDS):
         task = _Task(list(variants(points)), rows.bounds, terms)
         selection = task.solve(mixture.bound, tol, deadline)
         if selection is not None:
-            choice = task.choice(selection, points, mixture.bound, tol)
+            choice = task.choice(selection, points, mixture, tol)
             best = choice if best is None or choice.value > best.value else best
             if best.gap <= tol:
                 return best
@@ -246,7 +210,7 @@ def choose_structures(
         points = np.concatenate([points, [terms.project(point) for point in around]])
         away = 4.0 * away
     if best is None:
-        raise InfeasibleConstraintError(task.tell(rows.blocks, deadline))
+        raise InfeasibleConstraintError(task.describe(rows.blocks, deadline))
     warn_unconverged(
         f"whole structures that meet the constraints over the corpus were found, but not proven to be the best: they "
         f"may miss {best.gap:.2g} of the objective; raise tol, or use gamma = 0",
@@ -315,27 +279,29 @@ class _Task:
         value = float(self.score + self.scores[taken].sum() - self.terms.cost(excess)[0])
         return _Selection(taken, value, excess)
 
-    def choice(self, found: _Selection, points: Floats, bound: float, tol: float) -> CorpusChoice:
-        edges = np.cumsum([0, *(len(shard.instance) for shard in self.shards)])
+    def choice(self, selection: _Selection, points: Floats, mixture: CorpusMixture, tol: float) -> CorpusMixture:
+        edges = np.cumsum([len(shard.instance) for shard in self.shards])
+        taken = np.split(selection.taken, np.searchsorted(selection.taken, edges[:-1]))
         picked = [
-            (shard.instance[own_variants], shard.point[own_variants])
-            for shard, start, stop in zip(self.shards, edges[:-1], edges[1:], strict=True)
-            for own_variants in [found.taken[(found.taken >= start) & (found.taken < stop)] - start]
+            (shard.instance[variants], shard.point[variants])
+            for shard, stop, taken_there in zip(self.shards, edges, taken, strict=True)
+            for variants in [taken_there - stop + len(shard.instance)]
         ]
         used = np.unique(np.concatenate([np.zeros(1, np.int64), *(point for _, point in picked)]))
-        gap = (bound - found.value) / max(1.0, abs(bound))
-        return CorpusChoice(
-            points[used],
-            tuple((at[point > 0], np.searchsorted(used, point[point > 0])) for at, point in picked),
-            found.value,
-            bound,
-            gap,
-            Status.CERTIFIED if gap <= tol else Status.MAX_ITERATIONS,
-            float(self.terms.worst_violation(found.excess)[0]),
-            found.excess + self.bounds,
+        gap = (mixture.bound - selection.value) / max(1.0, abs(mixture.bound))
+        return replace(
+            mixture,
+            points=points[used],
+            weights=None,
+            choices=tuple((at[point > 0], np.searchsorted(used, point[point > 0])) for at, point in picked),
+            value=selection.value,
+            gap=gap,
+            status=Status.CERTIFIED if gap <= tol else Status.MAX_ITERATIONS,
+            violation=float(self.terms.worst_violation(selection.excess)[0]),
+            expectation=selection.excess + self.bounds,
         )
 
-    def tell(self, blocks: tuple[Block, ...], deadline: Deadline) -> str:
+    def describe(self, blocks: tuple[Block, ...], deadline: Deadline) -> str:
         """The rows that the choice nearest to meeting them misses."""
         exact = self.program(np.zeros(len(self.scores)), np.zeros(len(self.slack.cost)), 0.0)
         elastic = exact.elastic(np.ones(len(self.bounds)))

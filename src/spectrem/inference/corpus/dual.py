@@ -10,16 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from spectrem._arrays import Bools, Floats
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.rows import CorpusRows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, warn_unconverged
 from spectrem.inference.conflict import demand_of, place_of
-from spectrem.inference.oracle import Evaluation
+from spectrem.inference.dual import Evaluation, SlackTerms, compile_slack
 from spectrem.inference.program import Deadline, compile_slack_variables, run_linear, write_program
 from spectrem.inference.result import Status
-from spectrem.inference.slack import SlackTerms, compile_slack
-from spectrem.inference.solvers.first_order import Solution, Solver, check_now
-from spectrem.inference.solvers.newton import MOST_ROWS, Curved, smooth_solver
+from spectrem.inference.solvers.smooth import MOST_ROWS, Curved, Solution, Solver, check_now, smooth_solver
 
 Evaluate = Callable[[Floats], tuple[float | Floats, Floats]]
 """From multipliers to values and expectations, with a row per shard or summed over the corpus."""
@@ -146,9 +144,6 @@ class CorpusDual:
             "(a penalty or a bound)"
         )
 
-    def gap_unit(self, bound: Floats) -> Floats:
-        return np.maximum(1.0, np.abs(bound))
-
 
 def solve_corpus_dual(
     evaluate: Evaluate,
@@ -160,7 +155,6 @@ def solve_corpus_dual(
     solver: Solver | None = None,
     start: ArrayLike | None = None,
     tol: float = 1e-8,
-    max_iter: int | None = None,
 ) -> CorpusSolution:
     """Multipliers of rows of corpus scope; the shards are seen only through ``evaluate``.
 
@@ -185,7 +179,7 @@ def solve_corpus_dual(
     curvature : callable or None
         From the multipliers that ``evaluate`` saw last to the second derivatives of its value, shape (n_rows, n_rows),
         or NaN. Few rows are then solved in fewer evaluations, which pays where these solve rows inside shards.
-    solver, start, tol, max_iter
+    solver, start, tol
         As in `project_batch`.
 
     Returns
@@ -211,12 +205,12 @@ def solve_corpus_dual(
     >>> evaluate(result.multipliers)[1].round(6)
     array([0.5])
     """
-    if solver is None and not gamma > 0:
+    if not gamma > 0:
         raise InvalidInputError(f"gamma must be positive; got {gamma:g}; at gamma = 0 call solve_corpus_program")
     dual = CorpusDual(evaluate, rows, gamma, support)
     if solver is None:
-        few = dual.terms.is_box and len(dual.bounds) <= MOST_ROWS and max_iter is None
-        solver = smooth_solver(dual, tol, max_iter) if curvature is None or not few else Curved(curvature, tol)
+        few = dual.terms.is_box and len(dual.bounds) <= MOST_ROWS
+        solver = smooth_solver(dual, tol) if curvature is None or not few else Curved(curvature, tol)
     solution = dual.solve(solver, start)
     value = dual.evaluate(solution.multipliers, np.ones(1, bool)).value + dual.terms.value(solution.multipliers)
     return CorpusSolution(
@@ -355,62 +349,19 @@ class Master:
         )
 
 
-def can_hold(dual: CorpusDual, expectations: list[Floats], direction: Floats, looks: int = 20) -> bool:
-    """True if some distribution meets the rows, False if that stays open.
-
-    A linear program over the distributions known tells the prices at which they all break the rows; the corpus tells
-    whether any other does not. That many ``looks`` are taken at it.
-
-    Parameters
-    ----------
-    dual : CorpusDual
-        With a ``support``.
-    expectations : list of ndarray of shape (n_rows,)
-        ``U mu`` of distributions that are known already.
-    direction : ndarray of shape (n_rows,)
-        Multipliers to begin with.
-    looks : int
-
-    Raises
-    ------
-    InfeasibleConstraintError
-        If no distribution does.
-    """
-    terms = dual.terms
-    if terms.penalised.all():
-        return True
-    master = Master(dual.bounds, terms, dual.size, np.where(terms.penalised, 0.0, 1.0 / dual.size), 1)
-    for k, expectation in enumerate(expectations):
-        master.add(k, np.zeros(1), expectation[None])
-    trial = terms.recession(direction)
-    if not trial.any() and not expectations:
-        trial = terms.recession(terms.project(np.ones(len(direction))))
-    for _ in range(looks):
-        if trial.any():
-            slope, expectation = dual.slope(trial)
-            if slope < _CLASHES * float(dual.size @ np.abs(trial)):
-                raise dual.conflict(trial)
-            master.add(len(master.scores), np.zeros(1), expectation[None])
-        answer = master.solve(np.zeros(len(trial)), 1.0, Deadline(None))
-        if answer is None:
-            return False
-        if answer.value >= -_HOLDS and not answer.rough:
-            return True
-        trial = terms.recession(answer.prices)
-    return False
-
-
 def check_corpus_rows(
     support: Evaluate,
     rows: CorpusRows,
     direction: ArrayLike,
     *,
-    expectation: ArrayLike | None = None,
+    expectations: ArrayLike | None = None,
     looks: int = 20,
 ) -> bool:
     """Whether rows over a corpus can hold: True if proven, False if it stays open; an error if they cannot.
 
-    Parameters do not matter but for what they make impossible, so that one proof is enough for a fit.
+    A linear program over the distributions known tells the prices at which they all break the rows; the corpus tells
+    whether any other does not. Parameters do not matter but for what they make impossible, so that one proof is enough
+    for a fit.
 
     Use where multipliers are not solved for but only take a few steps per iteration, and rows are still broken: such
     multipliers would grow for ever, in silence.
@@ -423,9 +374,9 @@ def check_corpus_rows(
         dual at gamma = 0, with every possible part scoring 0.
     rows : CorpusRows
     direction : array-like of shape (n_rows,)
-        Multipliers so far; that of a conflict is looked for from there.
-    expectation : array-like of shape (n_rows,) or None
-        ``U mu`` at those multipliers.
+        Multipliers so far; the search for a conflict begins there.
+    expectations : array-like of shape (n_rows,) or (n_known, n_rows), or None
+        ``U mu`` of distributions that are known already.
     looks : int
         Calls of ``support``.
 
@@ -453,25 +404,47 @@ def check_corpus_rows(
         ...
     spectrem.exceptions.InfeasibleConstraintError: 'heads': no feasible q over the corpus (== 3, and it can be 2...; ...
     """
-    dual = CorpusDual(support, rows, support=support)
-    known = [] if expectation is None else [np.asarray(expectation, np.float64)]
-    return can_hold(dual, known, np.asarray(direction, np.float64), looks)
+    dual, trial = CorpusDual(support, rows, support=support), np.asarray(direction, np.float64)
+    terms = dual.terms
+    if terms.penalised.all():
+        return True
+    master = Master(dual.bounds, terms, dual.size, np.where(terms.penalised, 0.0, 1.0 / dual.size), 1)
+    known = np.zeros((0, len(trial))) if expectations is None else np.atleast_2d(expectations)
+    for k in range(len(known)):
+        master.add(k, np.zeros(1), known[k : k + 1])
+    trial = terms.recession(trial)
+    if not trial.any() and not len(known):
+        trial = terms.recession(terms.project(np.ones(len(trial))))
+    for _ in range(looks):
+        if trial.any():
+            slope, reached = dual.slope(trial)
+            if slope < _CLASHES * float(dual.size @ np.abs(trial)):
+                raise dual.conflict(trial)
+            master.add(len(master.scores), np.zeros(1), reached[None])
+        answer = master.solve(np.zeros(len(trial)), 1.0, Deadline(None))
+        if answer is None:
+            return False
+        if answer.value >= -_HOLDS and not answer.rough:
+            return True
+        trial = terms.recession(answer.prices)
+    return False
 
 
 @dataclass(frozen=True)
 class CorpusMixture:
-    """A mixture of the best structures at several prices, which solves the linear program over a corpus.
+    """Best structures at several prices of the rows over a corpus: what solves the E-step at gamma <= 0.
 
-    A statistic that is linear in marginals is the sum over points k and shards s of ``weights[k, s]`` times that of the
-    best structures of shard s at ``points[k]``.
+    At gamma = 0 they are mixed: a statistic that is linear in marginals is the sum over points k and shards s of
+    ``weights[k, s]`` times that of the best structures of shard s at ``points[k]``. At gamma = -inf every instance
+    takes its best structure at one of the points.
 
     Attributes
     ----------
     points : ndarray of shape (n_points, n_rows)
         Multipliers, nats per unit of each row.
-    weights : ndarray of shape (n_points, n_shards)
-        In [0, 1]; every shard's sum to 1. At most ``n_rows`` of a solved program lie between 0 and 1 beyond one per
-        shard.
+    weights : ndarray of shape (n_points, n_shards) or (n_points, 1), or None
+        In [0, 1]; those of every shard, or of all together, sum to 1. At most ``n_rows`` of a solved program lie
+        between 0 and 1 beyond one per shard. None at gamma = -inf.
     multipliers : ndarray of shape (n_rows,)
         The best found: at these the dual takes the value ``bound``.
     value : float
@@ -488,10 +461,13 @@ class CorpusMixture:
     expectation : ndarray of shape (n_rows,)
         ``U mu`` of the mixture.
     n_evaluations : int
+    choices : tuple of (instances, points), one per shard
+        At gamma = -inf: instances of the shard that take another structure than the best at ``points[0]``, increasing,
+        and the number of the point at which theirs is the best.
     """
 
     points: Floats
-    weights: Floats
+    weights: Floats | None
     multipliers: Floats
     value: float
     bound: float
@@ -500,6 +476,7 @@ class CorpusMixture:
     violation: float
     expectation: Floats
     n_evaluations: int
+    choices: tuple[tuple[Ints, Ints], ...] = ()
 
 
 def solve_corpus_program(
@@ -581,7 +558,8 @@ class _Bundle:
     def __init__(
         self, evaluate: Evaluate, rows: CorpusRows, support: Evaluate | None, max_iter: int, deadline: Deadline
     ) -> None:
-        self.evaluate, self.rows, self.max_iter, self.deadline = evaluate, rows, max_iter, deadline
+        self.evaluate, self.support, self.rows = evaluate, support, rows
+        self.max_iter, self.deadline = max_iter, deadline
         self.dual = CorpusDual(evaluate, rows, support=support)
         self.lever = self.dual.size * self.dual.scale
         self.points: list[Floats] = []
@@ -607,7 +585,7 @@ class _Bundle:
 
     def run(self, tol: float, start: ArrayLike | None) -> CorpusMixture:
         # From afar the dual of a large corpus is all but smooth.
-        near = CorpusDual(self.look, self.rows, support=self.dual.support)
+        near = CorpusDual(self.look, self.rows, support=self.support)
         near.solve(smooth_solver(near, _NEAR, min(_FIRST_STEPS, self.max_iter - 1)), start)
         del near  # it refers to this bundle, and a corpus is let go of when nothing refers to it
         points, best = self.points, int(np.argmin(self.bounds))
@@ -653,9 +631,11 @@ class _Bundle:
 
     def decide(self) -> bool:
         """Whether the rows can hold, by what was seen so far and some more looks; raises if not."""
-        if self.dual.support is None:
+        if self.support is None:
             return False
-        return can_hold(self.dual, self.seen, self.points[int(np.argmin(self.bounds))])
+        return check_corpus_rows(
+            self.support, self.rows, self.points[int(np.argmin(self.bounds))], expectations=self.seen
+        )
 
     def finish(self, answer: MasterSolution, best: int, tol: float) -> CorpusMixture:
         points, master, terms = self.points, self.master, self.dual.terms

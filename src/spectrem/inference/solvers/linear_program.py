@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.oracle import BatchDual, DualFunction
+from spectrem.inference.dual import BatchDual, DualFunction, sum_by
 from spectrem.inference.program import (
     INFEASIBLE,
     Deadline,
@@ -24,9 +24,7 @@ from spectrem.inference.program import (
     run_linear,
 )
 from spectrem.inference.result import Status
-from spectrem.inference.segments import sum_by
-from spectrem.inference.solvers.first_order import Solution, excess_of, mark_infeasible
-from spectrem.inference.solvers.newton import smooth_solver
+from spectrem.inference.solvers.smooth import Solution, mark_infeasible, smooth_solver
 from spectrem.structures._ragged import no_parts
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import has_one_label
@@ -56,24 +54,27 @@ class Subgradient:
     step_size: float = 1.0
     tol: float = 1e-8
 
-    def solve(self, dual: DualFunction, start: Floats) -> Solution:
+    def solve(self, dual: DualFunction, start: Floats, wanted: Bools | None = None) -> Solution:
+        """As `Solver.solve`; problems that are not ``wanted`` pass for certified, and are left as they are."""
         if dual.gamma != 0:
             raise InvalidInputError(
                 f"solver Subgradient needs gamma = 0; got gamma = {dual.gamma:g}; leave solver=None to have one chosen"
             )
-        n, problem = dual.n_problems, dual.row_problem
-        status = np.full(n, Status.MAX_ITERATIONS, np.int8)
-        active = np.ones(n, bool)
+        assert isinstance(dual, BatchDual)
+        n, problem, weighty = dual.n_problems, dual.row_problem, dual.row_weight > 0
+        row_weight = np.where(weighty, dual.row_weight, 1.0)
+        active = np.ones(n, bool) if wanted is None else wanted.copy()
+        status = np.where(active, Status.MAX_ITERATIONS, Status.CERTIFIED).astype(np.int8)
         multipliers = start.copy()
-        best = np.full(n, np.inf)
+        best = np.where(active, np.inf, 0.0)
         mean_score, mean_excess = np.zeros(n), np.zeros(len(start))
-        residual, last = np.full(n, np.inf), np.zeros(n, np.int64)
+        residual, last = np.where(active, np.inf, 0.0), np.zeros(n, np.int64)
         t = -1
         for t, x, value, gradient in self._walk(dual, start, active):
             rows = active[problem]
             bound = value + dual.terms.value(x)
             score = value - sum_by(problem, x * gradient, n)
-            excess = excess_of(dual, gradient)
+            excess = np.where(weighty, -gradient / row_weight, 0.0)
             gap = self._gap(dual, bound, score, excess)
             certified = active & (gap <= 1e-9)
             better = (active & (bound < best)) | certified
@@ -88,29 +89,27 @@ class Subgradient:
             status[certified] = Status.CERTIFIED
             status[active & ~certified & (gap <= self.tol)] = Status.SOLVED
             active &= status == Status.MAX_ITERATIONS
-            if not active.any():
-                break
         mark_infeasible(dual, multipliers, active, status)
         mixed = (status != Status.CERTIFIED) & (status != Status.INFEASIBLE)
-        if not isinstance(dual, BatchDual):
-            return Solution(multipliers, status, residual, t + 1)
         average = partial(self._average, dual, start, last)
         return Solution(multipliers, status, residual, t + 1, mixed, average)
 
     @staticmethod
-    def _gap(dual: DualFunction, bound: Floats, score: Floats, excess: Floats) -> Floats:
+    def _gap(dual: BatchDual, bound: Floats, score: Floats, excess: Floats) -> Floats:
         """The larger of the relative duality gap and the violation, per problem."""
         primal = score - dual.terms.cost(excess)
         gap = np.abs(bound - primal) / dual.gap_unit(bound)
         size = dual.size / np.where(dual.row_weight > 0, dual.row_weight, 1.0)
         return np.maximum(gap, dual.terms.worst_violation(excess, size))
 
-    def _walk(self, dual: DualFunction, start: Floats, active: Bools) -> Iterator[tuple[int, Floats, Floats, Floats]]:
+    def _walk(self, dual: BatchDual, start: Floats, active: Bools) -> Iterator[tuple[int, Floats, Floats, Floats]]:
         """Number, multipliers, value and gradient of every step; the caller removes problems from ``active``."""
         x = dual.terms.project(start)
         rises = np.zeros(dual.n_problems)
         before = np.full(dual.n_problems, np.inf)
         for t in range(self.steps):
+            if not active.any():
+                break
             value, gradient = dual.evaluate(x, active)
             yield t, x, value, gradient
             bound = value + dual.terms.value(x)
@@ -133,8 +132,6 @@ class Subgradient:
             whole = dual.per_problem(values, x) - sum_by(dual.row_problem, x * excess, dual.n_problems)
             score += share * whole
             active &= t < last
-            if not active.any():
-                break
         return parts, score
 
 
@@ -296,15 +293,13 @@ class LinearProgram:
     most_rows: int = 100_000
     time_limit: float | None = None
 
-    def solve(self, dual: DualFunction, start: Floats) -> Solution:
-        if not isinstance(dual, BatchDual):
-            raise InvalidInputError(
-                "solver LinearProgram needs the whole batch; got a dual over shards; use Subgradient()"
-            )
+    def solve(self, dual: DualFunction, start: Floats, wanted: Bools | None = None) -> Solution:
+        """As `Solver.solve`; problems that are not ``wanted`` pass for certified, and are left as they are."""
+        assert isinstance(dual, BatchDual)
         deadline = Deadline(self.time_limit)
         n_rows = np.bincount(dual.row_problem, minlength=dual.n_problems)
         steps = self.max_iter if n_rows.max(initial=0) <= self.most_rows else max(self.max_iter, _STEPS_OF_THE_LARGE)
-        first = Subgradient(steps=steps, tol=self.tol).solve(dual, start)
+        first = Subgradient(steps=steps, tol=self.tol).solve(dual, start, wanted)
         hard = np.flatnonzero((first.status == Status.MAX_ITERATIONS) & (n_rows <= self.most_rows))
         if not len(hard):
             return first

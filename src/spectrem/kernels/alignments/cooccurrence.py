@@ -1,4 +1,7 @@
-"""The distinct word pairs that occur together in a sentence pair, the word pair of every cell, and sums over them."""
+"""The table of the word pairs that occur together in a sentence pair.
+
+Its entries and those of every cell, sums over them, words that look alike, and the M-steps of its rows as multinomials.
+"""
 
 import numpy as np
 
@@ -126,15 +129,6 @@ def pack(entries, packed):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count_packed(packed):
-    """Number of entries that `pack` wrote."""
-    n_entries = 0
-    for byte in packed:
-        n_entries += byte < 128
-    return n_entries
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def unpack(packed, entries):
     """Read the entries that `pack` wrote."""
     last, gap, shift, k = np.int64(0), np.int64(0), 0, 0
@@ -214,25 +208,16 @@ def list_class_pairs(words, class_offsets, row_offsets, partners, target_class, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def find_entries(row_offsets, partners, n_target_words, sources, targets, entries):
+def find_entries(row_offsets, partners, sources, targets, entries):
     """Fill ``entries`` with the entry of every pair (sources[k], targets[k]) in the table (row_offsets, partners).
 
-    Pairs are sorted by source word and none is given twice; -1 stands for pairs that the table does not have.
+    -1 stands for pairs that the table does not have.
     """
-    wanted = np.full(n_target_words, -1, np.int64)
-    entries[:] = -1
-    begin = 0
-    while begin < len(sources):
-        word = sources[begin]
-        end = begin
-        while end < len(sources) and sources[end] == word:
-            wanted[targets[end]] = end
-            end += 1
-        for entry in range(row_offsets[word], row_offsets[word + 1]):
-            k = wanted[partners[entry]]
-            if k >= begin:  # else it was wanted beside another source word
-                entries[k] = entry
-        begin = end
+    for k in range(len(sources)):
+        begin = row_offsets[sources[k]]
+        row = partners[begin : row_offsets[sources[k] + 1]]
+        place = np.searchsorted(row, targets[k])
+        entries[k] = begin + place if place < len(row) and row[place] == targets[k] else -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -270,35 +255,200 @@ def sum_links(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def rows_increase(row_offsets, partners):
-    """Whether every row of the table (row_offsets, partners) lists words in increasing order, none twice."""
-    for word in range(len(row_offsets) - 1):
-        for entry in range(row_offsets[word] + 1, row_offsets[word + 1]):
-            if partners[entry] <= partners[entry - 1]:
-                return False
-    return True
+def look_alike(
+    sources, targets, source_letters, source_offsets, target_letters, target_offsets, ratio, shortest, alike
+):
+    """Per cent of the longer word that the longest common subsequence covers, rounded down; 0 below ``ratio``.
+
+    Words of fewer than ``shortest`` letters have 100 when equal, else 0; ``alike`` holds zeros before.
+    """
+    longest = 0
+    for word in range(len(target_offsets) - 1):
+        longest = max(longest, target_offsets[word + 1] - target_offsets[word])
+    row = np.zeros(longest + 1, np.int64)
+    for k in range(len(sources)):
+        a, b = source_offsets[sources[k]], target_offsets[targets[k]]
+        n, m = source_offsets[sources[k] + 1] - a, target_offsets[targets[k] + 1] - b
+        short, long = min(n, m), max(n, m)
+        needed = ratio * long
+        if short < needed or (short < shortest and n != m):
+            continue
+        equal = n == m
+        for x in range(n if equal else 0):
+            if source_letters[a + x] != target_letters[b + x]:
+                equal = False
+                break
+        if equal or short < shortest:
+            alike[k] = 100 if equal else 0
+            continue
+        row[: m + 1] = 0
+        for x in range(n):
+            diagonal = 0
+            for y in range(m):
+                above = row[y + 1]
+                if source_letters[a + x] == target_letters[b + y]:
+                    row[y + 1] = diagonal + 1
+                elif row[y] > above:
+                    row[y + 1] = row[y]
+                diagonal = above
+            if row[m] + (n - 1 - x) < needed:
+                break
+        if row[m] >= needed:
+            alike[k] = 100 * row[m] // long
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def mark_expected(row_offsets, targets, forward, backward, source_totals, target_totals, least, kept, sizes):
-    """Mark in ``kept`` the entries that have at least ``least`` expected links in either direction.
+def _count(numbers):
+    """How many numbers there are from 0 up to the largest."""
+    return np.int64(numbers.max()) + 1 if len(numbers) > 0 else 0
 
-    These are an entry's probability times the total of the word it is given: the source word (forward), or the target
-    word (backward). Fills ``sizes``, the number of such entries of every row. Returns the links of the other entries
-    and those of all, forward, then backward.
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _share_out(strength, counts, row, totals):
+    """Turn counts into ``strength`` times their shares of the sums of their rows, which ``totals`` begins with."""
+    for k in range(len(row)):
+        totals[row[k]] += counts[k]
+    for k in range(len(row)):
+        total = totals[row[k]]
+        counts[k] = strength * counts[k] / total if total > 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def normalise_lexical(
+    backward, counts, row_offsets, targets, row_sizes, stem_first, stem_place, stem_row, share, alike, extra,
+    stem_strength, probability, totals,
+):  # fmt: skip
+    """Counts plus pseudo-counts from stems and look-alikes, row by row as probabilities; empty rows are uniform.
+
+    Entries are those of the table (row_offsets, targets); rows are target words if ``backward``, else source words.
+    Entry ``alike[a]`` gets ``extra[a]`` pseudo-counts. Fills ``totals`` with the counts and pseudo-counts of every row.
     """
-    sizes[:] = 0
-    lost_forward, all_forward, lost_backward, all_backward = 0.0, 0.0, 0.0, 0.0
+    stem_counts = np.zeros(len(stem_row))
+    for word in range(len(row_offsets) - 1):
+        first = stem_first[word]
+        for k in range(row_offsets[word], row_offsets[word + 1]):
+            stem_counts[first + stem_place[k]] += counts[k]
+    _share_out(stem_strength, stem_counts, stem_row, np.zeros(_count(stem_row)))
+    totals[:] = 0.0
+    n_alike = 0
+    following = alike[0] if len(alike) > 0 else -1
+    for word in range(len(row_offsets) - 1):
+        first = stem_first[word]
+        for k in range(row_offsets[word], row_offsets[word + 1]):
+            row, produced = (targets[k], word) if backward else (word, targets[k])
+            smoothed = counts[k] + stem_counts[first + stem_place[k]] * share[produced]
+            if k == following:
+                smoothed += extra[n_alike]
+                n_alike += 1
+                following = alike[n_alike] if n_alike < len(alike) else -1
+            probability[k] = smoothed
+            totals[row] += smoothed
+    scales = np.zeros(len(row_sizes))
+    for row in range(len(row_sizes)):
+        if totals[row] > 0.0:
+            scales[row] = 1.0 / totals[row]
     for word in range(len(row_offsets) - 1):
         for k in range(row_offsets[word], row_offsets[word + 1]):
-            one = forward[k] * source_totals[word]
-            other = backward[k] * target_totals[targets[k]]
-            all_forward += one
-            all_backward += other
-            kept[k] = max(one, other) >= least
-            if kept[k]:
-                sizes[word] += 1
-            else:
-                lost_forward += one
-                lost_backward += other
-    return lost_forward, all_forward, lost_backward, all_backward
+            row = targets[k] if backward else word
+            scale = scales[row]
+            probability[k] = probability[k] * scale if scale > 0.0 else 1.0 / row_sizes[row]
+
+
+# Differences of sums smaller than this part of them are rounding.
+_ROUNDING = 1e-9
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def normalise_left_out(
+    backward, counts, row_offsets, targets, n_rows, stem_first, stem_place, stem_row, share, stem_strength, alike,
+    extra, certain, certain_counts, row_band, produced_band, band_share, band_strength, discount, most, probability,
+    totals,
+):  # fmt: skip
+    """Counts less a part of them, plus pseudo-counts from other words; the rest of a row belongs to pairs not listed.
+
+    Entries are those of the table (row_offsets, targets); rows are target words if ``backward``, else source words.
+    Of the count of every entry ``discount`` times at most ``most`` is left out, but nothing of the
+    ``certain_counts`` of the entries ``certain``. Entry ``alike[a]`` gets ``extra[a]`` pseudo-counts. Both lists of
+    entries increase. Fills ``totals`` with the counts and pseudo-counts of every row. ``probability`` may be
+    ``counts``.
+    """
+    stem_counts, bands = np.zeros(len(stem_row)), np.zeros((_count(row_band), _count(produced_band)))
+    sums = np.zeros(n_rows)
+    for word in range(len(row_offsets) - 1):
+        first = stem_first[word]
+        for k in range(row_offsets[word], row_offsets[word + 1]):
+            row, produced = (targets[k], word) if backward else (word, targets[k])
+            stem_counts[first + stem_place[k]] += counts[k]
+            bands[row_band[row], produced_band[produced]] += counts[k]
+            sums[row] += counts[k]
+    stem_totals = np.zeros(_count(stem_row))
+    for pair in range(len(stem_row)):
+        stem_totals[stem_row[pair]] += stem_counts[pair]
+    for band in range(len(bands)):
+        total = bands[band].sum()
+        if total > 0.0:
+            bands[band] *= band_strength / total
+    totals[:] = band_strength
+    n_alike, n_certain = 0, 0
+    for word in range(len(row_offsets) - 1):
+        first = stem_first[word]
+        for k in range(row_offsets[word], row_offsets[word + 1]):
+            row, produced = (targets[k], word) if backward else (word, targets[k])
+            at, count, pseudo = first + stem_place[k], counts[k], 0.0
+            whole = stem_totals[stem_row[at]]
+            others = whole - sums[row]  # links of the other words of the stem
+            if others > _ROUNDING * whole:
+                pseudo = stem_strength * min(max(stem_counts[at] - count, 0.0) / others, 1.0) * share[produced]
+            if n_alike < len(alike) and k == alike[n_alike]:
+                pseudo += extra[n_alike]
+                n_alike += 1
+            doubtful = count
+            if n_certain < len(certain) and k == certain[n_certain]:
+                doubtful = max(count - certain_counts[n_certain], 0.0)
+                n_certain += 1
+            totals[row] += pseudo
+            left = count - discount * min(doubtful, most)
+            probability[k] = left + pseudo + bands[row_band[row], produced_band[produced]] * band_share[produced]
+    for row in range(n_rows):
+        totals[row] += sums[row]
+    for word in range(len(row_offsets) - 1):
+        for k in range(row_offsets[word], row_offsets[word + 1]):
+            probability[k] /= totals[targets[k] if backward else word]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def normalise_continued(
+    backward, counts, shares, row_offsets, targets, new, earlier, rest, least, stem_first, stem_place, stem_row,
+    stem_given, stem_rest, share, stem_strength, probability, totals,
+):  # fmt: skip
+    """Shares of counts plus those given, row by row as probabilities; the rest of a row belongs to pairs not listed.
+
+    New entries get pseudo-counts from stems besides. Rows are target words if ``backward``, else source words. The
+    pseudo-counts of a row are at least ``least``. Fills ``totals`` with the sums of the rows.
+    """
+    stem_counts = stem_given.copy()
+    for word in range(len(row_offsets) - 1):
+        first = stem_first[word]
+        for k in range(row_offsets[word], row_offsets[word + 1]):
+            stem_counts[first + stem_place[k]] += counts[k] * shares[k]
+    _share_out(stem_strength, stem_counts, stem_row, stem_rest.copy())
+    totals[:] = rest
+    sums = np.zeros(len(rest))
+    for word in range(len(row_offsets) - 1):
+        first = stem_first[word]
+        for k in range(row_offsets[word], row_offsets[word + 1]):
+            row, produced = (targets[k], word) if backward else (word, targets[k])
+            pseudo = earlier[k]
+            if new[k]:
+                pseudo += stem_counts[first + stem_place[k]] * share[produced]
+            sums[row] += counts[k]
+            totals[row] += pseudo
+            probability[k] = counts[k] * shares[k] + pseudo
+    scales = np.zeros(len(rest))
+    for row in range(len(rest)):
+        totals[row] = max(totals[row], least[row]) + sums[row]
+        if totals[row] > 0.0:
+            scales[row] = 1.0 / totals[row]
+    for word in range(len(row_offsets) - 1):
+        for k in range(row_offsets[word], row_offsets[word + 1]):
+            probability[k] *= scales[targets[k] if backward else word]

@@ -1,14 +1,32 @@
-"""Forward-backward, one sentence at a time, and Viterbi passes of first-order chains.
+"""Sum and max passes of chains of first and second order, one sentence at a time.
+
+A *node* of a token is its state and, at order 2, the state before it; that of a first token is its state. A step leads
+from the node [from, middle] of a token to the node [middle, to] of the next one. At order 2 ``from`` is the state two
+back and ``middle`` the one before; at order 1 ``from`` is the state before, and ``middle`` is always 0, a state that no
+token has. So transitions are tensors [middle, from, to]: of shape (1, n, n) at order 1, (n, n, n) at order 2 and, to
+second tokens at order 2, (n, 1, n). Probabilities of nodes lie in flat working space, those of token t from
+``begins[t]`` on. The innermost loops run along memory.
 
 The sum pass reads scores by row: token t of the batch takes those of row ``rows[t]`` of a `Table`. Instance n owns the
-tokens ``token_offsets[n]:token_offsets[n + 1]``.
+tokens ``token_offsets[n]:token_offsets[n + 1]``. It is scaled: every potential and every normalised forward probability
+below FLOOR is replaced by zero, so that no product can underflow: a probability of at least FLOOR times two potentials
+of at least FLOOR is 1e-300 or more.
 
-It is scaled: every potential and every normalised forward probability below FLOOR is replaced by zero, so that no
-product can underflow. From the first such removal on it carries, state by state, an upper bound on the mass removed
-so far, in the unit in which the mass that is kept sums to one. It moves through ``bound``, the potentials of
-transitions with FLOOR for those removed: mass lost in a state from which little goes on dies out, and does not spoil
-the instance. An instance where the bounds end above LOSS (as a share of its total) keeps its ``status`` and belongs in
-the log-space pass.
+Sharp potentials (those of a trained model, or at a small gamma) lose something this way often, and nearly always it is
+mass that could not be seen beside the rest. To find the instance where it could, the pass tracks from the first removal
+on, node by node, an upper bound ``lost`` on the mass that is missing there, in the unit in which the mass that is kept
+sums to one:
+
+* an emission or a transition replaced by zero takes less than FLOOR from a node, because all potentials are at most one
+  and what arrives is at most the total before (one, and the share that is missing already);
+* a forward probability replaced by zero is lost as it stands;
+* what was lost before moves on through the same potentials as the mass that is kept, and is rescaled with it. It dies
+  out where no likely continuation follows. It grows where the mass that is kept has none: this is the case to find, and
+  the reason why one number for all nodes would not do.
+
+The sum of the bounds after the last token is the share of the total that may be missing. An instance where it is above
+LOSS keeps its ``status`` and belongs in the log-space pass. The backward pass removes nothing and needs no bound: a
+node that is reached has at least FLOOR, so that its future is at most 1 / FLOOR.
 """
 
 import math
@@ -17,19 +35,23 @@ from typing import NamedTuple
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem.kernels.chains.potentials import FLOOR
 
-FLOOR = 1e-100
 LOSS = 1e-12
+# More than what the products of one node's bound, which have no floor, can lose by underflow.
+UNDERFLOW = 1e-300
 
 
 class Table(NamedTuple):
-    """Scores of rows, first states and transitions, and their potentials exp((score - top) / gamma), 0 below FLOOR.
+    """Scores in nats, and their potentials exp((score - top) / gamma), 0 below FLOOR.
 
-    The parts of a row are ``offsets[row]:offsets[row + 1]``, of increasing ``states``; where ``dense``, every
-    row has all states and they are listed once. What is ``floored`` has lost a potential to the floor. ``into`` holds
-    the potentials of transitions [from, to], ``out_of`` is its transpose, ``bound`` has FLOOR for those removed.
+    The parts of a row are ``offsets[row]:offsets[row + 1]``, of increasing ``states``; where ``dense``, each row has
+    all states, listed once. The last entry of ``states`` is 0 and belongs to no row. ``tops`` and ``floored`` (a
+    possible part was replaced by zero) are by row; ``factor_tops`` and ``factor_floored`` are those of first states,
+    of transitions to second tokens and of those to later tokens. Tensors named ``back`` are [middle, to, from].
     """
 
+    order: int
     offsets: np.ndarray
     states: np.ndarray
     dense: bool
@@ -37,162 +59,28 @@ class Table(NamedTuple):
     potentials: np.ndarray
     tops: np.ndarray
     floored: np.ndarray
-    start_scores: np.ndarray
-    start: np.ndarray
-    start_top: float
-    start_floored: bool
-    transition: np.ndarray
-    into: np.ndarray
-    out_of: np.ndarray
-    bound: np.ndarray
-    transition_top: float
-    transition_floored: bool
+    first_scores: np.ndarray
+    second_scores: np.ndarray
+    later_scores: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    later: np.ndarray
+    later_back: np.ndarray
+    factor_tops: np.ndarray
+    factor_floored: np.ndarray
     gamma: float
 
 
 class Expected(NamedTuple):
-    """What a pass adds to: posteriors by part of the table and by first state, expected transitions [from, to]."""
+    """Sums that a pass adds to: posteriors by part of rows and by first state, and transitions [middle, from, to].
+
+    At order 1 ``second`` and ``later`` are one array.
+    """
 
     rows: np.ndarray
-    initial: np.ndarray
-    transition: np.ndarray
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _multiply(vector, matrix, out):
-    """out = vector @ matrix."""
-    n = len(matrix)
-    for j in range(n):
-        out[j] = 0.0
-    for i in range(n):
-        mass = vector[i]
-        if mass != 0.0:
-            for j in range(n):
-                out[j] += mass * matrix[i, j]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _multiply_allowed(vector, matrix, states, rows, n_rows, columns, n_columns, out):
-    """out = vector @ matrix between ``n_rows`` of the ``states``, from ``rows`` on, and ``n_columns`` others."""
-    for j in range(n_columns):
-        out[j] = 0.0
-    for i in range(n_rows):
-        mass, row = vector[i], states[rows + i]
-        if mass != 0.0:
-            for j in range(n_columns):
-                out[j] += mass * matrix[row, states[columns + j]]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _add_outer(weight, left, right, pairs):
-    """pairs += weight * outer(left, right)."""
-    n = len(pairs)
-    for i in range(n):
-        mass = weight * left[i]
-        if mass != 0.0:
-            for j in range(n):
-                pairs[i, j] += mass * right[j]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _look_back_allowed(weight, left, right, matrix, states, rows, n_rows, columns, n_columns, pairs, out):
-    """out = matrix @ right and pairs += weight * outer(left, right), both between allowed states."""
-    for i in range(n_rows):
-        mass, row, total = weight * left[i], states[rows + i], 0.0
-        for j in range(n_columns):
-            column = states[columns + j]
-            total += matrix[row, column] * right[j]
-            pairs[row, column] += mass * right[j]
-        out[i] = total
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _forward(first, n_tokens, rows, table, alpha_space, lost_space, scale):
-    """Scaled forward pass of one instance. Returns its value and the share of the total that may be missing."""
-    value, leaking = 0.0, False
-    n_states, states = len(table.start), table.states
-    before, width = 0, 0
-    for t in range(n_tokens):
-        row, previous_width = rows[first + t], width
-        begin, width = table.offsets[row], table.offsets[row + 1] - table.offsets[row]
-        here = 0 if table.dense else begin
-        alpha, lost = alpha_space[t], lost_space[t % 2]
-        removed = table.transition_floored if t > 0 else table.start_floored
-        # What arrives at a state is at most one, and so is every potential: one replaced by zero took less than FLOOR.
-        fresh = (FLOOR if removed else 0.0) + (FLOOR if table.floored[row] else 0.0)
-        value += table.tops[row] + (table.transition_top if t > 0 else table.start_top)
-        if t == 0:
-            for k in range(width):
-                alpha[k] = table.start[states[here + k]]
-        elif width == n_states and previous_width == n_states:
-            _multiply(alpha_space[t - 1], table.into, alpha)
-            if leaking:
-                _multiply(lost_space[1 - t % 2], table.bound, lost)
-        else:
-            _multiply_allowed(alpha_space[t - 1], table.into, states, before, previous_width, here, width, alpha)
-            if leaking:
-                left = lost_space[1 - t % 2]
-                _multiply_allowed(left, table.bound, states, before, previous_width, here, width, lost)
-        total = 0.0
-        for k in range(width):
-            alpha[k] *= table.potentials[begin + k]
-            total += alpha[k]
-        if total == 0.0:
-            # Without any removal a total of zero is exact: no structure is possible.
-            return -np.inf, 1.0 if leaking or fresh > 0.0 else 0.0
-        scale[t] = 1.0 / total
-        low = 0.0
-        # ``low`` charges every state with what the floor took from all: simpler, and still far below LOSS.
-        for k in range(width):
-            mass = alpha[k] * scale[t]
-            alpha[k] = mass if mass >= FLOOR else 0.0
-            low += mass - alpha[k]
-        fresh = fresh * scale[t] + low
-        if leaking or fresh > 0.0:
-            for k in range(width):
-                most = max(table.potentials[begin + k], FLOOR if table.scores[begin + k] > -np.inf else 0.0)
-                # The bound itself must not underflow.
-                lost[k] = max(fresh + (lost[k] * most * scale[t] if leaking else 0.0), FLOOR * FLOOR)
-                if lost[k] > 1.0 / FLOOR:
-                    # Nor overflow.
-                    return value, 1.0
-            leaking = True
-        value += table.gamma * math.log(total)
-        before = here
-    share = 0.0
-    for k in range(width if leaking else 0):
-        share += lost_space[(n_tokens - 1) % 2, k]
-    return value, share
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _backward(first, n_tokens, rows, table, row_weight, weight, alpha_space, scale, beta, future, expected, pairs):
-    """Scaled backward pass: posteriors, and into ``pairs`` the expected transitions over their potentials."""
-    n_states, states = len(table.start), table.states
-    row = rows[first + n_tokens - 1]
-    begin, width = table.offsets[row], table.offsets[row + 1] - table.offsets[row]
-    beta[:] = 1.0
-    for t in range(n_tokens - 1, -1, -1):
-        here, alpha = 0 if table.dense else begin, alpha_space[t]
-        for k in range(width):
-            # Where nothing arrives the future is unbounded and must not be carried on.
-            beta[k] = beta[k] if alpha[k] > 0.0 else 0.0
-            expected.rows[begin + k] += row_weight * alpha[k] * beta[k]
-            future[k] = table.potentials[begin + k] * beta[k] * scale[t]
-        if t == 0:
-            for k in range(width):
-                expected.initial[states[here + k]] += row_weight * alpha[k] * beta[k]
-            break
-        row, following, previous = rows[first + t - 1], width, alpha_space[t - 1]
-        begin, width = table.offsets[row], table.offsets[row + 1] - table.offsets[row]
-        before = 0 if table.dense else begin
-        if width == n_states and following == n_states:
-            _add_outer(weight, previous, future, pairs)
-            _multiply(future, table.out_of, beta)
-        else:
-            _look_back_allowed(
-                weight, previous, future, table.into, states, before, width, here, following, pairs, beta
-            )  # fmt: skip
+    first: np.ndarray
+    second: np.ndarray
+    later: np.ndarray
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -205,87 +93,452 @@ def longest_of(offsets):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def node_counts(order, token_offsets, rows, offsets):
+    """The most nodes of an instance, and of a token."""
+    of_instance, of_token = 0, 0
+    for n in range(len(token_offsets) - 1):
+        nodes, before = 0, 1
+        for t in range(token_offsets[n], token_offsets[n + 1]):
+            width = offsets[rows[t] + 1] - offsets[rows[t]]
+            nodes += before * width
+            of_token = max(of_token, before * width)
+            before = width if order == 2 else 1
+        of_instance = max(of_instance, nodes)
+    return of_instance, of_token
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def _sum(values):
+    total = 0.0
+    for k in range(len(values)):
+        total += values[k]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _multiply(masses, at, step, stride, tensor, states, sources, n_sources, middle, n_middle, here, width, out, to):
+    """out[to + j * width + k] = sum_i masses[at + i * step + j * stride] * tensor[middle j, source i, target k].
+
+    ``sources``, ``middle`` and ``here`` are where the states of each begin in ``states``.
+    """
+    if width < tensor.shape[2]:
+        for j in range(n_middle):
+            m, start = states[middle + j], at + j * stride
+            for k in range(width):
+                total, target = 0.0, states[here + k]
+                for i in range(n_sources):
+                    total += masses[start + i * step] * tensor[m, states[sources + i], target]
+                out[to + j * width + k] = total
+        return
+    fours = n_sources // 4 * 4
+    for j in range(n_middle):
+        m, arriving = states[middle + j], out[to + j * width : to + (j + 1) * width]
+        for k in range(width):
+            arriving[k] = 0.0
+        for i in range(0, fours, 4):
+            one = at + i * step + j * stride
+            mass0, mass1, mass2, mass3 = masses[one], masses[one + step], masses[one + 2 * step], masses[one + 3 * step]
+            source0, source1 = states[sources + i], states[sources + i + 1]
+            source2, source3 = states[sources + i + 2], states[sources + i + 3]
+            for k in range(width):
+                total = arriving[k] + mass0 * tensor[m, source0, k]
+                total += mass1 * tensor[m, source1, k]
+                total += mass2 * tensor[m, source2, k]
+                total += mass3 * tensor[m, source3, k]
+                arriving[k] = total
+        for i in range(fours, n_sources):
+            mass, source = masses[at + i * step + j * stride], states[sources + i]
+            if mass != 0.0:
+                for k in range(width):
+                    arriving[k] += mass * tensor[m, source, k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _look_back(
+    weight, masses, at, future, ahead, tensor, states, sources, n_sources, middle, n_middle, here, width, pairs, out
+):  # fmt: skip
+    """What is ahead of the nodes of a token, transposed, and expected transitions.
+
+    out[j, i] = sum_k tensor[middle j, source i, target k] * future[j, k], and
+    pairs[middle j, source i, target k] += weight * masses[i, j] * future[j, k].
+    """
+    for j in range(n_middle):
+        m, start = states[middle + j], ahead + j * width
+        for i in range(n_sources):
+            mass, source, total = weight * masses[at + i * n_middle + j], states[sources + i], 0.0
+            for k in range(width):
+                target = states[here + k]
+                total += tensor[m, source, target] * future[start + k]
+                pairs[m, source, target] += mass * future[start + k]
+            out[j * n_sources + i] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _add_outer(weight, masses, at, future, ahead, states, middle, n_middle, pairs):
+    """pairs[middle j, i, k] += weight * masses[i, j] * future[j, k] between tokens that have all states."""
+    n_states = pairs.shape[2]
+    for j in range(n_middle):
+        m, leaving = states[middle + j], future[ahead + j * n_states : ahead + (j + 1) * n_states]
+        for i in range(n_states):
+            mass = weight * masses[at + i * n_middle + j]
+            if mass != 0.0:
+                for k in range(n_states):
+                    pairs[m, i, k] += mass * leaving[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _add_outer_of_tokens(weight, masses, futures, counts):
+    """counts[j] += weight * sum_t outer(masses[t, :, j], futures[t, j]), four tokens at once; all states everywhere."""
+    n_middle, n_states = futures.shape[1:]
+    fours = len(masses) // 4 * 4
+    for t in range(0, fours, 4):
+        for j in range(n_middle):
+            for i in range(n_states):
+                mass0, mass1 = weight * masses[t, i, j], weight * masses[t + 1, i, j]
+                mass2, mass3 = weight * masses[t + 2, i, j], weight * masses[t + 3, i, j]
+                for k in range(n_states):
+                    total = counts[j, i, k] + mass0 * futures[t, j, k]
+                    total += mass1 * futures[t + 1, j, k]
+                    total += mass2 * futures[t + 2, j, k]
+                    total += mass3 * futures[t + 3, j, k]
+                    counts[j, i, k] = total
+    for t in range(fours, len(masses)):
+        for j in range(n_middle):
+            for i in range(n_states):
+                mass = weight * masses[t, i, j]
+                for k in range(n_states):
+                    counts[j, i, k] += mass * futures[t, j, k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def _emit(potentials, begin, width, out):
+    """out[j, k] *= potentials[begin + k]; returns the sum."""
+    emission, total = potentials[begin : begin + width], 0.0
+    for start in range(0, len(out), max(width, 1)):
+        for k in range(width):
+            out[start + k] *= emission[k]
+            total += out[start + k]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _normalise(alpha, scale):
+    """alpha *= scale. Returns whether something is below the floor; without branches, for vector instructions."""
+    n_small = 0
+    for k in range(len(alpha)):
+        alpha[k] *= scale
+        n_small += 1 if 0.0 < alpha[k] < FLOOR else 0
+    return n_small > 0
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _lose(alpha, scale, lost, leaking):
+    """Remove from alpha what is below FLOOR and add it to ``lost``. Returns the share that may be missing."""
+    for k in range(len(alpha)):
+        removed = alpha[k] if alpha[k] < FLOOR else 0.0
+        alpha[k] -= removed
+        lost[k] = (lost[k] * scale if leaking else 0.0) + removed
+    return _sum(lost)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _forward(first, n_tokens, rows, table, alpha_space, lost_space, begins, scale):
+    """Scaled forward pass of one instance. Returns its value and the share of the total that may be missing."""
+    value, share, leaking = 0.0, 0.0, False
+    offsets, states, potentials, initial = table.offsets, table.states, table.potentials, table.first
+    second, later, floored, tops = table.second, table.later, table.floored, table.tops
+    factor_floored, factor_tops = table.factor_floored, table.factor_tops
+    order, dense, nothing, most = table.order, table.dense, len(states) - 1, len(lost_space) // 2
+    prior, n_prior, before, n_before = nothing, 1, nothing, 1
+    begins[0] = 0
+    for t in range(n_tokens):
+        row, factor, at = rows[first + t], min(t, 2), begins[t]
+        begin, width = offsets[row], offsets[row + 1] - offsets[row]
+        here, n_nodes = 0 if dense else begin, n_before * width
+        begins[t + 1] = at + n_nodes
+        before_at = begins[max(t - 1, 0)]
+        if t == 0:
+            for k in range(width):
+                alpha_space[k] = initial[states[here + k]]
+        elif t == 1 and order == 2:
+            _multiply(
+                alpha_space, before_at, n_before, 1, second, states, prior, n_prior, before, n_before, here, width,
+                alpha_space, at,
+            )  # fmt: skip
+        else:
+            _multiply(
+                alpha_space, before_at, n_before, 1, later, states, prior, n_prior, before, n_before, here, width,
+                alpha_space, at,
+            )  # fmt: skip
+        alpha = alpha_space[at : at + n_nodes]
+        total = _emit(potentials, begin, width, alpha)
+        # What a floored emission and a floored transition take from one node, at most.
+        fresh = (FLOOR if floored[row] else 0.0) + (FLOOR if factor_floored[factor] else 0.0)
+        if leaking:
+            lost, lost_before = t % 2 * most, (1 - t % 2) * most
+            tensor = second if t == 1 else later
+            _multiply(
+                lost_space, lost_before, n_before, 1, tensor, states, prior, n_prior, before, n_before, here, width,
+                lost_space, lost,
+            )  # fmt: skip
+            _emit(potentials, begin, width, lost_space[lost : lost + n_nodes])
+            # What the floors take from this step is at most their share of all mass, the missing mass included.
+            fresh = fresh * (1.0 + share) + UNDERFLOW
+            for k in range(lost, lost + n_nodes):
+                lost_space[k] += fresh
+        elif fresh > 0.0:
+            leaking = True
+            lost = t % 2 * most
+            for k in range(lost, lost + n_nodes):
+                lost_space[k] = fresh
+        if total == 0.0:
+            # Without any removal a total of zero is exact: no structure is possible.
+            return -np.inf, 1.0 if leaking else 0.0
+        scale[t] = 1.0 / total
+        if _normalise(alpha, scale[t]) or leaking:
+            share = _lose(alpha, scale[t], lost_space[t % 2 * most : t % 2 * most + n_nodes], leaking)
+            leaking = leaking or share > 0.0
+        value += tops[row] + factor_tops[factor] + table.gamma * math.log(total)
+        if order == 2:
+            prior, n_prior, before, n_before = before, n_before, here, width
+        else:
+            prior, n_prior = here, width
+    return value, share
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _leave(alpha, at, n_middle, beta, potentials, begin, width, scale, weight, future, counts):
+    """Counts of a token's states; future = emission * beta * scale, [middle, here] like alpha; beta is transposed."""
+    if n_middle == 1:
+        for k in range(width):
+            # Where nothing arrives the future is unbounded and must not be carried on.
+            mass, towards = alpha[at + k], beta[k]
+            future[at + k] = potentials[begin + k] * scale * towards if mass > 0.0 else 0.0
+            counts[begin + k] += weight * mass * towards
+        return
+    masses, ahead = alpha[at : at + n_middle * width], future[at : at + n_middle * width]
+    for k in range(width):
+        present, factor = 0.0, potentials[begin + k] * scale
+        for j in range(n_middle):
+            mass, towards = masses[j * width + k], beta[k * n_middle + j]
+            present += mass * towards
+            ahead[j * width + k] = factor * towards if mass > 0.0 else 0.0
+        counts[begin + k] += weight * present
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _backward(
+    first, n_tokens, rows, table, weight, row_weight, alpha, begins, scale, beta, future, expected, seconds, laters
+):  # fmt: skip
+    """Scaled backward pass: counts of rows and first states; those of transitions over their potentials."""
+    offsets, states, potentials, counts, starts = (
+        table.offsets, table.states, table.potentials, expected.rows, expected.first
+    )  # fmt: skip
+    second, later, later_back = table.second, table.later, table.later_back
+    order, dense, n_states, nothing = table.order, table.dense, len(table.first), len(states) - 1
+    unrestricted = n_tokens > 2 and begins[n_tokens] == n_states + (n_tokens - 1) * n_states**order
+    for k in range(begins[n_tokens] - begins[n_tokens - 1]):
+        beta[k] = 1.0
+    row = rows[first + n_tokens - 1]
+    for t in range(n_tokens - 1, -1, -1):
+        at, begin, width = begins[t], offsets[row], offsets[row + 1] - offsets[row]
+        here, before_at = 0 if dense else begin, begins[max(t - 1, 0)]
+        prior, n_prior, before, n_before = nothing, 1, nothing, 1
+        if t > 0:
+            row = rows[first + t - 1]
+            if order == 1:
+                prior, n_prior = 0 if dense else offsets[row], offsets[row + 1] - offsets[row]
+            else:
+                before, n_before = 0 if dense else offsets[row], offsets[row + 1] - offsets[row]
+        if order == 2 and t > 1:
+            further = rows[first + t - 2]
+            prior, n_prior = 0 if dense else offsets[further], offsets[further + 1] - offsets[further]
+        _leave(alpha, at, n_before, beta, potentials, begin, width, scale[t], row_weight, future, counts)
+        if t == 0:
+            for k in range(width):
+                starts[states[here + k]] += weight * alpha[k] * beta[k]
+            break
+        if t == 1 and order == 2:
+            _look_back(
+                weight, alpha, before_at, future, at, second, states, prior, n_prior, before, n_before, here, width,
+                seconds, beta,
+            )  # fmt: skip
+        elif n_prior < n_states or width < n_states:
+            _look_back(
+                weight, alpha, before_at, future, at, later, states, prior, n_prior, before, n_before, here, width,
+                laters, beta,
+            )  # fmt: skip
+        else:
+            if t == 1 or not unrestricted:
+                _add_outer(weight, alpha, before_at, future, at, states, before, n_before, laters)
+            _multiply(
+                future, at, 1, width, later_back, states, here, width, before, n_before, prior, n_prior, beta, 0
+            )  # fmt: skip
+    if unrestricted:
+        n_middle = n_states if order == 2 else 1
+        masses = alpha[begins[1] : begins[n_tokens - 1]].reshape(n_tokens - 2, n_states, n_middle)
+        futures = future[begins[2] : begins[n_tokens]].reshape(n_tokens - 2, n_middle, n_states)
+        _add_outer_of_tokens(weight, masses, futures, laters)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected, status):
     """Smoothed max of every instance of ``status`` 1 in scaled probabilities; it becomes 0 where little is lost.
 
-    Adds posteriors times ``row_weights`` and expected transitions times ``weights`` to ``expected``.
+    Adds posteriors times ``row_weights`` to those of rows, and all other counts times ``weights``.
     """
-    n_states, longest = len(table.start), longest_of(token_offsets)
-    alpha, scale = np.empty((longest, n_states)), np.empty(longest)
-    beta, future, lost = np.empty(n_states), np.empty(n_states), np.empty((2, n_states))
-    pairs = np.zeros((n_states, n_states))
+    longest = longest_of(token_offsets)
+    n_nodes, most = node_counts(table.order, token_offsets, rows, table.offsets)
+    alpha, scale, begins = np.empty(n_nodes), np.empty(longest), np.empty(longest + 1, np.int64)
+    lost, beta, future = np.empty(2 * most), np.empty(most), np.empty(n_nodes)
+    laters = np.zeros(table.later.shape)
+    seconds = np.zeros(table.second.shape) if table.order == 2 else laters
     for n in range(len(status)):
         if status[n] != 1:
             continue
         first, n_tokens = token_offsets[n], token_offsets[n + 1] - token_offsets[n]
-        value, share = _forward(first, n_tokens, rows, table, alpha, lost, scale)
-        if share <= LOSS:
-            values[n], status[n] = value, 0
-            if value > -np.inf and n_tokens > 0:
-                own = row_weights[n], weights[n]
-                _backward(first, n_tokens, rows, table, *own, alpha, scale, beta, future, expected, pairs)
-    for i in range(n_states):
-        for j in range(n_states):
-            expected.transition[i, j] += pairs[i, j] * table.into[i, j]
+        value, share = _forward(first, n_tokens, rows, table, alpha, lost, begins, scale)
+        if not (share <= LOSS):
+            continue
+        values[n], status[n] = value, 0
+        if value > -np.inf and n_tokens > 0:
+            _backward(
+                first, n_tokens, rows, table, weights[n], row_weights[n], alpha, begins, scale, beta, future,
+                expected, seconds, laters,
+            )  # fmt: skip
+    expected.later[:] += laters * table.later
+    if table.order == 2:
+        expected.second[:] += seconds * table.second
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _arrive(
+    best, at, tensor, states, prior, n_prior, before, n_before, here, width, unary, begin, to, origins, origins_at
+):  # fmt: skip
+    """For all nodes here, the best score and the first place among the states ``from`` that it comes from."""
+    if width < tensor.shape[2]:
+        for j in range(n_before):
+            m = states[before + j]
+            for k in range(width):
+                top, origin, target = -np.inf, 0, states[here + k]
+                for i in range(n_prior):
+                    score = best[at + i * n_before + j] + tensor[m, states[prior + i], target]
+                    if score > top:
+                        top, origin = score, i
+                best[to + j * width + k] = top + unary[begin + k]
+                origins[origins_at + j * width + k] = origin
+        return
+    scores = unary[begin : begin + width]
+    for j in range(n_before):
+        m, start = states[before + j], origins_at + j * width
+        arriving, origin = best[to + j * width : to + (j + 1) * width], origins[start : start + width]
+        for k in range(width):
+            arriving[k], origin[k] = -np.inf, 0
+        for i in range(n_prior):
+            so_far, source = best[at + i * n_before + j], states[prior + i]
+            if so_far == -np.inf:
+                continue
+            for k in range(width):
+                better = so_far + tensor[m, source, k] > arriving[k]
+                arriving[k] = so_far + tensor[m, source, k] if better else arriving[k]
+                origin[k] = i if better else origin[k]
+        for k in range(width):
+            arriving[k] += scores[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _best_forward(order, first, n_tokens, offsets, states, dense, unary, second, later, best, origins, begins):
+    """Origins of all nodes; the best scores of the last token's nodes end up in the half ``(n_tokens - 1) % 2``."""
+    nothing, most = len(states) - 1, len(best) // 2
+    prior, n_prior, before, n_before = nothing, 1, nothing, 1
+    begins[0] = 0
+    for t in range(n_tokens):
+        begin, width = offsets[first + t], offsets[first + t + 1] - offsets[first + t]
+        here, at, to = 0 if dense else begin, (1 - t % 2) * most, t % 2 * most
+        begins[t + 1] = begins[t] + n_before * width
+        if t == 0:
+            for k in range(width):
+                best[k] = unary[begin + k]
+        elif t == 1 and order == 2:
+            _arrive(
+                best, at, second, states, prior, n_prior, before, n_before, here, width, unary, begin, to,
+                origins, begins[t],
+            )  # fmt: skip
+        else:
+            _arrive(
+                best, at, later, states, prior, n_prior, before, n_before, here, width, unary, begin, to,
+                origins, begins[t],
+            )  # fmt: skip
+        if order == 2:
+            prior, n_prior, before, n_before = before, n_before, here, width
+        else:
+            prior, n_prior = here, width
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _best_node(best, width):
+    """The best node, of equals that with the lowest state, of these that with the lowest state before; -1 if none."""
+    node, highest = -1, -np.inf
+    for k in range(width):
+        for at in range(k, len(best), width):
+            if best[at] > highest:
+                node, highest = at, best[at]
+    return node
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _trace(order, first, n_tokens, node, offsets, states, dense, origins, begins, weight, choices, seconds, laters):
+    """Follow the origins back from a node of the last token."""
+    for t in range(n_tokens - 1, -1, -1):
+        begin, width = offsets[first + t], offsets[first + t + 1] - offsets[first + t]
+        at, middle = node % width, node // width
+        choices[first + t] = at
+        if t == 0:
+            return
+        origin, n_middle, earlier = origins[begins[t] + node], 1, 0 if dense else offsets[first + t - 1]
+        state_from, state_middle = 0, 0
+        if order == 1:
+            state_from = states[earlier + origin]
+        else:
+            n_middle, state_middle = offsets[first + t] - offsets[first + t - 1], states[earlier + middle]
+            if t > 1:
+                state_from = states[(0 if dense else offsets[first + t - 2]) + origin]
+        pairs = seconds if t == 1 else laters
+        pairs[state_middle, state_from, states[(0 if dense else begin) + at]] += weight
+        node = origin * n_middle + middle
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def max_pass(
-    token_offsets, offsets, states, dense, unary, transition, active, weights,
-    values, choices, counts,
+    order, token_offsets, offsets, states, dense, unary, second, later, active, weights,
+    values, choices, seconds, laters,
 ):  # fmt: skip
-    """Best state sequence of every active instance; ``choices[t]`` indexes the token's own states, -1 if impossible."""
-    n_states = len(transition)
+    """Best state sequence of every active instance; ``choices[t]`` indexes the token's own states, -1 if impossible.
+
+    ``states`` are those of tokens, or all of them once where ``dense``, and a last 0. Arrays of transitions are
+    [middle, from, to]; at order 1 those to second and to later tokens are the same.
+    """
     longest = longest_of(token_offsets)
-    came_from = np.empty((longest, n_states), np.int64)
-    best = np.empty(n_states)
-    following = np.empty(n_states)
-    for n in range(len(token_offsets) - 1):
+    n_nodes, most = node_counts(order, token_offsets, np.arange(len(offsets) - 1), offsets)
+    best_spaces, origins, begins = np.empty(2 * most), np.empty(n_nodes, np.int64), np.empty(longest + 1, np.int64)
+    for n in range(len(values)):
         if not active[n]:
             continue
         first, n_tokens = token_offsets[n], token_offsets[n + 1] - token_offsets[n]
         values[n] = 0.0
         if n_tokens == 0:
             continue
-        before = states[:0]
-        for t in range(n_tokens):
-            start, stop = offsets[first + t], offsets[first + t + 1]
-            here = states if dense else states[start:stop]
-            origin = came_from[t]
-            for k in range(len(here)):
-                following[k] = 0.0 if t == 0 else -np.inf
-                origin[k] = 0
-            for i in range(len(before)):
-                row, so_far = transition[before[i]], best[i]
-                if so_far == -np.inf:
-                    continue
-                if dense:
-                    for k in range(n_states):
-                        better = so_far + row[k] > following[k]
-                        following[k] = so_far + row[k] if better else following[k]
-                        origin[k] = i if better else origin[k]
-                else:
-                    for k in range(len(here)):
-                        if so_far + row[here[k]] > following[k]:
-                            following[k] = so_far + row[here[k]]
-                            origin[k] = i
-            for k in range(len(here)):
-                best[k] = following[k] + unary[start + k]
-            before = here
-        last = 0
-        for k in range(1, len(before)):
-            if best[k] > best[last]:
-                last = k
-        if len(before) == 0 or best[last] == -np.inf:
-            values[n] = -np.inf
-            for t in range(n_tokens):
-                choices[first + t] = -1
-            continue
-        values[n] = best[last]
-        for t in range(n_tokens - 1, -1, -1):
-            choices[first + t] = last
-            if t > 0:
-                arrived = states[last] if dense else states[offsets[first + t] + last]
-                last = came_from[t, last]
-                left = states[last] if dense else states[offsets[first + t - 1] + last]
-                counts[left, arrived] += weights[n]
+        _best_forward(
+            order, first, n_tokens, offsets, states, dense, unary, second, later, best_spaces, origins, begins
+        )  # fmt: skip
+        last = (n_tokens - 1) % 2 * most
+        best = best_spaces[last : last + begins[n_tokens] - begins[n_tokens - 1]]
+        node = _best_node(best, offsets[first + n_tokens] - offsets[first + n_tokens - 1])
+        values[n] = best[node] if node >= 0 else -np.inf
+        if node >= 0:
+            _trace(
+                order, first, n_tokens, node, offsets, states, dense, origins, begins, weights[n],
+                choices, seconds, laters,
+            )  # fmt: skip
+        else:
+            choices[first : first + n_tokens] = -1

@@ -21,11 +21,11 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem.kernels.chains.chain import LOSS
+from spectrem.kernels.chains.potentials import FLOOR
 
 WIDTH = 32
 TILE = 4
-FLOOR = 1e-100
-LOSS = 1e-12
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
@@ -125,7 +125,7 @@ def _look_back(n_states, at, beta, scale, weights, alpha, future, current, poste
 def _forward(first, lengths, rows, table, into, growth, alpha, future, scale, work, values, lost):
     """Fills ``alpha``, ``future`` (with potentials) and ``scale`` of a group; values and bounds by lane."""
     current, moved, total, fresh = work[0], work[1], work[2, :WIDTH], work[2, WIDTH : 2 * WIDTH]
-    n_states, active = len(table.start), WIDTH
+    n_states, active = len(table.first), WIDTH
     # A floored potential takes less than FLOOR from every state: what arrives is at most one, all potentials too.
     leak = n_states * FLOOR
     for t in range(lengths[0]):
@@ -141,13 +141,13 @@ def _forward(first, lengths, rows, table, into, growth, alpha, future, scale, wo
             potentials = table.potentials[start : start + n_states]
             for k in range(n_states):
                 future[k, at + lane] = potentials[k]
-            values[lane] += table.tops[row] + (table.transition_top if t > 0 else table.start_top)
+            values[lane] += table.tops[row] + (table.factor_tops[1 if t > 0 else 0])
             fresh[lane] = leak if table.floored[row] else 0.0
-            if table.transition_floored if t > 0 else table.start_floored:
+            if table.factor_floored[1 if t > 0 else 0]:
                 fresh[lane] += leak
         if t == 0:
             for k in range(n_states):
-                moved[k * WIDTH : (k + 1) * WIDTH] = table.start[k]
+                moved[k * WIDTH : (k + 1) * WIDTH] = table.first[k]
         else:
             _multiply(len(into), into, current, moved)
         _emit(n_states, at, future, moved, total)
@@ -170,7 +170,7 @@ def _forward(first, lengths, rows, table, into, growth, alpha, future, scale, wo
 def _backward(first, lengths, rows, table, out_of, open_lanes, weights, alpha, future, scale, work, expected):
     """Counts rows and first states; leaves in ``alpha`` and ``future`` the factors of the transition counts."""
     current, posterior, beta = work[0], work[1], work[2]
-    n_states, active = len(table.start), 0
+    n_states, active = len(table.first), 0
     beta[:] = 0.0
     for t in range(lengths[0] - 1, -1, -1):
         at = t * WIDTH
@@ -188,7 +188,7 @@ def _backward(first, lengths, rows, table, out_of, open_lanes, weights, alpha, f
                     counts[k] += weight * posterior[k * WIDTH + lane]
                 if t == 0:
                     for k in range(n_states):
-                        expected.initial[k] += weight * posterior[k * WIDTH + lane]
+                        expected.first[k] += weight * posterior[k * WIDTH + lane]
         if t > 0:
             _multiply(len(out_of), out_of, current, beta)
 
@@ -205,18 +205,22 @@ def _padded(matrix):
 def sum_pass(order, token_offsets, rows, table, row_weights, weights, values, expected, status):
     """Smoothed max of the sentences in ``order``, none of them empty, in groups of WIDTH.
 
-    Adds posteriors times ``row_weights`` to ``expected.rows`` and ``expected.initial``, and expected transitions times
-    ``weights`` to ``expected.transition``. ``status`` becomes 0 where this succeeds.
+    Adds posteriors times ``row_weights`` to ``expected.rows`` and ``expected.first``, and expected transitions times
+    ``weights`` to ``expected.later``. ``status`` becomes 0 where this succeeds.
     """
-    n_states, longest = len(table.start), 0
+    n_states, longest = len(table.first), 0
     for n in order:
         longest = max(longest, token_offsets[n + 1] - token_offsets[n])
-    into, out_of, pairs = _padded(table.into), _padded(table.into.T), _padded(np.zeros(table.into.shape))
+    move = table.later[0]
+    into, out_of, pairs = _padded(move), _padded(move.T), _padded(np.zeros(move.shape))
     size = len(into)
     growth = 0.0
-    # ``bound`` counts potentials that were removed as FLOOR; emissions are at most one and can be left out.
+    # Potentials that were removed count as FLOOR; emissions are at most one and can be left out.
     for i in range(n_states):
-        growth = max(growth, table.bound[i].sum())
+        sum_of_bounds = 0.0
+        for j in range(n_states):
+            sum_of_bounds += max(move[i, j], FLOOR if table.later_scores[0, i, j] > -np.inf else 0.0)
+        growth = max(growth, sum_of_bounds)
     space, work = np.empty((2, size * (longest * WIDTH + 8))), np.zeros((3, max(size, 2) * WIDTH))
     scale, lost, value = np.empty(longest * WIDTH), np.empty(WIDTH), np.empty(WIDTH)
     first, lengths = np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64)
@@ -241,4 +245,4 @@ def sum_pass(order, token_offsets, rows, table, row_weights, weights, values, ex
         _add_products(size, alpha, future, (lengths[0] - 1) * WIDTH, pairs)
     for i in range(n_states):
         for j in range(n_states):
-            expected.transition[i, j] += pairs[i, j] * table.into[i, j]
+            expected.later[0, i, j] += pairs[i, j] * move[i, j]

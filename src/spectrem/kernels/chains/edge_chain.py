@@ -15,8 +15,7 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
-
-FLOOR = 1e-100
+from spectrem.kernels.chains.potentials import FLOOR
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -22,7 +22,6 @@ from spectrem.models.alignment.pairs import (
     BitextShard,
     ListedPairs,
     PairTable,
-    TextShard,
     build_shards,
     count_words,
     cut_text,
@@ -43,7 +42,7 @@ from spectrem.models.alignment.priors import (
 __all__ = [
     "AlignmentModel", "AlignmentParameters", "AlignmentStats", "Anchors", "BitextShard", "Continuation",
     "ContinuedPrior", "CoupledKernel", "DirectionParameters", "GivenCounts", "KeptPlaces", "Language", "LeftOutPrior",
-    "LexicalPrior", "ListedPairs", "NewText", "PairTable", "PriorWithCounts", "TextShard", "Totals", "UnseenPairs",
+    "LexicalPrior", "ListedPairs", "NewText", "PairTable", "PriorWithCounts", "Totals", "UnseenPairs",
     "build_shards", "count_words", "cut_text", "diagonal_posteriors", "expect_new_words", "iter_shards",
     "left_out_priors", "lexical_priors", "shards_to_train", "splice", "tabulate_pairs",
 ]  # fmt: skip

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints, Reals
 from spectrem.data import Bitext, Vocabulary
-from spectrem.kernels.alignments.cooccurrence import find_entries, postings
-from spectrem.kernels.alignments.multinomials import count_meetings, normalise_continued, splice_tables
+from spectrem.kernels.alignments.cooccurrence import normalise_continued
 from spectrem.models.alignment.model import (
     AlignmentModel,
     AlignmentParameters,
@@ -20,7 +19,7 @@ from spectrem.models.alignment.model import (
     as_single,
     with_floor,
 )
-from spectrem.models.alignment.pairs import BitextShard, PairTable
+from spectrem.models.alignment.pairs import BitextShard, PairTable, iter_shards
 from spectrem.models.alignment.priors import (
     FREQUENCY_STRENGTH,
     ClassTable,
@@ -326,25 +325,28 @@ class Continuation:
         listed : GivenCounts, optional
             Pseudo-counts of entries of ``table``; given to those that the model lacks.
         """
-        source = _Side.of(unseen.source, bitext.source_vocabulary, bitext.source_tokens, strength)
-        target = _Side.of(unseen.target, bitext.target_vocabulary, bitext.target_tokens, strength)
-        entries = _find(unseen.table, table, source.number, target.number)
-        new, sources, targets = entries < 0, table.sources.astype(np.int64), table.targets.astype(np.int64)
+        vocabularies = bitext.source_vocabulary, bitext.target_vocabulary
+        sides = (
+            _Side.of(unseen.source, vocabularies[0], bitext.source_tokens, strength),
+            _Side.of(unseen.target, vocabularies[1], bitext.target_tokens, strength),
+        )
+        source, target = sides
+        entries = unseen.table.find(source.number[table.sources], target.number[table.targets])
+        new, rows = entries < 0, (table.sources.astype(np.int64), table.targets.astype(np.int64))
         lexical = lexical_priors(
-            table, bitext.source_vocabulary.words, bitext.target_vocabulary.words,
-            source.words.counts, target.words.counts, stem_strength=unseen.stem_strength, cognate_strength=0.0,
+            table, vocabularies[0].words, vocabularies[1].words, source.words.counts, target.words.counts,
+            stem_strength=unseen.stem_strength, cognate_strength=0.0,
         )  # fmt: skip
         links = unseen.stems.probabilities(
-            source.stem_number[lexical[0].stem_row], target.stem_number[lexical[1].stem_row]
+            *(side.stem_number[p.stem_row] for side, p in zip(sides, lexical, strict=True))
         )
-        pseudo_counts = unseen.pseudo_counts(source.words, target.words, sources[new], targets[new])
+        pseudo_counts = unseen.pseudo_counts(source.words, target.words, rows[0][new], rows[1][new])
         shares = _shares(bitext, table, weights)
-
-        def direction(
-            way: int, old: DirectionParameters, chosen: _Side, produced: _Side, row: Ints
-        ) -> tuple[DirectionParameters, ContinuedPrior]:
+        starts, priors, kept = list[DirectionParameters](), list[ContinuedPrior](), list[KeptPlaces]()
+        for way, old in enumerate((params.forward, params.backward)):
             assert old.totals is not None
-            prior, (from_stems, others) = lexical[way], pseudo_counts[way]
+            chosen, produced, row, prior = sides[way], sides[1 - way], rows[way], lexical[way]
+            from_stems, others = pseudo_counts[way]
             translation = old.translation[entries].astype(np.float64)
             totals = strength * np.append(old.totals.words, 0.0)[chosen.number]
             earlier = totals[row] * translation
@@ -357,16 +359,22 @@ class Continuation:
             stems = links[way] * chosen.stem_tokens[prior.stem_row]
             stem_rest = _less(chosen.stem_tokens, np.bincount(prior.stem_row, stems, len(chosen.stem_tokens)))
             least = np.where(totals > 0, 0.0, unseen.strength)
-            start = _start(old, translation, row, new, produced.number, len(totals))
             prior = replace(prior, share=produced.share)
-            return start, ContinuedPrior(prior, shares, new, earlier, rest, least, stems, stem_rest)
-
-        forward, forward_prior = direction(0, params.forward, source, target, sources)
-        backward, backward_prior = direction(1, params.backward, target, source, targets)
+            priors.append(ContinuedPrior(prior, shares, new, earlier, rest, least, stems, stem_rest))
+            # Pairs that are new make room for themselves.
+            more = np.bincount(row[new], translation[new], len(totals))
+            starts.append(
+                replace(
+                    old,
+                    translation=as_single(with_floor(np.append(translation / (1.0 + more[row]), 0.0))),
+                    null=np.append(old.null[produced.number], old.null[-1]),
+                    totals=Totals(np.zeros(len(totals)), 0.0, 0.0, 0.0),
+                )
+            )
+            kept.append(_keep(old, old.totals, produced.number, strength))
         return cls(
-            bitext, table, source.number, target.number, entries, strength, AlignmentParameters(forward, backward),
-            (forward_prior, backward_prior),
-            (_keep(params.forward, target.number, strength), _keep(params.backward, source.number, strength)),
+            bitext, table, source.number, target.number, entries, strength, AlignmentParameters(*starts),
+            (priors[0], priors[1]), (kept[0], kept[1]),
         )  # fmt: skip
 
 
@@ -405,41 +413,16 @@ class _Side:
         return cls(words, number, ratio(both, in_stem[stem]), stem_number, stem_tokens)
 
 
-def _find(old: PairTable, table: PairTable, source: Ints, target: Ints) -> Ints:
-    """The entry of an older table for every entry of a table, -1 for none; words are renumbered first."""
-    sources, targets = source[table.sources], target[table.targets]
-    known = np.flatnonzero((sources >= 0) & (targets >= 0))
-    of_known = np.empty(len(known), np.int64)
-    find_entries(old.row_offsets, old.targets, old.n_target_words, sources[known], targets[known], of_known)
-    entries = np.full(table.n_pairs, -1)
-    entries[known] = of_known
-    return entries
-
-
 def _shares(bitext: Bitext, table: PairTable, weights: Floats) -> Floats:
     """The share of the expected count of every word pair that discounts leave."""
-    offsets, sentences, _ = postings(bitext.source_tokens, bitext.source_offsets, table.n_source_words)
-    meetings = np.empty(table.n_pairs)
-    count_meetings(
-        offsets, sentences, bitext.target_tokens, bitext.target_offsets, weights, table.row_offsets, table.targets,
-        table.n_target_words, meetings,
-    )  # fmt: skip
+    meetings = np.zeros(table.n_pairs)
+    for shard in iter_shards(bitext, table, weights):
+        of_cells = np.repeat(shard.weights, np.diff(shard.pairs.cell_offsets))
+        meetings[shard.pair_ids] += np.bincount(shard.pairs.cells, of_cells, len(shard.pair_ids))
     return 1.0 - _DISCOUNT / np.maximum(meetings, 1.0)
 
 
-def _start(
-    old: DirectionParameters, translation: Floats, row: Ints, new: Bools, produced: Ints, n_chosen: int
-) -> DirectionParameters:
-    """Parameters of one direction over the words of the new text; pairs that are new make room for themselves."""
-    more = np.bincount(row[new], translation[new], n_chosen)
-    known = as_single(with_floor(np.append(translation / (1.0 + more[row]), 0.0)))
-    null = np.append(old.null[produced], old.null[-1])
-    return replace(old, translation=known, null=null, totals=Totals(np.zeros(n_chosen), 0.0, 0.0, 0.0))
-
-
-def _keep(old: DirectionParameters, produced: Ints, strength: float) -> KeptPlaces:
-    totals = old.totals
-    assert totals is not None
+def _keep(old: DirectionParameters, totals: Totals, produced: Ints, strength: float) -> KeptPlaces:
     null = strength * totals.null * np.append(old.null[:-1], 0.0)[produced]
     rest = float(_less(np.array([strength * totals.null]), null.sum())[0])
     # Widths that the new text lacks must stay possible, however little the earlier text counts.
@@ -475,64 +458,36 @@ def splice(
     params : AlignmentParameters
         What was learned from it, over the words and word pairs of the new text.
     """
-    merged = (
-        vocabularies[0].extend(new.bitext.source_vocabulary.words),
-        vocabularies[1].extend(new.bitext.target_vocabulary.words),
-    )
-    source = merged[0].lookup(new.bitext.source_vocabulary.words)
-    target = merged[1].lookup(new.bitext.target_vocabulary.words)
-    sizes = np.append(np.diff(old.row_offsets), np.zeros(len(merged[0]) - old.n_source_words, np.int64))
-    sizes[source] += np.bincount(new.table.sources[new.entries < 0], minlength=new.table.n_source_words)
-    row_offsets = offsets_of(sizes)
-    targets = np.empty(row_offsets[-1], np.int32)
-    forward, backward = np.zeros(len(targets) + 1), np.zeros(len(targets) + 1)
-    sides = old_params.forward, old_params.backward
-    learned = params.forward, params.backward
-    words, scale = _totals(sides[0], learned[0], source, len(merged[0]), new.strength)
-    other_words, other_scale = _totals(sides[1], learned[1], target, len(merged[1]), new.strength)
-    new_row = np.full(len(merged[0]), -1, np.int32)
-    new_row[source] = np.arange(len(source))
-    new_targets = target[new.table.targets]
-    order = np.lexsort((new_targets, new.table.sources))
-    splice_tables(
-        old.row_offsets, old.targets, sides[0].translation, sides[1].translation, scale, other_scale,
-        new.table.row_offsets, new_targets[order], learned[0].translation[order], learned[1].translation[order],
-        new_row, row_offsets, targets, forward, backward,
-    )  # fmt: skip
-    spliced = AlignmentParameters(
-        _whole(sides[0], learned[0], forward, words, target, len(merged[1]), new.strength),
-        _whole(sides[1], learned[1], backward, other_words, source, len(merged[0]), new.strength),
-    )
-    return PairTable(row_offsets, targets, len(merged[1])), spliced, merged
-
-
-def _totals(
-    old: DirectionParameters, new: DirectionParameters, number: NDArray[np.int32], n_words: int, strength: float
-) -> tuple[Floats, Floats]:
-    """Totals of all conditioning words, and the factors of old probabilities that no new ones replace."""
-    assert old.totals is not None
-    assert new.totals is not None
-    before, words = strength * old.totals.words, np.zeros(n_words)
-    words[: len(before)] = before
-    words[number] = new.totals.words
-    now = words[: len(before)]
-    return words, np.divide(before, now, out=np.ones(len(before)), where=now > 0)
-
-
-def _whole(
-    old: DirectionParameters,
-    new: DirectionParameters,
-    translation: Floats,
-    words: Floats,
-    number: NDArray[np.int32],
-    n_produced: int,
-    strength: float,
-) -> DirectionParameters:
-    assert old.totals is not None
-    assert new.totals is not None
-    before, now = strength * old.totals.null, new.totals.null
-    null = np.zeros(n_produced + 1)
-    null[: len(old.null) - 1] = old.null[:-1] * (before / now if now > 0 else 1.0)
-    null[number] = new.null[:-1]
-    totals = Totals(words, now, new.totals.jumps, new.totals.ends)
-    return replace(new, translation=as_single(with_floor(translation)), null=with_floor(null), totals=totals)
+    texts = new.bitext.source_vocabulary.words, new.bitext.target_vocabulary.words
+    merged = vocabularies[0].extend(texts[0]), vocabularies[1].extend(texts[1])
+    numbers = [words.lookup(text).astype(np.int64) for words, text in zip(merged, texts, strict=True)]
+    width = len(merged[1])
+    keys = numbers[0][new.table.sources] * width + numbers[1][new.table.targets]
+    known, lacking = np.flatnonzero(new.entries >= 0), np.flatnonzero(new.entries < 0)
+    lacking = lacking[np.argsort(keys[lacking])]
+    places = np.searchsorted(old.sources * np.int64(width) + old.targets, keys[lacking])
+    sources, targets = np.divmod(keys[lacking], width)
+    sizes = np.bincount(sources, minlength=len(merged[0]))
+    sizes[: old.n_source_words] += np.diff(old.row_offsets)
+    table = PairTable(offsets_of(sizes), np.insert(old.targets, places, targets).astype(np.int32), width)
+    spliced = list[DirectionParameters]()
+    for way, (before, after, row) in enumerate(
+        ((old_params.forward, params.forward, old.sources), (old_params.backward, params.backward, old.targets))
+    ):
+        assert before.totals is not None
+        assert after.totals is not None
+        words, null, total = np.zeros(len(merged[way])), np.zeros(len(merged[1 - way]) + 1), after.totals.null
+        earlier = new.strength * before.totals.words
+        words[: len(earlier)] = earlier
+        words[numbers[way]] = after.totals.words
+        now = words[: len(earlier)]
+        scale = np.divide(earlier, now, out=np.ones(len(earlier)), where=now > 0)
+        translation = np.append(before.translation[:-1] * scale[row], 0.0)
+        translation[new.entries[known]] = after.translation[known]
+        translation = np.insert(translation, places, after.translation[lacking])
+        share = new.strength * before.totals.null / total if total > 0 else 1.0
+        null[: len(before.null) - 1] = before.null[:-1] * share
+        null[numbers[1 - way]] = after.null[:-1]
+        floored, totals = as_single(with_floor(translation)), replace(after.totals, words=words)
+        spliced.append(replace(after, translation=floored, null=with_floor(null), totals=totals))
+    return table, AlignmentParameters(*spliced), merged

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem.kernels.alignments import cells
-from spectrem.kernels.alignments.bidirectional import PAD, Direction, Duals, Expected, couple, side_by_side
-from spectrem.kernels.alignments.cells import diagonal_pass
+from spectrem.kernels.alignments.bidirectional import PAD, Direction, Duals, Expected, couple
+from spectrem.kernels.alignments.cells import anchor, diagonal_pass
 from spectrem.models.alignment.model import (
     AlignmentModel,
     AlignmentParameters,
@@ -24,11 +23,13 @@ from spectrem.models.alignment.model import (
     Needs,
     log_departures,
     renumber,
+    summed,
 )
-from spectrem.models.alignment.pairs import BitextShard, TextShard
+from spectrem.models.alignment.pairs import BitextShard, Layout
 from spectrem.models.estep import EStepResult
 from spectrem.models.priors import DirichletPrior
 from spectrem.structures import Parts
+from spectrem.structures._ragged import rows_of
 
 # Below this, probabilities to the power of 1 / gamma leave the range of a double.
 _LEAST_GAMMA = 0.1
@@ -73,13 +74,13 @@ class CoupledKernel:
 
     def prepare(
         self, params: AlignmentParameters, gamma: float
-    ) -> Callable[[BitextShard | TextShard], EStepResult[AlignmentStats]]:
+    ) -> Callable[[BitextShard], EStepResult[AlignmentStats]]:
         """The E-step of a shard; priors, which it does not read, do not travel with it."""
         model = replace(self.model, forward_prior=DirichletPrior(), backward_prior=DirichletPrior(), last_priors=None)
         return partial(replace(self, model=model)._run, params, gamma)
 
     @staticmethod
-    def needs(shard: BitextShard | TextShard) -> Needs | None:
+    def needs(shard: BitextShard) -> Needs | None:
         """See `spectrem.learning.Model`."""
         return Needs.of(shard)
 
@@ -98,9 +99,7 @@ class CoupledKernel:
         """Expected counts in the numbers of the whole table."""
         return stats if needs is None else needs.place(stats, self.model.table)
 
-    def _run(
-        self, params: AlignmentParameters, gamma: float, shard: BitextShard | TextShard
-    ) -> EStepResult[AlignmentStats]:
+    def _run(self, params: AlignmentParameters, gamma: float, shard: BitextShard) -> EStepResult[AlignmentStats]:
         """Expected counts of one shard, rounded to its quantum; where all links are given they are kept and not
         constrained."""
         if self.words is not None:
@@ -175,26 +174,39 @@ class CoupledKernel:
     ) -> tuple[Floats, Parts]:
         """Free value, dual value and violation of every pair; marginals of both directions at the last multipliers."""
         structure, scores = self.model.structure(shard), self.model.scores(params, shard)
-        sources, targets, n_pairs = shard.pairs.source_offsets, shard.pairs.target_offsets, len(weights)
-        forward, backward = (part.unary for part in structure.split(scores))
-        agreeing, bounded = self.agreement, self.max_fertility < np.inf
-        limits = np.zeros(int(sources[-1])), np.zeros(int(targets[-1]))
-        free = None
-        n_steps = self.steps if agreeing or bounded else 0
+        n_pairs, most = len(weights), self.max_fertility
+        n, *chosen, parts, _ = Layout.of(shard.pairs)
+        owners = rows_of(shard.source_lengths), rows_of(shard.target_lengths)
+        unary, limits = [part.unary for part in structure.split(scores)], [np.zeros(len(owner)) for owner in owners]
+        free, n_steps = None, self.steps if self.agreement or most < np.inf else 0
         for step in range(n_steps + 1):
             last = step == n_steps
             values, marginals = structure.smoothed_max(scores, gamma, weights=weights if last else np.zeros(n_pairs))
             free = values if free is None else free
-            links, other_links = (part.unary for part in structure.split(marginals))
-            gaps, costs, rate = np.zeros(n_pairs), np.zeros(n_pairs), 0.0 if last else self.step_size
-            if agreeing:
-                cells.agree(rate, sources, targets, links, other_links, forward, backward, gaps)
-            if bounded:
-                for ends, mass, unary, limit in (
-                    ((targets, sources), links, forward, limits[0]),
-                    ((sources, targets), other_links, backward, limits[1]),
-                ):
-                    cells.limit_fertility(rate, self.max_fertility, *ends, mass, unary, limit, gaps, costs)
+            masses = [part.unary[at] for part, at in zip(structure.split(marginals), parts, strict=True)]
+            excesses = [
+                summed(at, mass, len(owner)) - most
+                for at, mass, owner in zip(chosen, masses, owners, strict=True)
+                if most < np.inf
+            ]
+            gap = masses.pop(0)
+            gap -= masses.pop()
+            if last:
+                break
+            if self.agreement:
+                gap *= self.step_size
+                unary[0][parts[0]] -= gap
+                unary[1][parts[1]] += gap
+            for way, excess in enumerate(excesses):
+                change = np.maximum(self.step_size * excess, -limits[way])
+                limits[way] += change
+                unary[way][parts[way]] -= change[chosen[way]]
+        gaps, costs = np.zeros(n_pairs), np.zeros(n_pairs)
+        if self.agreement:
+            np.maximum.at(gaps, n, np.abs(gap))
+        for owner, excess, limit in zip(owners, excesses, limits, strict=False):
+            np.maximum.at(gaps, owner, excess)
+            np.add.at(costs, owner, most * limit)
         assert free is not None
         return np.array([free, values + costs, gaps]), marginals
 
@@ -236,11 +248,10 @@ class CoupledKernel:
 
 def _links(params: AlignmentParameters, shard: BitextShard, gamma: float) -> Floats:
     """Potentials of the shard's entries in both directions, shape (n_entries, 2)."""
-    n_seen, unseen = len(shard.pair_ids), shard.unseen
-    links = np.empty((n_seen + (0 if unseen is None else len(unseen[0])), 2))
-    side_by_side(params.forward.translation, params.backward.translation, shard.pair_ids, links)
-    if unseen is not None:
-        links[n_seen:, 0], links[n_seen:, 1] = unseen
+    links = np.column_stack([
+        shard.of_entries(side.translation, backward=bool(way))
+        for way, side in enumerate((params.forward, params.backward))
+    ])  # fmt: skip
     return links if gamma == 1 else links ** (1 / gamma)
 
 
@@ -334,9 +345,9 @@ def _diagonal_potentials(
     gamma: float,
 ) -> tuple[Floats, ...]:
     """Potentials by entry of the shard, of NULL by produced word, and the factor that normalises places, by word."""
-    anchor = cells.anchor(np.arange(len(tokens)), len(tokens), n_states)
+    nearest = anchor(np.arange(len(tokens)), len(tokens), n_states)
     nearer = np.concatenate([[0.0], np.cumsum(place)])
-    reached = nearer[anchor + 1] + nearer[n_states - anchor] - place[0]
+    reached = nearer[nearest + 1] + nearer[n_states - nearest] - place[0]
     scale = (1 - params.null_probability) / reached
     links = params.translation[shard.pair_ids].astype(np.float64)
     tables = (links, (params.null_probability * params.null)[tokens], scale)

@@ -18,9 +18,17 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints, Reals
 from spectrem._validate import as_bool
-from spectrem.kernels.alignments import cells, cooccurrence
+from spectrem.kernels.alignments.cells import anchor
 from spectrem.kernels.unions import add_at, count_union, merge, spread
-from spectrem.models.alignment.pairs import BitextShard, ListedPairs, PairTable, TextShard, pack, unpack
+from spectrem.models.alignment.pairs import (
+    BitextShard,
+    Layout,
+    ListedPairs,
+    PairTable,
+    count_packed,
+    pack,
+    unpack,
+)
 from spectrem.models.priors import DirichletPrior, Prior
 from spectrem.structures import Alignment, Parts, Product
 
@@ -279,7 +287,7 @@ class Needs:
     Attributes
     ----------
     entries, source_words, target_words : ndarray of uint8
-        Numbers, packed as those of a `TextShard`.
+        Numbers, packed as those of a `BitextShard`.
     """
 
     entries: NDArray[np.uint8]
@@ -287,11 +295,11 @@ class Needs:
     target_words: NDArray[np.uint8]
 
     @classmethod
-    def of(cls, shard: BitextShard | TextShard) -> Needs | None:
+    def of(cls, shard: BitextShard) -> Needs | None:
         """The needs of a shard; None if it does not list its entries, which only the whole table can then tell."""
-        entries = shard.packed if isinstance(shard, TextShard) else pack(shard.pair_ids)
-        if entries is None:
+        if shard.packed is None and not shard.is_indexed:
             return None
+        entries = pack(shard.pair_ids) if shard.packed is None else shard.packed
         return cls(entries, pack(np.unique(shard.source_tokens)), pack(np.unique(shard.target_tokens)))
 
     def restrict(self, table: PairTable, params: AlignmentParameters) -> tuple[PairTable, AlignmentParameters]:
@@ -331,19 +339,16 @@ class Needs:
         return known, unpack(self.source_words), unpack(self.target_words)
 
 
-def renumber(
-    shard: BitextShard | TextShard, source_words: NDArray[np.uint8], target_words: NDArray[np.uint8]
-) -> BitextShard | TextShard:
+def renumber(shard: BitextShard, source_words: NDArray[np.uint8], target_words: NDArray[np.uint8]) -> BitextShard:
     """A shard in the numbers of what `Needs.restrict` gives, from the words that it needs."""
     sources, targets = (
         np.searchsorted(unpack(words), tokens).astype(np.int32)
         for words, tokens in ((source_words, shard.source_tokens), (target_words, shard.target_tokens))
     )
     shard = replace(shard, source_tokens=sources, target_tokens=targets)
-    if isinstance(shard, BitextShard):
+    if shard.packed is None:
         return replace(shard, pair_ids=np.arange(len(shard.pair_ids), dtype=np.int32))
-    assert shard.packed is not None
-    return replace(shard, packed=pack(np.arange(cooccurrence.count_packed(shard.packed), dtype=np.int32)))
+    return replace(shard, packed=pack(np.arange(count_packed(shard.packed), dtype=np.int32)))
 
 
 def _lengthened(counts: Floats, size: int) -> Floats:
@@ -506,49 +511,44 @@ class AlignmentModel:
         forward, backward = (replace(side, translation=none) for side in (params.forward, params.backward))
         return AlignmentParameters(forward, backward)
 
-    def structure(self, shard: BitextShard | TextShard) -> Product:
+    def structure(self, shard: BitextShard) -> Product:
         """Alignments of both directions side by side."""
         sources, targets, width = shard.source_lengths, shard.target_lengths, self.max_jump if self.chain else None
         forward, backward = Alignment(sources, targets, width), Alignment(targets, sources, width, reverse=True)
         return Product({"forward": forward, "backward": backward}, name="direction")
 
-    def scores(self, params: AlignmentParameters, shard: BitextShard | TextShard) -> Parts:
+    def scores(self, params: AlignmentParameters, shard: BitextShard) -> Parts:
         """Log-probabilities of the shard, as scores of both directions side by side."""
         shard = shard.index(self.table)
-        forward = self._score(params.forward, shard, backward=False)
-        backward = self._score(params.backward, shard, backward=True)
+        layout = Layout.of(shard.pairs)
+        forward = self._score(params.forward, shard, layout, backward=False)
+        backward = self._score(params.backward, shard, layout, backward=True)
         unary = np.concatenate([forward.unary, backward.unary])
         if shard.anchors is not None:
             unary[~shard.anchors.allowed(shard.pairs)] = -np.inf
         return Parts(unary, forward.factors + backward.factors)
 
-    def gather(self, params: AlignmentParameters, shard: BitextShard | TextShard, marginals: Parts) -> AlignmentStats:
+    def gather(self, params: AlignmentParameters, shard: BitextShard, marginals: Parts) -> AlignmentStats:
         """Expected counts of a shard from the marginals of `scores`; counts of factors are weighted already."""
         shard = shard.index(self.table)
-        one, other = self.structure(shard).split(marginals)
-        forward = self._gather(params.forward, shard, one, backward=False)
-        backward = self._gather(params.backward, shard, other, backward=True)
+        layout, (one, other) = Layout.of(shard.pairs), self.structure(shard).split(marginals)
+        forward = self._gather(params.forward, shard, layout, one, backward=False)
+        backward = self._gather(params.backward, shard, layout, other, backward=True)
         return AlignmentStats(forward, backward, self.table.n_pairs + 1, shard.pair_ids)
 
-    def given(self, shard: BitextShard | TextShard) -> Bools | None:
+    def given(self, shard: BitextShard) -> Bools | None:
         """A mask of the pairs of which all links are given."""
         return None if shard.anchors is None else shard.anchors.complete
 
-    def columns(self, shard: BitextShard | TextShard) -> Mapping[str, Bools]:
+    def columns(self, shard: BitextShard) -> Mapping[str, Bools]:
         """For constraints, "listed": whether a part is a link between two words that ``listed`` has together."""
         return {} if self.listed is None else {"listed": self.listed.marks(shard.index(self.table))}
 
     def cell_masses(self, shard: BitextShard, marginals: Parts) -> tuple[Floats, Floats]:
         """Mass of every link under the marginals of `scores`, forward and backward, by cell."""
-        offsets, every = shard.pairs.cell_offsets, np.arange(len(shard.pairs.cells), dtype=np.int32)
-        masses, weights = np.zeros((2, len(every))), np.ones(len(shard.weights))
-        for backward, parts in enumerate(self.structure(shard).split(marginals)):
-            steps, states, tokens = sides(shard, backward=bool(backward))
-            others = np.zeros(len(tokens)), np.zeros(0), np.zeros((0, 0))
-            cells.count_links(
-                bool(backward), False, steps, states, offsets, every, weights, parts.unary, masses[backward], *others
-            )
-        return masses[0], masses[1]
+        one, other = self.structure(shard).split(marginals)
+        forward, backward = Layout.of(shard.pairs).parts
+        return one.unary[forward], other.unary[backward]
 
     def m_step(self, params: AlignmentParameters, stats: AlignmentStats, corpus: object = None) -> AlignmentParameters:
         """Parameters that maximise the expected log-probability plus the log-prior.
@@ -597,36 +597,36 @@ class AlignmentModel:
                 total += _log_density(added.ends, side.end)
         return total
 
-    def _score(self, params: DirectionParameters, shard: BitextShard, *, backward: bool) -> Parts:
-        steps, states, tokens = sides(shard, backward=backward)
-        lengths = np.diff(states)
+    def _score(self, params: DirectionParameters, shard: BitextShard, layout: Layout, *, backward: bool) -> Parts:
+        _, states, tokens = sides(shard, backward=backward)
+        departures = log_departures(params, np.diff(states))
         with np.errstate(divide="ignore"):
             jump, end = np.log(params.jump), np.log(params.end)
-        departures = log_departures(params, lengths)
-        unary = np.empty(int(np.diff(steps) @ (lengths + 1)))
-        cells.score_links(
-            backward, not self.chain, steps, states, shard.pairs.cell_offsets, shard.pairs.cells,
-            np.log(shard.of_entries(params.translation, backward=backward)),
-            np.log(params.null_probability * params.null)[tokens], jump, departures, unary,
-        )  # fmt: skip
+        links = np.log(shard.of_entries(params.translation, backward=backward))[shard.pairs.cells]
+        if not self.chain:
+            lengths, p, jumps = _places(params, shard, layout, backward=backward)
+            links += jump[jumps] + departures[lengths, p + 1]
+        unary = np.empty(len(links) + len(tokens))
+        unary[layout.parts[backward]] = links
+        unary[layout.nulls[backward]] = np.log(params.null_probability * params.null)[tokens]
         return Parts(unary, (jump, departures, end) if self.chain else ())
 
     def _gather(
-        self, params: DirectionParameters, shard: BitextShard, marginals: Parts, *, backward: bool
+        self, params: DirectionParameters, shard: BitextShard, layout: Layout, marginals: Parts, *, backward: bool
     ) -> DirectionStats:
         steps, states, tokens = sides(shard, backward=backward)
-        longest = int(np.diff(states).max(initial=0))
-        stats = DirectionStats(
-            np.zeros(len(shard.pair_ids)), np.zeros(len(tokens)), np.zeros(len(params.jump)),
-            np.zeros((longest + 1, longest + 1)), np.zeros(len(params.end)),
-        )  # fmt: skip
-        cells.count_links(
-            backward, not self.chain, steps, states, shard.pairs.cell_offsets, shard.pairs.cells, shard.pairs.weights,
-            marginals.unary, stats.links, stats.null, stats.jumps, stats.departures,
-        )  # fmt: skip
-        places = marginals.factors if self.chain else (stats.jumps, stats.departures, stats.ends)
-        null = np.bincount(tokens, stats.null, len(params.null) - 1).astype(np.float64)
-        return DirectionStats(stats.links, null, *(place.copy() for place in places))
+        links = shard.weights[layout.pair] * marginals.unary[layout.parts[backward]]
+        null = np.repeat(shard.weights, np.diff(steps)) * marginals.unary[layout.nulls[backward]]
+        if self.chain:
+            places = [place.copy() for place in marginals.factors]
+        else:
+            lengths, p, jumps = _places(params, shard, layout, backward=backward)
+            size = int(np.diff(states).max(initial=0)) + 1
+            departures = summed(lengths * size + p + 1, links, size * size).reshape(size, size)
+            places = [summed(jumps, links, len(params.jump)), departures, np.zeros(len(params.end))]
+        return DirectionStats(
+            summed(shard.pairs.cells, links, len(shard.pair_ids)), summed(tokens, null, len(params.null) - 1), *places
+        )
 
     def _added(self, params: DirectionParameters, way: int) -> KeptPlaces:
         """Pseudo-counts of one direction: forward (0) or backward (1)."""
@@ -662,6 +662,26 @@ def sides(shard: BitextShard, *, backward: bool) -> tuple[Ints, Ints, NDArray[np
     if backward:
         return shard.pairs.source_offsets, shard.pairs.target_offsets, shard.source_tokens
     return shard.pairs.target_offsets, shard.pairs.source_offsets, shard.target_tokens
+
+
+def summed(places: NDArray[np.integer], values: Floats, size: int) -> Floats:
+    """The sum of the values of every place, shape (size,)."""
+    return np.bincount(places, values, size).astype(np.float64)
+
+
+def _places(
+    params: DirectionParameters, shard: BitextShard, layout: Layout, *, backward: bool
+) -> tuple[Ints, Ints, Ints]:
+    """The jumps of Models 1 and 2, by cell.
+
+    The number of words to choose from, the one of them that lies as far along as the word produced, and the clipped
+    width of the jump from there.
+    """
+    (steps, states, _), n, width = sides(shard, backward=backward), layout.pair, params.max_jump
+    chooser, choice = (layout.source, layout.target) if backward else (layout.target, layout.source)
+    lengths = np.diff(states)[n]
+    p = anchor(chooser - steps[n], np.diff(steps)[n], lengths)
+    return lengths, p, np.clip(choice - states[n] - p, -width, width) + width
 
 
 def log_departures(params: DirectionParameters, lengths: Ints) -> Floats:

@@ -16,7 +16,7 @@ from spectrem.data import MAX_LENGTH, Bitext, Links
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.alignments import cooccurrence
 from spectrem.kernels.alignments.bidirectional import Direction, Pairs
-from spectrem.structures._ragged import offsets_of, positions_of, ranges_of, rows_of
+from spectrem.structures._ragged import offsets_of, ranges_of, rows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +46,11 @@ class Anchors:
         """The anchors of the pairs with the given numbers, in that order."""
         return Anchors(self.links.take(chosen), self.complete[chosen])
 
-    def excluded(self, pairs: Pairs) -> Excluded:
-        """The cells and NULL links that the anchors of a shard rule out."""
+    def excluded(self, pairs: Pairs) -> tuple[Bools, Bools, Bools]:
+        """The cells that the anchors of a shard rule out in both directions, and the words that are not NULL's.
+
+        Marks of cells, of source words and of target words.
+        """
         sentence = self.links.sentence
         widths = np.diff(pairs.target_offsets)
         source = pairs.source_offsets[sentence] + self.links.source
@@ -60,7 +63,7 @@ class Anchors:
         n, i, j = places_of(pairs)
         cells = closed_source[pairs.source_offsets[n] + i] | closed_target[pairs.target_offsets[n] + j]
         cells[pairs.cell_offsets[sentence] + self.links.source * widths[sentence] + self.links.target] = False
-        return Excluded(cells, source_linked, target_linked)
+        return cells, source_linked, target_linked
 
     def without_excluded(
         self, pairs: Pairs, forward: Direction, backward: Direction
@@ -69,11 +72,11 @@ class Anchors:
 
         Cells of impossible links refer to an entry of their own, after all others.
         """
-        excluded = self.excluded(pairs)
-        cells = np.where(excluded.cells, np.int32(len(forward.links)), pairs.cells)
+        excluded, source_linked, target_linked = self.excluded(pairs)
+        cells = np.where(excluded, np.int32(len(forward.links)), pairs.cells)
         links = np.concatenate([forward.links, np.zeros((1, 2))])
-        forward = forward._replace(links=links, null=np.where(excluded.target_linked, 0.0, forward.null))
-        backward = backward._replace(links=links, null=np.where(excluded.source_linked, 0.0, backward.null))
+        forward = forward._replace(links=links, null=np.where(target_linked, 0.0, forward.null))
+        backward = backward._replace(links=links, null=np.where(source_linked, 0.0, backward.null))
         return pairs._replace(cells=cells), forward, backward
 
     def allowed(self, pairs: Pairs) -> Bools:
@@ -81,8 +84,8 @@ class Anchors:
 
         They are laid out as in `spectrem.structures.Alignment`.
         """
-        excluded = self.excluded(pairs)
-        return parts_of(pairs, ~excluded.cells, ~excluded.target_linked, ~excluded.source_linked)
+        excluded, source_linked, target_linked = self.excluded(pairs)
+        return Layout.of(pairs).spread(~excluded, ~target_linked, ~source_linked)
 
     def impose_on_masses(self, forward: Floats, backward: Floats) -> None:
         """Set the posteriors of the links of one pair, both of shape (source words, target words), as it says."""
@@ -107,22 +110,6 @@ class Anchors:
         )
 
 
-class Excluded(NamedTuple):
-    """The links that anchors rule out in a shard.
-
-    Attributes
-    ----------
-    cells : ndarray of shape (n_cells,), bool
-        Links that are not possible in either direction.
-    source_linked, target_linked : ndarray of shape (n_tokens,), bool
-        Words that are not NULL's.
-    """
-
-    cells: Bools
-    source_linked: Bools
-    target_linked: Bools
-
-
 def places_of(pairs: Pairs) -> tuple[Ints, Ints, Ints]:
     """Sentence pair, source position and target position of every cell of a shard, each of shape (n_cells,)."""
     n = rows_of(np.diff(pairs.cell_offsets))
@@ -130,30 +117,47 @@ def places_of(pairs: Pairs) -> tuple[Ints, Ints, Ints]:
     return n, i, j
 
 
-def parts_of(pairs: Pairs, cells: Bools, target_null: Bools, source_null: Bools) -> Bools:
-    """Marks of unary parts, those of the forward, then of the backward direction, as `Alignment` lays them out.
+class Layout(NamedTuple):
+    """Where the cells of a shard lie among its words, and among the unary parts of its two directions.
 
-    Parameters
+    Attributes
     ----------
-    pairs : Pairs
-    cells : ndarray of shape (n_cells,), bool
-        Marks of links, the same in both directions.
-    target_null, source_null : ndarray of shape (n_tokens,), bool
-        Marks of NULL as the choice of target words (forward) and of source words (backward).
+    pair, source, target : ndarray of shape (n_cells,), int32
+        Sentence pair, source word and target word of every cell, counted in the shard.
+    parts : (ndarray, ndarray)
+        The unary part of every cell, forward and backward, as `Alignment` lays them out.
+    nulls : (ndarray, ndarray)
+        The unary part in which every target word (forward), every source word (backward) chooses NULL.
     """
-    n, i, j = places_of(pairs)
-    parts = []
-    for offsets, others, chooser, choice, null in (
-        (pairs.target_offsets, pairs.source_offsets, j, i, target_null),
-        (pairs.source_offsets, pairs.target_offsets, i, j, source_null),
-    ):
-        steps, widths = np.diff(offsets), np.diff(others) + 1
-        begins, step = offsets_of(steps * widths), rows_of(steps)
-        marks = np.empty(int(begins[-1]), np.bool_)
-        marks[begins[n] + chooser * widths[n] + choice] = cells
-        marks[begins[step] + (positions_of(steps) + 1) * widths[step] - 1] = null
-        parts.append(marks)
-    return np.concatenate(parts)
+
+    pair: NDArray[np.signedinteger]
+    source: NDArray[np.signedinteger]
+    target: NDArray[np.signedinteger]
+    parts: tuple[NDArray[np.signedinteger], NDArray[np.signedinteger]]
+    nulls: tuple[Ints, Ints]
+
+    @classmethod
+    def of(cls, pairs: Pairs) -> Layout:
+        sources, targets, (n, i, j) = np.diff(pairs.source_offsets), np.diff(pairs.target_offsets), places_of(pairs)
+        ways = (targets, sources + 1, j, i), (sources, targets + 1, i, j)
+        forward, backward = (
+            offsets_of(steps * widths)[n] + chooser * widths[n] + choice for steps, widths, chooser, choice in ways
+        )
+        null, other_null = (np.cumsum(np.repeat(widths, steps)) - 1 for steps, widths, _, _ in ways)
+        of_cells = n, pairs.source_offsets[n] + i, pairs.target_offsets[n] + j, forward, backward
+        pair, source, target, *parts = (numbers.astype(np.int32) for numbers in of_cells)  # there may be millions
+        return cls(pair, source, target, (parts[0], parts[1]), (null, other_null))
+
+    def spread(self, cells: Bools, target_null: Bools, source_null: Bools) -> Bools:
+        """Marks of unary parts, those of the forward, then of the backward direction, from marks of cells and NULLs.
+
+        ``target_null`` is NULL as the choice of target words (forward), ``source_null`` as that of source words.
+        """
+        marks = []
+        for parts, nulls, null in zip(self.parts, self.nulls, (target_null, source_null), strict=True):
+            marks.append(np.empty(len(parts) + len(nulls), np.bool_))
+            marks[-1][parts], marks[-1][nulls] = cells, null
+        return np.concatenate(marks)
 
 
 # A shard is closed after this many cells (source x target positions): a twelfth of the corpus, within bounds. Large
@@ -196,15 +200,27 @@ class PairTable:
         """Source word of every pair, shape (n_pairs,); made at each access, as it is as large as the table."""
         return np.repeat(np.arange(self.n_source_words, dtype=np.int32), np.diff(self.row_offsets))
 
+    def find(self, sources: NDArray[np.integer], targets: NDArray[np.integer]) -> Ints:
+        """The entry of every pair of words, -1 where there is none or a word is unknown (-1)."""
+        entries = np.full(len(sources), -1)
+        known = (sources >= 0) & (sources < self.n_source_words) & (targets >= 0) & (targets < self.n_target_words)
+        found = np.empty(int(known.sum()), np.int64)
+        cooccurrence.find_entries(self.row_offsets, self.targets, sources[known], targets[known], found)
+        entries[known] = found
+        return entries
+
     @cached_property
     def target_sizes(self) -> Ints:
         """Number of pairs of every target word, shape (n_target_words,)."""
         return np.bincount(self.targets, minlength=self.n_target_words)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BitextShard:
-    """A run of sentence pairs, with the entry of the pair table that each of its cells refers to.
+    """A run of sentence pairs, and the entry of the pair table that each of its cells refers to.
+
+    The cells may be found anew whenever they are needed (`index`), in a tenth of the time of an E-step and with a tenth
+    of the memory: tokens are views of the bitext's.
 
     Attributes
     ----------
@@ -213,16 +229,22 @@ class BitextShard:
     source_tokens, target_tokens : int32
         Words of the shard, -1 when unknown.
     pairs : Pairs
-        Offsets, weights, and for each cell the index into ``pair_ids`` of its word pair.
+        Offsets, weights, and for each cell the index into ``pair_ids`` of its word pair, if it has been found.
     pair_ids : ndarray of int32
-        Entries of the pair table that occur in the shard; ``n_pairs`` stands for pairs that are not in it.
+        Entries of the pair table that occur in the shard, ``n_pairs`` for pairs that are not in it; empty until the
+        cells are found.
+    packed : ndarray of uint8, or None
+        The entries of the pair table that occur in the shard, packed, for `index`; None where it has to find them.
     anchors : Anchors, or None
         Known links of the pairs; None where no pair has any.
     unseen : (ndarray, ndarray), or None
         Probabilities, forward and backward, of the entries after those of ``pair_ids``: pairs of a new text that are
         not in the table.
     quantum : float
-        As for a `TextShard`; 0 leaves expected counts as they are.
+        Expected counts are rounded to multiples of this power of two, which is so small and so large that sums over
+        the bitext have 51 bits and no rounding: they are the same in any order. 0 leaves them as they are.
+    by_position : bool
+        Whether it is one long pair, to be aligned by translation probabilities and the distance from the diagonal.
     """
 
     begin: int
@@ -231,9 +253,11 @@ class BitextShard:
     target_tokens: NDArray[np.int32]
     pairs: Pairs
     pair_ids: NDArray[np.int32]
+    packed: NDArray[np.uint8] | None = None
     anchors: Anchors | None = None
     unseen: tuple[Floats, Floats] | None = None
     quantum: float = 0.0
+    by_position: bool = False
 
     @property
     def source_lengths(self) -> Ints:
@@ -247,9 +271,10 @@ class BitextShard:
     def weights(self) -> Floats:
         return self.pairs.weights
 
-    def index(self, table: PairTable) -> BitextShard:
-        """The shard itself, as its cells are found already; see `TextShard.index`."""
-        return self
+    @property
+    def is_indexed(self) -> bool:
+        """Whether the cells are found."""
+        return len(self.pairs.cells) == self.pairs.cell_offsets[-1]
 
     def is_seen(self, table: PairTable) -> bool:
         """Whether all word pairs of the shard are in the table."""
@@ -266,11 +291,46 @@ class BitextShard:
         targets, target_tokens = _take(self.pairs.target_offsets, self.target_tokens, chosen)
         cell_offsets, cells = _take(self.pairs.cell_offsets, self.pairs.cells, chosen)
         pairs = Pairs(sources, targets, cell_offsets, cells, self.pairs.weights[chosen])
-        end = self.begin + len(chosen)
         anchors = None if self.anchors is None else self.anchors.take(chosen)
-        return BitextShard(
-            self.begin, end, source_tokens, target_tokens, pairs, self.pair_ids, anchors, unseen=self.unseen
+        words = self.begin, self.begin + len(chosen), source_tokens, target_tokens
+        return BitextShard(*words, pairs, self.pair_ids, anchors=anchors, unseen=self.unseen)
+
+    def pack(self, table: PairTable) -> BitextShard:
+        """The same shard with its entries of a table, so that `index` takes a third of the time."""
+        return replace(self, packed=pack(self._find(table, self._postings(table))))
+
+    def index(self, table: PairTable) -> BitextShard:
+        """The shard with its cells, for a table that is the one of `pack` if the shard is packed."""
+        if self.is_indexed:
+            return self
+        postings, pairs = self._postings(table), self.pairs
+        entries = self._find(table, postings) if self.packed is None else unpack(self.packed)
+        cells = np.empty(pairs.cell_offsets[-1], np.int32)
+        incomplete = cooccurrence.place_cells(
+            *postings, self.target_tokens, pairs.target_offsets, pairs.cell_offsets, table.row_offsets, table.targets,
+            table.n_target_words, entries, cells,
+        )  # fmt: skip
+        if incomplete:
+            entries = np.append(entries, np.int32(table.n_pairs))
+        return replace(self, pairs=pairs._replace(cells=cells), pair_ids=entries, packed=None)
+
+    def _postings(self, table: PairTable) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
+        tokens = self.source_tokens
+        if len(tokens) and tokens.min() < 0:
+            tokens = np.where(tokens < 0, np.int32(table.n_source_words), tokens)
+        postings: tuple[Ints, NDArray[np.int32], NDArray[np.int32]] = cooccurrence.postings(
+            tokens, self.pairs.source_offsets, table.n_source_words + 1
         )
+        return postings
+
+    def _find(self, table: PairTable, postings: tuple[Ints, NDArray[np.int32], NDArray[np.int32]]) -> NDArray[np.int32]:
+        """The entries that occur, in increasing order."""
+        entries = np.empty(int(self.pairs.cell_offsets[-1]) + 1, np.int32)
+        n_entries = cooccurrence.list_entries(
+            *postings[:2], self.target_tokens, self.pairs.target_offsets, table.row_offsets, table.targets,
+            table.n_target_words, entries,
+        )  # fmt: skip
+        return entries[:n_entries].copy()
 
 
 def _take(offsets: Ints, values: NDArray[np.int32], chosen: NDArray[np.integer]) -> tuple[Ints, NDArray[np.int32]]:
@@ -279,99 +339,20 @@ def _take(offsets: Ints, values: NDArray[np.int32], chosen: NDArray[np.integer])
     return offsets_of(lengths), values[ranges_of(offsets[chosen], lengths)]
 
 
-@dataclass(frozen=True, eq=False)
-class TextShard:
-    """A run of sentence pairs whose cells are found when they are needed, in a tenth of the time of an E-step.
-
-    It takes a tenth of the memory of a `BitextShard`; arrays are views of the bitext's.
-
-    Attributes
-    ----------
-    begin, end : int
-        The sentence pairs of the corpus that the shard holds.
-    source_tokens, target_tokens : int32
-        Words of the shard, -1 when unknown.
-    source_offsets, target_offsets : ndarray of shape (n_pairs + 1,), int64
-        Where the sentences begin in the bitext; the first is where the shard's own tokens begin.
-    weights : ndarray of shape (n_pairs,)
-    quantum : float
-        Expected counts are rounded to multiples of this power of two, which is so small and so large that sums over
-        the bitext have 51 bits and no rounding: they are the same in any order.
-    anchors : Anchors, or None
-        As for a `BitextShard`.
-    packed : ndarray of uint8, or None
-        The entries of the pair table that occur in the shard, packed; None where they have to be found, too.
-    """
-
-    begin: int
-    end: int
-    source_tokens: NDArray[np.int32]
-    target_tokens: NDArray[np.int32]
-    source_offsets: Ints
-    target_offsets: Ints
-    weights: Floats
-    quantum: float
-    anchors: Anchors | None = None
-    packed: NDArray[np.uint8] | None = None
-
-    @property
-    def source_lengths(self) -> Ints:
-        return np.diff(self.source_offsets)
-
-    @property
-    def target_lengths(self) -> Ints:
-        return np.diff(self.target_offsets)
-
-    def pack(self, table: PairTable) -> TextShard:
-        """The same shard with its entries of a table, so that `index` takes a third of the time."""
-        return replace(self, packed=pack(self._find(table, self._postings(table))))
-
-    def index(self, table: PairTable) -> BitextShard:
-        """The shard with its cells, for a table that is the one of `pack` if the shard is packed."""
-        postings = self._postings(table)
-        entries = self._find(table, postings) if self.packed is None else unpack(self.packed)
-        cell_offsets = offsets_of(self.source_lengths * self.target_lengths)
-        cells = np.empty(cell_offsets[-1], np.int32)
-        sources, targets = self.source_offsets - self.source_offsets[0], self.target_offsets - self.target_offsets[0]
-        incomplete = cooccurrence.place_cells(
-            *postings, self.target_tokens, targets, cell_offsets, table.row_offsets, table.targets,
-            table.n_target_words, entries, cells,
-        )  # fmt: skip
-        if incomplete:
-            entries = np.append(entries, np.int32(table.n_pairs))
-        pairs = Pairs(sources, targets, cell_offsets, cells, self.weights)
-        words = self.source_tokens, self.target_tokens
-        return BitextShard(self.begin, self.end, *words, pairs, entries, self.anchors, quantum=self.quantum)
-
-    def _postings(self, table: PairTable) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
-        tokens = self.source_tokens
-        if len(tokens) and tokens.min() < 0:
-            tokens = np.where(tokens < 0, np.int32(table.n_source_words), tokens)
-        offsets = self.source_offsets - self.source_offsets[0]
-        postings: tuple[Ints, NDArray[np.int32], NDArray[np.int32]] = cooccurrence.postings(
-            tokens, offsets, table.n_source_words + 1
-        )
-        return postings
-
-    def _find(self, table: PairTable, postings: tuple[Ints, NDArray[np.int32], NDArray[np.int32]]) -> NDArray[np.int32]:
-        """The entries that occur, in increasing order."""
-        entries = np.empty(int(self.source_lengths @ self.target_lengths) + 1, np.int32)
-        n_entries = cooccurrence.list_entries(
-            *postings[:2], self.target_tokens, self.target_offsets - self.target_offsets[0], table.row_offsets,
-            table.targets, table.n_target_words, entries,
-        )  # fmt: skip
-        return entries[:n_entries].copy()
-
-
 def pack(numbers: NDArray[np.int32]) -> NDArray[np.uint8]:
     """Increasing numbers, at least 0, as the gaps between them in groups of seven bits."""
     packed = np.empty(5 * len(numbers), np.uint8)
     return packed[: cooccurrence.pack(numbers, packed)].copy()
 
 
+def count_packed(packed: NDArray[np.uint8]) -> int:
+    """Number of entries that `pack` packed: every one has one byte below 128."""
+    return int(np.count_nonzero(packed < 128))
+
+
 def unpack(packed: NDArray[np.uint8]) -> NDArray[np.int32]:
     """The numbers that `pack` packed."""
-    numbers = np.empty(cooccurrence.count_packed(packed), np.int32)
+    numbers = np.empty(count_packed(packed), np.int32)
     cooccurrence.unpack(packed, numbers)
     return numbers
 
@@ -431,7 +412,7 @@ def count_words(tokens: NDArray[np.int32], n_words: int) -> Ints:
 
 def shards_to_train(
     bitext: Bitext, table: PairTable, weights: Floats | None = None, anchors: Anchors | None = None
-) -> Iterator[BitextShard | TextShard]:
+) -> Iterator[BitextShard]:
     """The shards of `cut_text` as training works on them over and over: with their cells while these are few.
 
     Pairs of weight 0 are in none.
@@ -452,7 +433,7 @@ def iter_shards(
         yield shard.index(table)
 
 
-def cut_text(bitext: Bitext, weights: Floats | None = None, anchors: Anchors | None = None) -> Iterator[TextShard]:
+def cut_text(bitext: Bitext, weights: Floats | None = None, anchors: Anchors | None = None) -> Iterator[BitextShard]:
     """Cut a bitext, trained on or new, into shards.
 
     Shards depend on the bitext only, never on the number of workers; a bitext without pairs is one empty shard.
@@ -464,18 +445,19 @@ def cut_text(bitext: Bitext, weights: Floats | None = None, anchors: Anchors | N
     shard_cells = int(np.clip(cell_offsets[-1] // _SHARDS, _LEAST_CELLS, _MOST_CELLS))
     total = float(weights @ np.maximum(bitext.source_lengths, bitext.target_lengths))
     quantum = 2.0 ** (math.frexp(total)[1] - 51)  # total is below 2 to the power of that exponent
-    begin = 0
+    nothing, begin = np.empty(0, np.int32), 0
     while True:
         end = int(np.searchsorted(cell_offsets, cell_offsets[begin] + shard_cells, side="right")) - 1
         end = min(max(end, begin + 1), bitext.n_pairs)
-        source, target = bitext.source_offsets[begin : end + 1], bitext.target_offsets[begin : end + 1]
-        source_tokens = bitext.source_tokens[source[0] : source[-1]]
-        target_tokens = bitext.target_tokens[target[0] : target[-1]]
-        known = None if anchors is None else anchors.take(np.arange(begin, end))
-        known = known if known is None or known.held.any() else None
-        yield TextShard(
-            begin, end, source_tokens, target_tokens, source, target, weights[begin:end], quantum, anchors=known
+        source, target, cells = (
+            offsets[begin : end + 1] for offsets in (bitext.source_offsets, bitext.target_offsets, cell_offsets)
         )
+        known = None if anchors is None else anchors.take(np.arange(begin, end))
+        yield BitextShard(
+            begin, end, bitext.source_tokens[source[0] : source[-1]], bitext.target_tokens[target[0] : target[-1]],
+            Pairs(source - source[0], target - target[0], cells - cells[0], nothing, weights[begin:end]), nothing,
+            anchors=known if known is not None and known.held.any() else None, quantum=quantum,
+        )  # fmt: skip
         begin = end
         if begin >= bitext.n_pairs:
             return
@@ -502,13 +484,8 @@ class ListedPairs:
 
     def marks(self, shard: BitextShard) -> Bools:
         """Which unary parts of a shard are links between two words that are listed together, shape (n_unary,)."""
-        n, i, j = places_of(shard.pairs)
-        source = shard.source_tokens[shard.pairs.source_offsets[n] + i].astype(np.int64)
-        target = shard.target_tokens[shard.pairs.target_offsets[n] + j]
+        layout = Layout.of(shard.pairs)
+        source, target = shard.source_tokens[layout.source].astype(np.int64), shard.target_tokens[layout.target]
         cells = np.isin(source * self.n_target_words + target, self.keys) & (source >= 0) & (target >= 0)
-        return parts_of(
-            shard.pairs,
-            cells,
-            np.zeros(len(shard.target_tokens), np.bool_),
-            np.zeros(len(shard.source_tokens), np.bool_),
-        )
+        null = (np.zeros(len(tokens), np.bool_) for tokens in (shard.target_tokens, shard.source_tokens))
+        return layout.spread(cells, *null)

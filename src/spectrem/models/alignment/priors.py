@@ -5,16 +5,20 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints, Reals
 from spectrem.data import Bitext, Vocabulary
-from spectrem.kernels.alignments.cooccurrence import find_entries, list_class_pairs, sum_links
-from spectrem.kernels.alignments.multinomials import normalise_left_out, normalise_lexical
-from spectrem.kernels.alignments.similarity import look_alike
+from spectrem.kernels.alignments.cooccurrence import (
+    list_class_pairs,
+    look_alike,
+    normalise_left_out,
+    normalise_lexical,
+    sum_links,
+)
 from spectrem.models.alignment.pairs import Anchors, PairTable, count_words
 from spectrem.models.priors import Numbers, Prior
 
@@ -72,11 +76,7 @@ class LexicalPrior:
     likeness: Floats
     stem_strength: float
     cognate_strength: float
-
-    @property
-    def reads_rows(self) -> bool:
-        """False: the table says which row an entry is in."""
-        return False
+    reads_rows: ClassVar[bool] = False  # the table says which row an entry is in
 
     def normalise(
         self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None, totals: Floats | None = None
@@ -386,15 +386,12 @@ class GivenCounts:
         source, target = np.asarray(source, np.int64), np.asarray(target, np.int64)
         forward = np.asarray(forward, np.float64)
         backward = forward if backward is None else np.asarray(backward, np.float64)
-        known = (source >= 0) & (source < table.n_source_words) & (target >= 0) & (target < table.n_target_words)
-        width = max(table.n_target_words, 1)
-        keys, place = np.unique(source[known] * width + target[known], return_inverse=True)
-        entries = np.empty(len(keys), np.int64)
-        find_entries(table.row_offsets, table.targets, table.n_target_words, *np.divmod(keys, width), entries)
-        sums = [np.bincount(place, counts[known], len(keys)).astype(np.float64) for counts in (forward, backward)]
-        present = np.flatnonzero(entries >= 0)
-        present = present[np.argsort(entries[present])]
-        return cls(entries[present], sums[0][present], sums[1][present])
+        found = table.find(source, target)
+        entries, place = np.unique(found[found >= 0], return_inverse=True)
+        sums = [
+            np.bincount(place, counts[found >= 0], len(entries)).astype(np.float64) for counts in (forward, backward)
+        ]
+        return cls(entries, sums[0], sums[1])
 
     def added_to(self, priors: tuple[Prior, Prior]) -> tuple[Prior, Prior]:
         """The priors of both directions with these counts; the same priors where there are none."""
@@ -495,11 +492,7 @@ class LeftOutPrior:
     band_share: Floats
     discount: float
     most: float = 1.0
-
-    @property
-    def reads_rows(self) -> bool:
-        """False: the table says which row an entry is in."""
-        return False
+    reads_rows: ClassVar[bool] = False
 
     def normalise(
         self, counts: Floats, row: Numbers, row_sizes: Numbers, out: Floats | None = None, totals: Floats | None = None

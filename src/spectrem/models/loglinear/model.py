@@ -423,13 +423,13 @@ class PairModel:
         columns: dict[str, Any] = dict(self.model.columns(shard))
         of_parts = self._pairs(shard).columns
         tag, before = of_parts["tag"].astype(np.int64), of_parts["previous"]
-        if self.model.names is None:
-            return {**columns, "tag": tag, "previous": before}
-        names, number = np.unique(np.asarray(self.model.names), return_inverse=True)
+        before = np.where(np.isnan(before), -1, before).astype(np.int64)
+        named = np.arange(self.model.n_labels) if self.model.names is None else np.asarray(self.model.names)
+        if named.dtype.kind != "U":
+            return {**columns, "tag": named[tag], "previous": np.append(named, np.nan)[before]}
+        names, number = np.unique(named, return_inverse=True)
         codes = np.append(number, -1).astype(np.int32)  # that of a missing tag last
-        columns["tag"] = Coded(names, codes[tag])
-        columns["previous"] = Coded(names, codes[np.where(np.isnan(before), -1, before).astype(np.int64)])
-        return columns
+        return {**columns, "tag": Coded(names, codes[tag]), "previous": Coded(names, codes[before])}
 
     def edge_table(self, theta: Floats, shard: LogLinearShard) -> Floats:
         """Scores of the transitions to every token by its features, shape (n_tokens, n_labels, n_labels)."""

@@ -15,8 +15,7 @@ from spectrem._validate import as_lengths
 from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference.oracle import refuse_impossible
-from spectrem.inference.segments import sum_by
+from spectrem.inference.dual import refuse_impossible, sum_by
 from spectrem.models.estep import EStepResult, Statistics
 from spectrem.models.priors import DirichletPrior, Multinomials, Prior, Tables
 from spectrem.models.shards import count_known
@@ -218,13 +217,13 @@ class Names:
 
     Attributes
     ----------
-    tags : sequence of n_states str, optional
+    tags : sequence of n_states str or int, optional
     words : sequence of n_words str, optional
     unknown : str
         Spelling of words never seen.
     """
 
-    tags: Sequence[str] | None = None
+    tags: Sequence[str | int] | None = None
     words: Sequence[str] | None = None
     unknown: str = "<unk>"
 
@@ -347,7 +346,7 @@ class HMMModel:
             "word": words if names.words is None else np.array([*names.words, names.unknown], np.str_)[words],
         }
         if names.tags is not None:
-            columns["tag"] = np.array(names.tags, np.str_)[self.layout(shard).states]
+            columns["tag"] = np.array(names.tags)[self.layout(shard).states]
         return {**columns, **shard.columns.of_sentences, **shard.columns.of_words}
 
     def m_step(self, params: HMMParameters, stats: Statistics, corpus: object = None) -> HMMParameters:

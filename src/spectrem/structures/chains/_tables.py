@@ -7,15 +7,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spectrem.kernels.chains import chain, chain2, chain2_log, chain_lanes, chain_log
+from spectrem._arrays import Bools, Floats, Ints
+from spectrem.kernels.chains import chain, chain_lanes, chain_log
 from spectrem.kernels.chains import potentials as kernel
-from spectrem.structures._ragged import offsets_of
 
-Integers = NDArray[np.int64]
-Vector = NDArray[np.float64]
-FLOOR = kernel.FLOOR
 # The working space of a group of sentences, in numbers per array; longer sentences are run one at a time.
 _MOST_NUMBERS = 1 << 20
 # A group is run side by side where at least this share of its places is taken.
@@ -23,7 +19,7 @@ _LEAST_FILLED = 0.25
 
 
 class Potentials(NamedTuple):
-    """exp((scores - top) / gamma) row by row, zero below FLOOR.
+    """exp((scores - top) / gamma) row by row, zero below `kernels.chains.potentials.FLOOR`.
 
     Attributes
     ----------
@@ -33,12 +29,12 @@ class Potentials(NamedTuple):
         Whether a possible part was replaced by zero.
     """
 
-    values: NDArray[np.float64]
-    tops: NDArray[np.float64]
-    floored: NDArray[np.bool_]
+    values: Floats
+    tops: Floats
+    floored: Bools
 
 
-def potentials_of(scores: NDArray[np.float64], offsets: NDArray[np.int64], gamma: float) -> Potentials:
+def potentials_of(scores: Floats, offsets: Ints, gamma: float) -> Potentials:
     """Potentials of the rows ``scores[offsets[r]:offsets[r + 1]]``; the top of a row without parts is -inf."""
     n_rows = len(offsets) - 1
     result = Potentials(np.empty(len(scores)), np.empty(n_rows), np.empty(n_rows, np.bool_))
@@ -48,61 +44,64 @@ def potentials_of(scores: NDArray[np.float64], offsets: NDArray[np.int64], gamma
     return result
 
 
-@dataclass(frozen=True, eq=False)
-class RowTable:
-    """Abstract: scores of rows, in nats, to which an order of chains adds those of its factors; checked before."""
+def tensors_of(factors: tuple[Floats, ...]) -> tuple[Floats, Floats]:
+    """Transitions to second and to later tokens as kernels take them, [middle, from, to]."""
+    if len(factors) == 1:
+        return factors[0][None], factors[0][None]
+    return factors[0][:, None], np.ascontiguousarray(factors[1].transpose(1, 0, 2))
 
-    row_offsets: Integers
-    row_states: Integers
+
+def factors_of(order: int, second: Floats, later: Floats) -> tuple[Floats, ...]:
+    """The inverse of `tensors_of`."""
+    return (later[0],) if order == 1 else (second[:, 0], np.ascontiguousarray(later.transpose(1, 0, 2)))
+
+
+def zero_tensors(order: int, n_states: int) -> tuple[Floats, Floats]:
+    """Counts of transitions to second and to later tokens, [middle, from, to]; one array at order 1."""
+    later = np.zeros((1 if order == 1 else n_states, n_states, n_states))
+    return later if order == 1 else np.zeros((n_states, 1, n_states)), later
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
+    """Scores of rows, first states and transitions, in nats, of chains of order ``len(factors)``; checked before.
+
+    ``factors`` are those of `Chain` or `Chain2`.
+    """
+
+    row_offsets: Ints
+    row_states: Ints
     dense: bool
-    row_scores: Vector
+    row_scores: Floats
+    initial: Floats
+    factors: tuple[Floats, ...]
+    gamma: float
 
     def __getstate__(self) -> dict[str, Any]:
         """Without potentials, which are computed sooner than they travel."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-
-class TiedCounts(NamedTuple):
-    """Expected counts behind the scores of a `TiedChain`, in the shapes of its tables.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (n_row_parts,)
-    initial : ndarray of shape (n_states,)
-    transition : ndarray of shape (n_states, n_states)
-    """
-
-    rows: Vector
-    initial: Vector
-    transition: Vector
-
-
-@dataclass(frozen=True, eq=False)
-class BigramTable(RowTable):
-    """Scores of rows, first states and transitions, in nats; everything checked before."""
-
-    initial: Vector
-    transition: Vector
-    gamma: float
-
     def sum_pass(
-        self, token_offsets: Integers, rows: Integers, active: NDArray[np.bool_], weights: Vector, row_weights: Vector
-    ) -> tuple[Vector, TiedCounts]:
-        """Values (nats) and counts of a batch; ``row_weights`` multiply the counts of rows and first states."""
-        values, status = np.zeros(len(token_offsets) - 1), active.astype(np.int8)
-        counts = TiedCounts(*(np.zeros_like(s) for s in (self.row_scores, self.initial, self.transition)))
-        expected = chain.Expected(*counts)
+        self, token_offsets: Ints, rows: Ints, active: Bools, weights: Floats, row_weights: Floats
+    ) -> tuple[Floats, Floats, Floats, tuple[Floats, ...]]:
+        """Values (nats) of a batch, and counts of rows, first states and factors.
+
+        ``row_weights`` multiply the counts of rows, ``weights`` all others.
+        """
+        order, values, status = len(self.factors), np.zeros(len(token_offsets) - 1), active.astype(np.int8)
+        tensors = zero_tensors(order, len(self.initial))
+        expected = chain.Expected(np.zeros_like(self.row_scores), np.zeros_like(self.initial), *tensors)
         batch = (row_weights, weights, values, expected, status)
-        order = self._groups(token_offsets, rows, active)
-        if len(order):
-            chain_lanes.sum_pass(order, token_offsets, rows, self.potentials, *batch)
+        side_by_side = self._groups(token_offsets, rows, active) if order == 1 else ()
+        if len(side_by_side):
+            chain_lanes.sum_pass(side_by_side, token_offsets, rows, self.potentials, *batch)
         if status.any():
             chain.sum_pass(token_offsets, rows, self.potentials, *batch)
         if status.any():
             chain_log.sum_pass(token_offsets, rows, self.potentials, *batch)
-        return values, counts
+        return values, expected.rows, expected.first, factors_of(order, *tensors)
 
-    def _groups(self, token_offsets: Integers, rows: Integers, active: NDArray[np.bool_]) -> Integers:
+    def _groups(self, token_offsets: Ints, rows: Ints, active: Bools) -> Ints:
         """Sentences to be run side by side: unrestricted ones, longest first, in groups of similar length."""
         width, n_states = chain_lanes.WIDTH, len(self.initial)
         if len(active) < _LEAST_FILLED * width:
@@ -123,101 +122,28 @@ class BigramTable(RowTable):
         return order[np.repeat(together, width)[: len(order)]]
 
     @cached_property
-    def _full_rows(self) -> NDArray[np.bool_]:
+    def _full_rows(self) -> Bools:
         return np.diff(self.row_offsets) == len(self.initial)
 
     @cached_property
     def potentials(self) -> chain.Table:
-        n = len(self.initial)
+        scores = self.initial, *tensors_of(self.factors)
         rows = potentials_of(self.row_scores, self.row_offsets, self.gamma)
-        start = potentials_of(self.initial, np.array([0, n]), self.gamma)
-        moves = potentials_of(self.transition.ravel(), np.array([0, n * n]), self.gamma)
-        into = moves.values.reshape(n, n)
+        each = [potentials_of(table.ravel(), np.array([0, table.size]), self.gamma) for table in scores]
+        first, second, later = (one.values.reshape(table.shape) for one, table in zip(each, scores, strict=True))
         return chain.Table(
+            len(self.factors),
             self.row_offsets,
-            self.row_states,
+            np.append(self.row_states, 0),
             self.dense,
             self.row_scores,
             *rows,
-            self.initial,
-            start.values,
-            float(start.tops[0]),
-            bool(start.floored[0]),
-            self.transition,
-            into,
-            np.ascontiguousarray(into.T),
-            np.where(self.transition > -np.inf, np.maximum(into, FLOOR), 0.0),
-            float(moves.tops[0]),
-            bool(moves.floored[0]),
+            *scores,
+            first,
+            second,
+            later,
+            np.ascontiguousarray(later.transpose(0, 2, 1)),
+            np.concatenate([one.tops for one in each]),
+            np.concatenate([one.floored for one in each]),
             self.gamma,
-        )
-
-
-class TiedCounts2(NamedTuple):
-    """Expected counts behind the scores of a `TiedChain2`, in the shapes of its tables.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (n_row_parts,)
-    initial : ndarray of shape (n_states,)
-    second : ndarray of shape (n_states, n_states)
-    transition : ndarray of shape (n_states, n_states, n_states)
-    """
-
-    rows: Vector
-    initial: Vector
-    second: Vector
-    transition: Vector
-
-
-@dataclass(frozen=True, eq=False)
-class TrigramTable(RowTable):
-    """Scores of rows, first states, first pairs and transitions, in nats; everything checked before."""
-
-    initial: Vector
-    second: Vector
-    transition: Vector
-    gamma: float
-
-    def sum_pass(
-        self, token_offsets: Integers, rows: Integers, active: NDArray[np.bool_], weights: Vector, row_weights: Vector
-    ) -> tuple[Vector, TiedCounts2]:
-        """Values (nats) and counts of a batch; ``row_weights`` multiply the counts of rows, ``weights`` all others."""
-        values, status = np.zeros(len(token_offsets) - 1), np.zeros(len(token_offsets) - 1, np.int8)
-        tables = (self.row_scores, self.initial, self.second, self.transition)
-        counts = TiedCounts2(*(np.zeros_like(table) for table in tables))
-        expected = chain2.Expected(*counts)
-        chain2.sum_pass(token_offsets, rows, self.potentials, active, weights, row_weights, values, expected, status)
-        if status.any():
-            chain2_log.sum_pass(token_offsets, rows, self.potentials, weights, row_weights, values, expected, status)
-        return values, counts
-
-    @cached_property
-    def potentials(self) -> chain2.Table:
-        n = len(self.initial)
-        factors = (self.initial, self.second, self.transition)
-        every = np.concatenate([factor.ravel() for factor in factors])
-        sizes = np.array([factor.size for factor in factors])
-        emission = potentials_of(self.row_scores, self.row_offsets, self.gamma)
-        potentials, factor_tops, factor_floored = potentials_of(every, offsets_of(sizes), self.gamma)
-        initial, second, flat = np.split(potentials, np.cumsum(sizes)[:-1])
-        transition = flat.reshape(n, n, n)
-        return chain2.Table(
-            self.row_offsets,
-            self.row_states,
-            self.dense,
-            self.row_scores,
-            self.initial,
-            self.second,
-            self.transition,
-            self.gamma,
-            emission.values,
-            emission.tops,
-            emission.floored,
-            initial,
-            second.reshape(n, n),
-            np.ascontiguousarray(transition.transpose(1, 0, 2)),
-            np.ascontiguousarray(transition.transpose(1, 2, 0)),
-            factor_tops,
-            factor_floored,
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,20 +32,29 @@ class TokenStructure(Structure):
     and ``derivations``.
     """
 
-    label_columns: ClassVar[tuple[str, ...]] = ("tag",)
-
     lengths: NDArray[np.int64]
     n_states: int
     allowed: Allowed | None
+    instance_name: str = "sentence"  # hides the property of the protocol
+    label_name: str = "tag"
 
-    def __init__(self, lengths: ArrayLike, n_states: int, allowed: tuple[ArrayLike, ArrayLike] | None = None) -> None:
+    def __init__(
+        self,
+        lengths: ArrayLike,
+        n_states: int,
+        allowed: tuple[ArrayLike, ArrayLike] | None = None,
+        instance_name: str = "sentence",
+        label_name: str = "tag",
+    ) -> None:
         sizes, count = as_lengths(lengths, "lengths"), as_count(n_states, "n_states", minimum=1)
         checked: Allowed | None = None
         if allowed is not None:
             names = ("allowed[0] (offsets)", "allowed[1] (states)")
             offsets = as_offsets(allowed[0], names[0], int(sizes.sum()))
             checked = offsets, check_states(offsets, allowed[1], count, names[1], "token")
-        vars(self).update(lengths=sizes, n_states=count, allowed=checked)
+        vars(self).update(
+            lengths=sizes, n_states=count, allowed=checked, instance_name=instance_name, label_name=label_name
+        )
 
     @property
     def n_instances(self) -> int:
@@ -73,9 +82,9 @@ class TokenStructure(Structure):
         return self._state_offsets
 
     @property
-    def instance_name(self) -> str:
-        """The column that numbers the sentences."""
-        return "sentence"
+    def label_columns(self) -> tuple[str, ...]:
+        """The column of the states, whose numbers mean something in this structure only."""
+        return (self.label_name,)
 
     @cached_property
     def instance(self) -> NDArray[np.int64]:
@@ -91,10 +100,10 @@ class TokenStructure(Structure):
     def columns(self) -> Mapping[str, NDArray]:
         """The columns of the class notes, each of shape (n_unary,); built anew at every call."""
         return {
-            "sentence": self.instance,
+            self.instance_name: self.instance,
             "token": np.repeat(positions_of(self.lengths), np.diff(self.offsets)),
             "occurrence": self.choice,
-            "tag": self._tags,
+            self.label_name: self._tags,
         }
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:

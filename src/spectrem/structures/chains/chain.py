@@ -1,4 +1,4 @@
-"""First-order chains: one state per token, neighbours scored by one transition matrix."""
+"""Chains of first and second order: one state per token, and scores shared by two or three neighbours everywhere."""
 
 from __future__ import annotations
 
@@ -10,14 +10,8 @@ from numpy.typing import NDArray
 
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import chain as kernel
-from spectrem.structures._ragged import (
-    Inputs,
-    check_inputs,
-    indicators,
-    no_parts,
-    runs_at_once,
-)
-from spectrem.structures.chains._tables import BigramTable
+from spectrem.structures._ragged import Inputs, check_inputs, indicators, no_parts, runs_at_once
+from spectrem.structures.chains._tables import ScoreTable, factors_of, tensors_of, zero_tensors
 from spectrem.structures.chains._tokens import TokenStructure
 from spectrem.structures.chains.edge_chain import EdgeChain
 from spectrem.structures.parts import Parts
@@ -27,7 +21,66 @@ _PAIRS = 1 << 18
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Chain(TokenStructure):
+class MarkovStructure(TokenStructure):
+    """Abstract: chains whose factors, as many as their order, score neighbours alike everywhere."""
+
+    def smoothed_max(
+        self,
+        scores: Parts,
+        gamma: float,
+        *,
+        active: NDArray[np.bool_] | None = None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> tuple[NDArray[np.float64], Parts]:
+        """Values, shape (n_instances,) in nats, and marginals with expected factors; see `Structure.smoothed_max`.
+
+        Among equals at ``gamma == 0``, the lowest last state wins (at order 2, then the lowest state before it), and
+        before it the lowest predecessor.
+        """
+        gamma = as_gamma(gamma)
+        inputs = check_inputs(self, scores, active, weights)
+        if gamma == 0.0:
+            values, choices, factors = self._viterbi(inputs)
+            return values, Parts(indicators(choices, self.offsets), factors)
+        no_start = np.zeros(self.n_states)
+        table = ScoreTable(self.offsets, *self._kernel_states, inputs.unary, no_start, inputs.factors, gamma)
+        rows, ones = np.arange(self.n_tokens), np.ones(self.n_instances)
+        values, marginals, _, factors = table.sum_pass(self.token_offsets, rows, inputs.active, inputs.weights, ones)
+        return values, Parts(marginals, factors)
+
+    def decode(self, scores: Parts) -> NDArray[np.int64]:
+        """Best state of every token, shape (n_tokens,); -1 throughout an impossible sentence."""
+        _, choices, _ = self._viterbi(check_inputs(self, scores))
+        return self._chosen_states(choices)
+
+    def enumerate(self, instance: int) -> Iterator[Parts]:
+        """Every state sequence of one sentence as indicators over the batch, with its transitions."""
+        every, order = self._all_states, len(self.factor_shapes)
+        for path in self._paths(instance):
+            indicator = no_parts(self)
+            indicator.unary[path] = 1.0
+            tags, (*shorter, longest) = every[path], indicator.factors
+            for table in shorter if len(tags) > 1 else []:
+                table[tags[0], tags[1]] += 1.0
+            np.add.at(longest, tuple(tags[k : len(tags) - order + k] for k in range(order + 1)), 1.0)
+            yield indicator
+
+    def _viterbi(
+        self, inputs: Inputs
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64], tuple[NDArray[np.float64], ...]]:
+        """Values, the choice of every token among its states, and counts of factors."""
+        order, (states, dense) = len(self.factor_shapes), self._kernel_states
+        values, choices = np.zeros(self.n_instances), np.full(self.n_tokens, -1)
+        counts = zero_tensors(order, self.n_states)
+        kernel.max_pass(
+            order, self.token_offsets, self.offsets, np.append(states, 0), dense, inputs.unary,
+            *tensors_of(inputs.factors), inputs.active, inputs.weights, values, choices, *counts,
+        )  # fmt: skip
+        return values, choices, factors_of(order, *counts)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Chain(MarkovStructure):
     """Sentences whose tokens each take a state, with scores on states and on neighbouring pairs.
 
     The sum pass is forward-backward, the max pass Viterbi [Rabiner1989]. Scores of the first and the last state
@@ -44,6 +97,8 @@ class Chain(TokenStructure):
     allowed : tuple of (offsets, states), optional
         States a token may take: ``states[offsets[t]:offsets[t + 1]]``, increasing, for token t of the batch (flat,
         sentence after sentence). Parts and time are then in proportion to the allowed states only. Default: all.
+    instance_name, label_name : str
+        What the columns of the sentences and of the states are called.
 
     Raises
     ------
@@ -74,29 +129,6 @@ class Chain(TokenStructure):
         """The transition matrix."""
         return ((self.n_states, self.n_states),)
 
-    def smoothed_max(
-        self,
-        scores: Parts,
-        gamma: float,
-        *,
-        active: NDArray[np.bool_] | None = None,
-        weights: NDArray[np.float64] | None = None,
-    ) -> tuple[NDArray[np.float64], Parts]:
-        """Values, shape (n_instances,) in nats, and marginals with expected transitions; see `Structure.smoothed_max`.
-
-        Among equals at ``gamma == 0``, the lowest last state wins, and before it the lowest predecessor.
-        """
-        gamma = as_gamma(gamma)
-        given = check_inputs(self, scores, active, weights)
-        if gamma == 0.0:
-            values, choices, transitions = self._viterbi(given)
-            return values, Parts(indicators(choices, self.offsets), (transitions,))
-        no_start, transition = np.zeros(self.n_states), given.factors[0]
-        table = BigramTable(self.offsets, *self._kernel_states, given.unary, no_start, transition, gamma)
-        rows, ones = np.arange(self.n_tokens), np.ones(self.n_instances)
-        values, counts = table.sum_pass(self.token_offsets, rows, given.active, given.weights, ones)
-        return values, Parts(counts.rows, (counts.transition,))
-
     def covariances(
         self, scores: Parts, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
     ) -> Parts:
@@ -113,7 +145,7 @@ class Chain(TokenStructure):
         -----
         Those of the `EdgeChain` of the same shape, some sentences at a time.
         """
-        found, counts = np.zeros(self.n_unary), np.zeros(self.factor_shapes[0])
+        products, counts = np.zeros(self.n_unary), np.zeros(self.factor_shapes[0])
         for sentences in self._pieces():
             tokens = slice(int(self.token_offsets[sentences.start]), int(self.token_offsets[sentences.stop]))
             states = slice(int(self.offsets[tokens.start]), int(self.offsets[tokens.stop]))
@@ -122,14 +154,14 @@ class Chain(TokenStructure):
                 allowed = self.offsets[tokens.start : tokens.stop + 1] - states.start, self.allowed[1][states]
             edges = EdgeChain(self.lengths[sentences], self.n_states, allowed)
             places = edges.state_part
-            own = edges.covariances(
+            of_edges = edges.covariances(
                 Parts(scores.unary[states][places], scores.factors),
                 values[states][places],
                 None if weights is None else weights[sentences],
             )
-            found[states] = np.bincount(places, own.unary, states.stop - states.start)
-            counts += own.factors[0]
-        return Parts(found, (counts,))
+            products[states] = np.bincount(places, of_edges.unary, states.stop - states.start)
+            counts += of_edges.factors[0]
+        return Parts(products, (counts,))
 
     def _pieces(self) -> list[slice]:
         """Sentences that follow each other, whose neighbouring states make some hundred thousand pairs."""
@@ -137,24 +169,56 @@ class Chain(TokenStructure):
         pairs = np.append(0, np.cumsum(widths * np.append(1, widths[:-1])[: self.n_tokens]))
         return runs_at_once(pairs[self.token_offsets], _PAIRS)
 
-    def decode(self, scores: Parts) -> NDArray[np.int64]:
-        """Best state of every token, shape (n_tokens,); -1 throughout an impossible sentence."""
-        _, choices, _ = self._viterbi(check_inputs(self, scores))
-        return self._chosen_states(choices)
 
-    def enumerate(self, instance: int) -> Iterator[Parts]:
-        """Every state sequence of one sentence as indicators over the batch, with its transitions."""
-        every = self._all_states
-        for path in self._paths(instance):
-            indicator = no_parts(self)
-            indicator.unary[path] = 1.0
-            tags = every[path]
-            np.add.at(indicator.factors[0], (tags[:-1], tags[1:]), 1.0)
-            yield indicator
+@dataclass(frozen=True, eq=False, init=False)
+class Chain2(MarkovStructure):
+    """Sentences whose tokens each take a state, with scores on states and on three neighbouring states.
 
-    def _viterbi(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
-        values, counts = np.zeros(self.n_instances), np.zeros(self.factor_shapes[0])
-        choices = np.full(self.n_tokens, -1)
-        layout = (self.token_offsets, self.offsets, *self._kernel_states, given.unary, given.factors[0])
-        kernel.max_pass(*layout, given.active, given.weights, values, choices, counts)
-        return values, choices, counts
+    The sum pass is forward-backward over pairs of states, the max pass Viterbi [Rabiner1989]; both take time
+    O(n_tokens n_states^3), or the sum of products of three neighbours' numbers of allowed states. Scores of the first
+    and the last state belong in the unary scores of the first and the last token.
+
+    Use when a label depends on the two labels before it: trigram HMM taggers [SmithEisner2004].
+
+    Parameters
+    ----------
+    lengths : array-like of shape (n_instances,), int
+        Tokens of every sentence, >= 0.
+    n_states : int
+        Number of states, >= 1.
+    allowed : tuple of (offsets, states), optional
+        States a token may take: ``states[offsets[t]:offsets[t + 1]]``, increasing, for token t of the batch (flat,
+        sentence after sentence). Default: all.
+    instance_name, label_name : str
+        What the columns of the sentences and of the states are called.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths are negative, ``n_states`` < 1, or allowed states are out of range or not increasing.
+
+    Notes
+    -----
+    ``Parts.unary`` holds, token after token, one entry per (allowed) state. Two shared factors: ``second``, shape
+    (n_states, n_states), scores the first two states of a sentence; ``transition``, shape (n_states, n_states,
+    n_states), every three neighbours, indexed [two back, one back, to]. A sentence of one token has its unary scores
+    only. Columns as in `Chain`: ``sentence``, ``token``, ``occurrence``, ``tag``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.structures import Chain2, Parts
+    >>> alternate = np.log([[[0.5, 0.5], [0.9, 0.1]], [[0.1, 0.9], [0.5, 0.5]]])  # after 0, 1 comes 0; after 1, 0: 1
+    >>> scores = Parts(np.log([0.5, 0.5] * 3), (np.log([[0.1, 0.9], [0.9, 0.1]]), alternate))
+    >>> chain = Chain2([3], n_states=2)
+    >>> chain.decode(scores).tolist()
+    [0, 1, 0]
+    >>> values, marginals = chain.smoothed_max(scores, gamma=1.0)
+    >>> float(np.exp(values[0]).round(12)), marginals.factors[1][0].round(12).tolist()
+    (0.25, [[0.025, 0.025], [0.405, 0.045]])
+    """
+
+    @property
+    def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The scores of first pairs and of triples."""
+        return ((self.n_states,) * 2, (self.n_states,) * 3)

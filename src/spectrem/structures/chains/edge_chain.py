@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +50,8 @@ class EdgeChain(TokenStructure):
     allowed : tuple of (offsets, states), optional
         States a token may take: ``states[offsets[t]:offsets[t + 1]]``, increasing, for token t of the batch (flat,
         sentence after sentence). There are parts between allowed states only. Default: all.
+    instance_name, label_name : str
+        What the columns of the sentences and of the states are called.
 
     Raises
     ------
@@ -83,7 +84,10 @@ class EdgeChain(TokenStructure):
     [1, 2, 0]
     """
 
-    label_columns: ClassVar[tuple[str, ...]] = ("tag", "previous")
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The columns of the states and of those before."""
+        return self.label_name, "previous"
 
     @property
     def factor_shapes(self) -> tuple[tuple[int, ...], ...]:

@@ -2,41 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_count, as_gamma, as_integers, as_lengths, as_offsets, as_scores, as_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures._ragged import offsets_of
-from spectrem.structures.chains._tables import BigramTable, Integers, TiedCounts, TiedCounts2, TrigramTable, Vector
+from spectrem.structures.chains._tables import ScoreTable
 from spectrem.structures.chains._tokens import check_states
 
-Counts = TypeVar("Counts")
+
+class TiedCounts(NamedTuple):
+    """Expected counts behind the scores of a `TiedChain`, in the shapes of its tables.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_row_parts,)
+    initial : ndarray of shape (n_states,)
+    transition : ndarray of shape (n_states, n_states)
+    """
+
+    rows: Floats
+    initial: Floats
+    transition: Floats
+
+
+class TiedCounts2(NamedTuple):
+    """Expected counts behind the scores of a `TiedChain2`, in the shapes of its tables.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_row_parts,)
+    initial : ndarray of shape (n_states,)
+    second : ndarray of shape (n_states, n_states)
+    transition : ndarray of shape (n_states, n_states, n_states)
+    """
+
+    rows: Floats
+    initial: Floats
+    second: Floats
+    transition: Floats
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class TiedStructure(Generic[Counts]):
+class TiedStructure:
     """Abstract: a table whose potentials are computed at construction, for many batches."""
 
-    row_offsets: Integers
-    row_states: Integers | None
+    _counts: ClassVar[type[TiedCounts] | type[TiedCounts2]]
+
+    row_offsets: Ints
+    row_states: Ints | None
     n_states: int
     gamma: float
-    _table: Any
+    _table: ScoreTable
 
     def _fill(
         self,
-        table: Callable[..., Any],
         rows: tuple[ArrayLike, ArrayLike | None, ArrayLike],
         n_states: int,
         gamma: float,
-        **factors: tuple[int, ArrayLike],
+        initial: ArrayLike,
+        **factors: ArrayLike,
     ) -> None:
-        """Check everything, factors with their number of axes, and compute potentials."""
+        """Check everything, and compute potentials."""
         n = as_count(n_states, "n_states", minimum=1)
         offsets, states = _check_rows(rows[0], rows[1], n)
         checked = as_gamma(gamma)
@@ -45,20 +77,21 @@ class TiedStructure(Generic[Counts]):
                 f"gamma must be > 0 for expected counts; got {checked:g}; use {type(self).__name__[4:]}.smoothed_max "
                 "for the best sequence"
             )
-        of_table = table(
+        table = ScoreTable(
             offsets,
             np.arange(n) if states is None else states,
             states is None,
             as_scores(rows[2], "row_scores", (int(offsets[-1]),)),
-            *(as_scores(scores, name, (n,) * order) for name, (order, scores) in factors.items()),
+            as_scores(initial, "initial", (n,)),
+            tuple(as_scores(scores, name, (n,) * axes) for axes, (name, scores) in enumerate(factors.items(), 2)),
             checked,
         )
-        _ = of_table.potentials  # now, not at the first batch: many threads may share the table
-        vars(self).update(row_offsets=offsets, row_states=states, n_states=n, gamma=checked, _table=of_table)
+        _ = table.potentials  # now, not at the first batch: many threads may share the table
+        vars(self).update(row_offsets=offsets, row_states=states, n_states=n, gamma=checked, _table=table)
 
     def expected_counts(
         self, lengths: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None
-    ) -> tuple[Vector, Counts]:
+    ) -> tuple[Floats, TiedCounts | TiedCounts2]:
         """Smoothed max of every sentence and the expected counts behind the tables.
 
         Parameters
@@ -83,11 +116,13 @@ class TiedStructure(Generic[Counts]):
             If there are not as many rows as tokens, or a row is out of range.
         """
         token_offsets, numbers, weight = _check_batch(lengths, rows, weights, len(self.row_offsets) - 1)
-        return self._table.sum_pass(token_offsets, numbers, np.ones(len(weight), np.bool_), weight, weight)
+        active = np.ones(len(weight), np.bool_)
+        values, of_rows, initial, factors = self._table.sum_pass(token_offsets, numbers, active, weight, weight)
+        return values, self._counts(of_rows, initial, *factors)
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class TiedChain(TiedStructure[TiedCounts]):
+class TiedChain(TiedStructure):
     """Scores of a first-order chain by row of a table; `Chain.smoothed_max` without a number per token.
 
     Potentials are computed once, at construction; every batch then needs the working space of some sentences.
@@ -128,6 +163,8 @@ class TiedChain(TiedStructure[TiedCounts]):
     ([0.125, 0.5], [1.8, 0.2, 0.4, 1.6])
     """
 
+    _counts = TiedCounts
+
     def __init__(
         self,
         row_offsets: ArrayLike,
@@ -138,12 +175,11 @@ class TiedChain(TiedStructure[TiedCounts]):
         transition: ArrayLike,
         gamma: float,
     ) -> None:
-        rows = row_offsets, row_states, row_scores
-        self._fill(BigramTable, rows, n_states, gamma, initial=(1, initial), transition=(2, transition))
+        self._fill((row_offsets, row_states, row_scores), n_states, gamma, initial, transition=transition)
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class TiedChain2(TiedStructure[TiedCounts2]):
+class TiedChain2(TiedStructure):
     """Scores of a second-order chain by row of a table; `Chain2.smoothed_max` without a number per token.
 
     Potentials are computed once, at construction; every batch then needs the working space of its longest sentence.
@@ -186,6 +222,8 @@ class TiedChain2(TiedStructure[TiedCounts2]):
     ([0.125, 0.5], [1.8, 0.2, 0.4, 1.6])
     """
 
+    _counts = TiedCounts2
+
     def __init__(
         self,
         row_offsets: ArrayLike,
@@ -197,13 +235,11 @@ class TiedChain2(TiedStructure[TiedCounts2]):
         transition: ArrayLike,
         gamma: float,
     ) -> None:
-        rows, start = (row_offsets, row_states, row_scores), (1, initial)
-        self._fill(TrigramTable, rows, n_states, gamma, initial=start, second=(2, second), transition=(3, transition))
+        rows = row_offsets, row_states, row_scores
+        self._fill(rows, n_states, gamma, initial, second=second, transition=transition)
 
 
-def _check_rows(
-    row_offsets: ArrayLike, row_states: ArrayLike | None, n_states: int
-) -> tuple[Integers, Integers | None]:
+def _check_rows(row_offsets: ArrayLike, row_states: ArrayLike | None, n_states: int) -> tuple[Ints, Ints | None]:
     """Offsets and states of the rows of a table, coerced; without states every row has all ``n_states``."""
     offsets = as_integers(row_offsets, "row_offsets")
     offsets = as_offsets(offsets, "row_offsets", max(len(offsets) - 1, 0))
@@ -219,7 +255,7 @@ def _check_rows(
 
 def _check_batch(
     lengths: ArrayLike, rows: ArrayLike, weights: ArrayLike | None, n_rows: int
-) -> tuple[Integers, Integers, NDArray[np.float64]]:
+) -> tuple[Ints, Ints, Floats]:
     """Boundaries of the sentences among the tokens, row of every token and weight of every sentence."""
     sizes, numbers = as_lengths(lengths, "lengths"), as_integers(rows, "rows")
     if len(numbers) != sizes.sum():

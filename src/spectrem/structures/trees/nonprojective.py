@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +9,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem._heads import UNKNOWN_HEAD
-from spectrem._validate import as_gamma
 from spectrem.kernels.trees import edmonds, matrix_tree, matrix_tree_log
 from spectrem.structures._polytopes import check_tree_program, simplex_polytope
-from spectrem.structures._ragged import Inputs, check_inputs, check_instance, check_scores, runs_at_once
+from spectrem.structures._ragged import Inputs, check_instance, check_scores, runs_at_once
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
-from spectrem.structures.trees._arcs import ArcStructure
+from spectrem.structures.trees._trees import ArcStructure
 
 # Potentials that are held at once: a quarter of a megabyte.
 _AT_ONCE = 1 << 15
@@ -48,6 +46,7 @@ class NonProjectiveTrees(ArcStructure):
     -----
     Parts and columns are those of `ProjectiveTrees`. With a single root the best tree is exact, not the best of one run
     per root: an arc from the root is taken where nothing else is left, which puts the number of roots before the score.
+    Among equals at ``gamma == 0``, words, and cycles that are contracted, take the first of their best arcs.
 
     Examples
     --------
@@ -64,24 +63,9 @@ class NonProjectiveTrees(ArcStructure):
     [1, -1]
     """
 
-    def smoothed_max(
-        self,
-        scores: Parts,
-        gamma: float,
-        *,
-        active: NDArray[np.bool_] | None = None,
-        weights: NDArray[np.float64] | None = None,
-    ) -> tuple[NDArray[np.float64], Parts]:
-        """Values, shape (n_instances,) in nats, and probabilities of arcs; see `Structure.smoothed_max`.
+    crossing = True
 
-        ``weights`` change nothing, as there are no shared factors. Among equals at ``gamma == 0``, words, and cycles
-        that are contracted, take the first of their best arcs in the order of the parts.
-        """
-        gamma = as_gamma(gamma)
-        given = check_inputs(self, scores, active, weights)
-        if gamma == 0.0:
-            values, heads = self._best(given)
-            return values, self._taken(heads)
+    def _sums(self, given: Inputs, gamma: float) -> tuple[NDArray[np.float64], Parts]:
         values, marginals = np.zeros(self.n_instances), np.zeros(self.n_unary)
         status = (given.active & (self.lengths > 0)).astype(np.int8)
         tops = np.zeros(self.n_instances)
@@ -98,13 +82,6 @@ class NonProjectiveTrees(ArcStructure):
             matrix_tree_log.sum_pass(*layout, values, marginals, status)
         return values, Parts(marginals)
 
-    def decode(self, scores: Parts) -> NDArray[np.int64]:
-        """Best head of every word, shape (n_tokens,): its position in the sentence, or ``ROOT`` (-1).
-
-        -2 throughout a sentence without any possible tree.
-        """
-        return self._best(check_inputs(self, scores))[1]
-
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """Arcs, and for every word a unit of flow from the root over arcs that are taken.
 
@@ -117,10 +94,6 @@ class NonProjectiveTrees(ArcStructure):
         own = slice(int(self.block_offsets[n]), int(self.block_offsets[n + 1]))
         unary = check_scores(self, scores).unary[own]
         return _polytope(int(self.lengths[n]), self.single_root, own.start, unary)
-
-    def enumerate(self, instance: int) -> Iterator[Parts]:
-        """Every tree of one sentence as indicators over the batch: for a handful of words."""
-        return self._trees(instance)
 
     def _groups(self, active: NDArray[np.bool_]) -> list[tuple[NDArray[np.int64], NDArray[np.int64], int]]:
         """Runs of groups of sentences of one length: the sentences, where blocks of groups start, and their total."""
@@ -141,7 +114,6 @@ class NonProjectiveTrees(ArcStructure):
         return groups
 
     def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Values, and heads of all words."""
         values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, UNKNOWN_HEAD)
         layout = (self.lengths, self.block_offsets, self.token_offsets, given.unary)
         edmonds.max_pass(*layout, self.single_root, given.active, values, heads)

@@ -1,36 +1,45 @@
-"""Words that each take one head: the shapes of every structure whose parts are arcs, whatever trees it allows."""
+"""Words that each take one head: what all structures of trees share, and the shapes of those whose parts are arcs."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._heads import ROOT, UNKNOWN_HEAD
-from spectrem._validate import as_bool, as_integers, as_lengths
+from spectrem._validate import as_bool, as_gamma, as_integers, as_lengths
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures._columns import missing_where
-from spectrem.structures._ragged import check_instance, no_parts, offsets_of, positions_of, rows_of
+from spectrem.structures._ragged import (
+    Inputs,
+    check_inputs,
+    check_instance,
+    no_parts,
+    offsets_of,
+    positions_of,
+    rows_of,
+)
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class ArcStructure(Structure):
-    """Abstract: sentences whose words each take one head, another word of the sentence or the root.
+class Trees(Structure):
+    """Abstract: sentences whose words each take one head, another word of the sentence or the root, without cycles.
 
-    A structure over arcs adds ``smoothed_max``, ``decode``, ``polytope`` and ``enumerate``. ``Parts.unary`` holds for
-    every sentence of n words a block of shape (n, n), row-major, indexed [dependent, head]; the entry [d, d] is the
-    arc from the root to d.
+    A family of trees adds the shapes of its parts, ``polytope``, and the three methods that `smoothed_max` calls.
     """
 
     lengths: NDArray[np.int64]
     single_root: bool
+
+    crossing: ClassVar[bool] = False
+    """Whether arcs may cross."""
 
     def __init__(self, lengths: ArrayLike, *, single_root: bool = True) -> None:
         single = as_bool(single_root, "single_root", "; pass single_root=False for trees with several roots")
@@ -47,11 +56,6 @@ class ArcStructure(Structure):
         return int(self.token_offsets[-1])
 
     @property
-    def n_unary(self) -> int:
-        """Number of arcs of the batch, the square of its length for every sentence."""
-        return int(self.block_offsets[-1])
-
-    @property
     def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Nothing is shared."""
         return ()
@@ -60,6 +64,87 @@ class ArcStructure(Structure):
     def token_offsets(self) -> NDArray[np.int64]:
         """Boundaries of the sentences among the words, shape (n_instances + 1,)."""
         return offsets_of(self.lengths)
+
+    @property
+    def instance_name(self) -> str:
+        """The column that numbers the sentences."""
+        return "sentence"
+
+    @property
+    def column_values(self) -> Mapping[str, tuple[str, ...]]:
+        """The values of text columns."""
+        return {"direction": ("left", "right")}
+
+    def smoothed_max(
+        self,
+        scores: Parts,
+        gamma: float,
+        *,
+        active: NDArray[np.bool_] | None = None,
+        weights: NDArray[np.float64] | None = None,
+    ) -> tuple[NDArray[np.float64], Parts]:
+        """Values, shape (n_instances,) in nats, and marginals of the parts; see `Structure.smoothed_max`.
+
+        ``weights`` change nothing, as there are no shared factors.
+        """
+        gamma = as_gamma(gamma)
+        given = check_inputs(self, scores, active, weights)
+        if gamma > 0.0:
+            return self._sums(given, gamma)
+        values, heads = self._best(given)
+        return values, self._indicators(heads)
+
+    def decode(self, scores: Parts) -> NDArray[np.int64]:
+        """Best head of every word, shape (n_tokens,): its position in the sentence, or ``ROOT`` (-1).
+
+        -2 throughout a sentence without any possible tree.
+        """
+        return self._best(check_inputs(self, scores))[1]
+
+    def enumerate(self, instance: int) -> Iterator[Parts]:
+        """Every tree of one sentence as indicators over the batch: for a handful of words."""
+        n = check_instance(self, instance)
+        size = int(self.lengths[n])
+        for heads in itertools.product(range(ROOT, size), repeat=size):
+            rooted = heads.count(ROOT) == 1 or not (self.single_root and size)
+            if rooted and _is_tree(heads) and (self.crossing or not _crosses(heads)):
+                all_heads = np.full(self.n_tokens, UNKNOWN_HEAD)
+                all_heads[self.token_offsets[n] : self.token_offsets[n + 1]] = heads
+                yield self._indicators(all_heads)
+
+    def by_length(self, active: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Numbers of the active sentences that have words, by length: those that share lanes then have similar ones."""
+        return self._by_length[(active & (self.lengths > 0))[self._by_length]]
+
+    @cached_property
+    def _by_length(self) -> NDArray[np.int64]:
+        return np.argsort(self.lengths, kind="stable")
+
+    def _sums(self, given: Inputs, gamma: float) -> tuple[NDArray[np.float64], Parts]:
+        """Values and marginals; gamma > 0."""
+        raise NotImplementedError
+
+    def _best(self, given: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Values, and heads of all words in the best trees."""
+        raise NotImplementedError
+
+    def _indicators(self, heads: NDArray[np.int64]) -> Parts:
+        """Indicators of the parts of trees, of none where heads are not known."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class ArcStructure(Trees):
+    """Abstract: trees whose parts are arcs.
+
+    ``Parts.unary`` holds for every sentence of n words a block of shape (n, n), row-major, indexed [dependent, head];
+    the entry [d, d] is the arc from the root to d.
+    """
+
+    @property
+    def n_unary(self) -> int:
+        """Number of arcs of the batch, the square of its length for every sentence."""
+        return int(self.block_offsets[-1])
 
     @cached_property
     def block_offsets(self) -> NDArray[np.int64]:
@@ -70,11 +155,6 @@ class ArcStructure(Structure):
     def offsets(self) -> NDArray[np.int64]:
         """Boundaries of the words, as dependents, in ``Parts.unary``, shape (n_tokens + 1,)."""
         return offsets_of(np.repeat(self.lengths, self.lengths))
-
-    @property
-    def instance_name(self) -> str:
-        """The column that numbers the sentences."""
-        return "sentence"
 
     @cached_property
     def instance(self) -> NDArray[np.int64]:
@@ -100,11 +180,6 @@ class ArcStructure(Structure):
             "direction": missing_where(np.where(dependent < head, "left", "right"), root),
             "length": missing_where(np.abs(dependent - head), root),
         }
-
-    @property
-    def column_values(self) -> Mapping[str, tuple[str, ...]]:
-        """The values of text columns."""
-        return {"direction": ("left", "right")}
 
     def arc_columns(self, values: Mapping[str, ArrayLike]) -> dict[str, NDArray]:
         """Columns over arcs from values of words: of a mapping ``{"tag": ...}``, ``head_tag`` and ``dependent_tag``.
@@ -192,15 +267,6 @@ class ArcStructure(Structure):
         arcs = self.offsets[:-1] + np.where(checked == ROOT, own, checked)
         return np.where(checked == UNKNOWN_HEAD, -1, arcs)
 
-    def by_length(self, active: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Numbers of the active sentences that have words, by length: those that share lanes then have similar ones."""
-        return self._by_length[(active & (self.lengths > 0))[self._by_length]]
-
-    @cached_property
-    def _by_length(self) -> NDArray[np.int64]:
-        """All sentences by length."""
-        return np.argsort(self.lengths, kind="stable")
-
     @property
     def _ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Dependent and head of every arc as positions in the sentence; the head of an arc from the root is its end."""
@@ -208,51 +274,11 @@ class ArcStructure(Structure):
         dependent = np.repeat(positions_of(lengths), np.repeat(lengths, lengths))
         return dependent, positions_of(np.repeat(lengths, lengths))
 
-    def _tokens_of(self, instance: int) -> slice:
-        """The words of one sentence as a range of those of the batch."""
-        n = check_instance(self, instance)
-        return slice(int(self.token_offsets[n]), int(self.token_offsets[n + 1]))
-
-    def _trees(self, instance: int, allowed: Callable[[tuple[int, ...]], bool] = lambda heads: True) -> Iterator[Parts]:
-        """Every tree of one sentence that is allowed, as indicators over the batch; the empty one without words."""
-        tokens = self._tokens_of(instance)
-        size = tokens.stop - tokens.start
-        if size == 0:
-            yield no_parts(self)
-            return
-        for heads in itertools.product(range(ROOT, size), repeat=size):
-            if (heads.count(ROOT) == 1 or not self.single_root) and is_tree(heads) and allowed(heads):
-                yield self._with_heads(tokens, np.array(heads))
-
-    def _with_heads(self, tokens: slice, heads: NDArray[np.int64]) -> Parts:
-        """Indicators over the batch of one tree over some words of it."""
-        indicator, all_heads = no_parts(self), np.full(self.n_tokens, UNKNOWN_HEAD)
-        all_heads[tokens] = heads
-        indicator.unary[self.arcs_of(all_heads)[tokens]] = 1.0
-        return indicator
-
-    def _taken(self, heads: NDArray[np.int64]) -> Parts:
-        """Indicators of the arcs of decoded heads."""
+    def _indicators(self, heads: NDArray[np.int64]) -> Parts:
+        """Indicators of the arcs of trees, of none where heads are not known."""
         indicator, arcs = no_parts(self), self.arcs_of(heads)
         indicator.unary[arcs[arcs >= 0]] = 1.0
         return indicator
-
-
-def decode_one_by_one(
-    trees: Any,
-    sentences: NDArray[np.int64],
-    unary: NDArray[np.float64],
-    values: NDArray[np.float64],
-    heads: NDArray[np.int64],
-) -> None:
-    """Fill scores and heads of the best trees of some sentences of any length; impossible ones keep their heads."""
-    for n in sentences.tolist():
-        derivations, size = trees.derivations(n), int(trees.lengths[n])
-        values[n], taken = derivations.smoothed_max(unary[derivations.entries], 0.0)
-        if values[n] > -np.inf:
-            per_arc = 1 if len(taken) == size * size else 2
-            dependent, head = np.nonzero(taken[: per_arc * size * size].reshape(size, size, per_arc).any(axis=2))
-            heads[int(trees.token_offsets[n]) + dependent] = np.where(head == dependent, ROOT, head)
 
 
 def _as_words(values: ArrayLike) -> NDArray:
@@ -265,7 +291,7 @@ def _as_words(values: ArrayLike) -> NDArray:
     return words if all(isinstance(value, str) for value in objects) else objects
 
 
-def is_tree(heads: tuple[int, ...]) -> bool:
+def _is_tree(heads: tuple[int, ...]) -> bool:
     """Whether every word reaches the root."""
     for word in range(len(heads)):
         for _ in heads:
@@ -273,3 +299,9 @@ def is_tree(heads: tuple[int, ...]) -> bool:
         if word != ROOT:
             return False
     return True
+
+
+def _crosses(heads: tuple[int, ...]) -> bool:
+    """Whether two arcs cross; the root stands before the first word."""
+    arcs = [(min(arc), max(arc)) for arc in enumerate(heads)]
+    return any(a < c < b < d for a, b in arcs for c, d in arcs)

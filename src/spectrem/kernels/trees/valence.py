@@ -1,50 +1,57 @@
-"""Inside and outside passes of projective trees with valence, scaled, LANES sentences side by side.
+"""Inside and outside passes, and best trees, of projective trees with valence, LANES sentences side by side.
 
 ``valence_steps`` of the structures says what the tables are, ``_lanes`` how sentences share them; ``linked`` is called
-``arcs`` here, and ``joint`` is ``later`` without the arc.
-
-The scores of an arc and of a stop are scaled as in ``eisner``: by the largest one of the dependent, and of a side of a
-head, so that no sum is above the number of trees, which is below (27/4)^n. As there, sentences that are long, or in
-which something might under- or overflow, are left to the engine of derivations. Words that a sentence shorter than
-others of its group does not have are impossible; it ends at a place of its own.
+``arcs`` here, and ``joint`` is ``later`` without the arc. Scores of an arc and of a stop are scaled by the largest one
+of the dependent, and of a side of a head, so that no sum is above the number of trees. Groups, sentences left to the
+engine of derivations and the reading of best trees are as in ``eisner``. Of best trees the one with the lowest root
+wins, then a first child over a later one, and then the split with the lowest position.
 """
-
-import math
 
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem._lanes import (
-    LANES,
-    add_products,
-    combine,
-    combine_more,
-    empty_table,
-    load_valence,
-    longest_of,
-    sum_products,
+from spectrem._lanes import LANES, add_products, combine, combine_more, empty_table, extent_of, sum_products
+from spectrem.kernels.trees.eisner import (
+    by_lane,
+    inside_root,
+    load_arcs,
+    outside_root,
+    take_totals,
+    trace_roots,
+    unload_arcs,
 )
-from spectrem.kernels.trees.eisner import GROWTH, ROOM
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _load(members, lengths, offsets, values, never, n, stride, first, later, stops):
+    """Put values of the parts of some trees into tables: arcs [dependent, head, first or later child], then stops."""
+    load_arcs(members, lengths, offsets, values, 0, 2, never, n, stride, first)
+    load_arcs(members, lengths, offsets, values, 1, 2, never, n, stride, later)
+    stops[: 4 * n * LANES] = never
+    for lane in range(len(members)):
+        size = lengths[members[lane]]
+        own = values[offsets[members[lane]] + 2 * size * size : offsets[members[lane] + 1]]
+        for k in range(4 * size):
+            stops[k * LANES + lane] = own[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _unload(members, lengths, offsets, status, stride, first, later, stops, marginals):
     """Marginals of the sentences of ``status`` 0 from tables as those of potentials."""
+    unload_arcs(members, lengths, offsets, status, stride, first, 0, 2, marginals)
+    unload_arcs(members, lengths, offsets, status, stride, later, 1, 2, marginals)
     for lane in range(len(members)):
-        own, size = marginals[offsets[members[lane]] : offsets[members[lane] + 1]], lengths[members[lane]]
+        size, own = lengths[members[lane]], marginals[offsets[members[lane]] : offsets[members[lane] + 1]]
         if status[members[lane]] != 0:
             continue
         for d in range(size):
-            row, other = first[d * stride : (d + 1) * stride], later[d * stride : (d + 1) * stride]
-            for h in range(size):
-                own[2 * (d * size + h)] = min(row[h * LANES + lane], 1.0)
-                own[2 * (d * size + h) + 1] = min(other[h * LANES + lane], 1.0) if h != d else 0.0
+            own[2 * d * (size + 1) + 1] = 0.0
         for k in range(4 * size):
             own[2 * size * size + k] = min(stops[k * LANES + lane], 1.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def inside(hard, n, stride, first, later, stops, opened, closed, arcs, joint):
+def _inside(hard, n, stride, first, later, stops, opened, closed, arcs, joint):
     """Sums end by end, as in ``eisner``; those of ``joint`` are not kept where ``hard``."""
     for h in range(n):
         left, right = h * (stride + LANES), h * (stride + LANES) + LANES
@@ -67,33 +74,6 @@ def inside(hard, n, stride, first, later, stops, opened, closed, arcs, joint):
             combine(hard, opened, ji, arcs, ji, LANES, closed, ii, stride, width)
             combine(hard, closed, ij + LANES, opened, ij + LANES, 0, stops, (4 * i + 3) * LANES, 0, 1)
             combine(hard, closed, ji, opened, ji, 0, stops, (4 * j + 1) * LANES, 0, 1)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def inside_root(hard, n, stride, single_root, first, closed, prefix, rooted, spare):
-    """With a single root the only prefix that another root may follow is the empty one."""
-    prefix[:LANES] = 0.0 if hard else 1.0
-    for d in range(n):
-        row, here = d * stride, d * LANES
-        combine(hard, spare, 0, prefix, 0, LANES, closed, row, LANES, 1 if single_root else d + 1)
-        combine(hard, rooted, here, spare, 0, 0, first, row + here, 0, 1)
-        combine(hard, prefix, here + LANES, rooted, 0, LANES, closed, here + LANES, stride, d + 1)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _outside_root(n, stride, single_root, first, closed, prefix, rooted, d_prefix, d_rooted, d_closed, spare):
-    """Derivatives by the sums of ``inside_root``; ``d_prefix`` holds those by the totals, and zeros elsewhere."""
-    d_closed[: n * stride], d_rooted[:] = 0.0, 0.0
-    for d in range(n - 1, -1, -1):
-        row, here = d * stride, d * LANES
-        for k in range(d + 1):
-            add_products(d_rooted, k * LANES, d_prefix, here + LANES, 0, closed, k * stride + here + LANES, 0, 1)
-            add_products(d_closed, k * stride + here + LANES, d_prefix, here + LANES, 0, rooted, k * LANES, 0, 1)
-        sum_products(spare, 0, d_rooted, here, 0, first, row + here, 0, 1)
-        sum_products(first, row + here, d_rooted, here, 0, rooted, here, 0, 1)
-        for k in range(1 if single_root else d + 1):
-            add_products(d_prefix, k * LANES, spare, 0, 0, closed, row + k * LANES, 0, 1)
-            add_products(d_closed, row + k * LANES, spare, 0, 0, prefix, k * LANES, 0, 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -142,7 +122,7 @@ def _outside_arc(at, back, inner, opened, closed, joint, first, later, d_first, 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half, d_first, found, spare):
-    """Derivatives by the sums of ``inside``, in the opposite order, each gathered from all wider spans.
+    """Derivatives by the sums of ``_inside``, in the opposite order, each gathered from all wider spans.
 
     Marginals of arcs take the place of potentials in the end, those of stops are added to ``found``.
     """
@@ -160,14 +140,13 @@ def _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_root, values, status):
-    """Smoothed max and marginals of the sentences in ``order``, none of them empty, in groups of LANES.
+def sum_pass(order, lengths, offsets, token_offsets, parts, tops, gamma, single_root, values, status):
+    """Smoothed max and marginals of the sentences in ``order``, as `eisner.sum_pass` finds them.
 
     Sentence n has the potentials ``parts[offsets[n]:offsets[n + 1]]``. ``tops`` are the scores that were taken off, in
-    nats, three for every word of the batch. Marginals take the place of potentials, and ``status`` becomes 0; where
-    this fails, both are left as they are. Sentences that follow each other should not differ much in length.
+    nats, three for every word of the batch.
     """
-    longest = longest_of(order, lengths)
+    _, longest = extent_of(order, lengths)
     # an odd number of cache lines keeps the entries of a column from competing for the same places
     size = longest * ((longest + 1) | 1)
     first, later, opened, closed = empty_table(size), empty_table(size), empty_table(size), empty_table(size)
@@ -177,22 +156,73 @@ def sum_pass(order, lengths, offsets, parts, tops, token_offsets, gamma, single_
     rooted, d_rooted, spare = empty_table(longest), empty_table(longest), empty_table(2)
     for start in range(0, len(order), LANES):
         members = order[start : start + LANES]
-        n = longest_of(members, lengths)
+        shortest, n = extent_of(members, lengths)
         stride = ((n + 1) | 1) * LANES
-        load_valence(members, lengths, offsets, parts, 0.0, n, stride, first, later, stops)
-        inside(False, n, stride, first, later, stops, opened, closed, arcs, joint)
-        inside_root(False, n, stride, single_root, first, closed, prefix, rooted, spare)
-        d_prefix[:] = 0.0
-        for lane in range(len(members)):
-            member = members[lane]
-            end, words = lengths[member] * LANES + lane, token_offsets[member]
-            log_total = math.log(prefix[end]) if prefix[end] > 0.0 else -np.inf
-            if lengths[member] * GROWTH - log_total <= ROOM:
-                status[member], d_prefix[end] = 0, 1.0 / prefix[end]
-                value = gamma * log_total
-                for row in range(3 * words, 3 * (words + lengths[member])):
-                    value += tops[row]
-                values[member] = value
-        _outside_root(n, stride, single_root, first, closed, prefix, rooted, d_prefix, d_rooted, d_half, spare)
+        _load(members, lengths, offsets, parts, 0.0, n, stride, first, later, stops)
+        _inside(False, n, stride, first, later, stops, opened, closed, arcs, joint)
+        inside_root(False, shortest, n, stride, single_root, first, closed, 1, prefix, rooted, spare)
+        take_totals(members, lengths, token_offsets, tops, 3, gamma, prefix, d_prefix, values, status)
+        outside_root(
+            shortest, n, stride, single_root, first, closed, 1, prefix, rooted, d_prefix, d_rooted, d_half, spare
+        )
         _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half, d_first, found, spare)
         _unload(members, lengths, offsets, status, stride, first, later, found, parts)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _trace(n, first, later, opened, closed, arcs, prefix, rooted, stack, heads):
+    """Read one tree of n words from its tables; the stack holds at most both halves of every word."""
+    top = trace_roots(n, first, closed, 1, prefix, rooted, stack, heads)
+    while top > 0:
+        top -= 1
+        h, end = stack[top, 0], stack[top, 1]
+        if end == h or end == h + 1:
+            continue
+        # the outermost child, and what hangs on its far side
+        d = h + 1 if end > h else end
+        while arcs[h, d] + closed[d, end] != opened[h, end]:
+            d += 1
+        heads[d] = h
+        stack[top, 0], stack[top, 1] = d, end
+        top += 1
+        # what lies between them belongs to the child where it is the first one, else it is divided
+        inner = h + 1 if d > h else h
+        if closed[d, inner] + first[d, h] == arcs[h, d]:
+            stack[top, 0], stack[top, 1] = d, inner
+            top += 1
+            continue
+        at = h + 2 if d > h else d + 1
+        while opened[h, at] + closed[d, at] + later[d, h] != arcs[h, d]:
+            at += 1
+        stack[top, 0], stack[top, 1] = d, at
+        stack[top + 1, 0], stack[top + 1, 1] = h, at
+        top += 2
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def max_pass(order, lengths, offsets, token_offsets, scores, single_root, values, heads):
+    """Score and heads of the best trees of the sentences in ``order``, as `eisner.max_pass` finds them."""
+    _, longest = extent_of(order, lengths)
+    size = longest * ((longest + 1) | 1)
+    first, later, arcs = empty_table(size), empty_table(size), empty_table(size)
+    opened, closed, stops = empty_table(size), empty_table(size), empty_table(4 * longest)
+    prefix, rooted, spare = empty_table(longest + 1), empty_table(longest), empty_table(2)
+    stack = np.empty((2 * longest + 2, 2), np.int64)
+    for start in range(0, len(order), LANES):
+        members = order[start : start + LANES]
+        shortest, n = extent_of(members, lengths)
+        columns = (n + 1) | 1
+        stride = columns * LANES
+        _load(members, lengths, offsets, scores, -np.inf, n, stride, first, later, stops)
+        _inside(True, n, stride, first, later, stops, opened, closed, arcs, spare)
+        inside_root(True, shortest, n, stride, single_root, first, closed, 1, prefix, rooted, spare)
+        of_first, of_later, of_arcs = by_lane(first, n, columns), by_lane(later, n, columns), by_lane(arcs, n, columns)
+        of_opened, of_closed = by_lane(opened, n, columns), by_lane(closed, n, columns)
+        for lane in range(len(members)):
+            member, words = members[lane], lengths[members[lane]]
+            values[member] = prefix[words * LANES + lane]
+            if values[member] > -np.inf:
+                own = of_first[:, :, lane], of_later[:, :, lane], of_opened[:, :, lane], of_closed[:, :, lane]
+                totals = of_arcs[:, :, lane], prefix[lane::LANES], rooted[lane::LANES]
+                tree = heads[token_offsets[member] : token_offsets[member + 1]]
+                _trace(words, *own, *totals, stack, tree)

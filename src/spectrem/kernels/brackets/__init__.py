@@ -1,1 +1,0 @@
-"""Kernels of binary trees over the spans of a sentence."""

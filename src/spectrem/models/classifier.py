@@ -23,11 +23,12 @@ from spectrem.inference import Infeasible, project_batch
 from spectrem.structures import Categorical, Parts, Structure
 
 LEAST_PROBABILITY = 1e-10
-"""Classifiers say 0 where they mean rare; such a label stays possible, at a price of 23 nats."""
+"""The smallest probability that counts, since classifiers give 0 to what is only rare: it costs 23 nats."""
 TOLERANCE = 1e-6
-"""Of the projection, relative to the size of a row: sharper ones take time and do not change the next fit."""
+"""The tolerance of the projection, relative to the size of a row: a smaller one takes time and does not change the next
+fit."""
 LEAST_SHARE = 1e-6
-"""Repeated rows with less weight than this, of a row's 1, change nothing that can be seen and are left out."""
+"""Repeated rows with a smaller share of the weight of their row are left out."""
 # Labels of rows that differ by no more than this are the same but for the tolerance of the projection.
 _ALIKE = 1e-5
 

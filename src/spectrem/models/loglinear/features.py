@@ -344,7 +344,7 @@ def _entries(features: Features) -> tuple[NDArray[np.int64], NDArray[np.int32], 
 
 @dataclass(frozen=True, eq=False)
 class Merged:
-    """Features of which none is another times a factor, and how those that were merged hang together.
+    """Features of which none is another times a factor, and the groups of those that were merged.
 
     Under a Gaussian prior with one variance the best weights of such features are in proportion to their factors,
     since the likelihood sees one direction of them only. Of text, most features occur in one row and merge with all

@@ -184,8 +184,8 @@ class JointModel:
     >>> agree = E[view == "text"].per("row", "label") == E[view == "links"].per("row", "label")
     >>> shards = build_joint_shards(data, {"text": 2, "links": 2})
     >>> start = np.array([-1.0, 1.0, 0.0, 0.0])
-    >>> found = run_em(model, shards, start, EStep(agree), stopping=Stopping(1))
-    >>> bool((found.params[2:] != 0).all())
+    >>> result = run_em(model, shards, start, EStep(agree), stopping=Stopping(1))
+    >>> bool((result.params[2:] != 0).all())
     True
     """
 

@@ -580,7 +580,7 @@ def advice(best: Minimum, optimiser: Optimiser) -> str:
 
 
 def m_step(model: Any, theta: Floats, stats: Floats, corpus: Corpus) -> Floats:
-    """The weights of `maximise`, with a warning where they are not within ``tol`` of the best unawares."""
+    """The weights of `maximise`, and a warning where they are not within ``tol`` of the best unless steps are fixed."""
     best = maximise(model, theta, stats, corpus)
     fixed = best.ending is Ending.STEPS and model.optimiser.max_steps is not None
     if best.ending is not Ending.CONVERGED and not fixed:

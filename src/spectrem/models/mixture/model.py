@@ -208,7 +208,7 @@ def _symmetric(lower: Floats) -> Floats:
 def from_posteriors(model: MixtureModel, shards: Sequence[MixtureShard], posteriors: Floats) -> MixtureParameters:
     """The parameters that the M-step gives for posteriors of all rows, within bounds; fixed blocks are estimated, too.
 
-    Means come first, by a pass of their own, so that squares are taken about them.
+    A first pass finds the means, so that the second can take squares about them.
 
     Parameters
     ----------

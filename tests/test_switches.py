@@ -84,8 +84,16 @@ CALLS = {
     ),
 }
 MADE_BY_THE_LIBRARY = {
-    *("AlignmentStats", "BitextShard.of_entries", "Block", "Constraint", "ConstraintSummary", "CoupledKernel"),
-    *("GrammarShard", "JointShard", "LexicalPrior", "Line", "LinearConstraint", "Member.take", "ParsingShard"),
+    *(
+        "AlignmentStats",
+        "BitextShard",
+        "BitextShard.of_entries",
+        "Block",
+        "Constraint",
+        "ConstraintSummary",
+        "CoupledKernel",
+    ),
+    *("GrammarShard", "JointShard", "LexicalPrior", "Line", "LinearConstraint", "LogLinearShard.take", "ParsingShard"),
     *("PosedCorpus", "TableFile", "TagShard", "read_bytes", "tokenise"),
 }
 

@@ -13,7 +13,14 @@ from spectrem import E, part
 from spectrem.constraints.compilation.rows import Block, Rows
 from spectrem.inference import project_batch
 from spectrem.learning import Constant, EStep, Step, Stopping, posterior, run_em
-from spectrem.models.loglinear import AgreedModel, Features, Member, WeightPrior, build_joint_shards, build_shards
+from spectrem.models.loglinear import (
+    AgreedModel,
+    Features,
+    LogLinearShard,
+    WeightPrior,
+    build_joint_shards,
+    build_shards,
+)
 from spectrem.structures import Parts, Product
 from spectrem.testing import check_model
 
@@ -27,7 +34,7 @@ def views_of(kind, n_views=2):
     for view in range(n_views):
         order = np.random.default_rng(view).permutation(features.n_choices)
         name = f"view {view}"
-        members[name] = Member(features.take(order), lengths, labels)
+        members[name] = LogLinearShard.whole(features.take(order), lengths, labels)
         models[name] = model_of(kind, features, labels, prior=WeightPrior(l2=0.5 + view))
     shards = build_joint_shards(members, dict.fromkeys(members, K), known, weights, least=1)
     assert {shard.known for shard in shards} == {True, False}

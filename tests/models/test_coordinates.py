@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spectrem.models.loglinear import Features, LogLinearModel, Support, build_shards
-from spectrem.models.loglinear.optimise import Coordinates, Scales, Spread
+from spectrem.models.loglinear.optimise import Coordinates, Spread
 
 
 def draw(rng, n=40):
@@ -52,11 +52,11 @@ def test_scales_of_tables_are_those_of_features_and_those_of_words_are_nearly_on
     rng = np.random.default_rng(2)
     X = rng.normal(size=(500, 100)) * np.geomspace(1e-3, 1e3, 100)
     table = Spread.of(np.ones(500), np.ones(500, int), 2, Features.of(X))
-    features = Scales.of(table, 1e-9, centred=True).features
+    features, _ = table.scales(1e-9, centred=True)
     np.testing.assert_allclose(features * X.std(axis=0), 1.0, rtol=1e-3)
     counts = rng.poisson(0.05 * rng.uniform(0, 3, 1000), (500, 1000)).astype(float)
     counts[:, 0] = 1e6 * rng.normal(size=500)
     words = Spread.of(np.ones(500), np.ones(500, int), 2, Features.of(counts))
-    features = Scales.of(words, 1.0, centred=True).features
+    features, _ = words.scales(1.0, centred=True)
     assert features[1:].max() < 1.5 * features[1:].min()
     assert features[0] * 1e6 < 10.0

@@ -80,7 +80,7 @@ def brute_force(model, theta, shard):
     if model.chain:
         moves[slice(None) if model.transitions is None else model.transitions] = own.transitions
     total, start = 0.0, 0
-    for length, weight in zip(shard.choices_per_instance, shard.weights, strict=True):
+    for length, weight in zip(shard.sizes, shard.weights, strict=True):
         tokens = range(start, start + length)
         start += length
         scores, shares = {}, {}

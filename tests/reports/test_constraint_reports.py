@@ -100,8 +100,9 @@ def test_prices_are_what_the_objective_gains(data, mixture):
     def value(size, sure):
         columns, blocks = {"row": np.arange(N), "seen": SEEN}, Local(build_shards(x, weights))
         rows = constrain(constraints(size, sure), K, columns, weights, blocks)
-        scores = ConstrainedMixture(MixtureModel(K, "spherical")).scores(fitted._params(), rows)
-        return project_batch(rows.structure, scores, rows.rows, weights=rows.chunks.weights, tol=1e-12).dual_value
+        model = ConstrainedMixture(MixtureModel(K, "spherical"))
+        structure, scores = model.structure(rows), model.scores(fitted._params(), rows)
+        return project_batch(structure, scores, rows.rows, weights=rows.chunks.weights, tol=1e-12).dual_value
 
     prices, step = fitted.report_.prices, 1e-4
     slope = (value(size - step, 0.6) - value(size + step, 0.6)) / (2 * step)

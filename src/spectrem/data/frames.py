@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import narwhals
+    import scipy.sparse as sp
+    from narwhals.typing import IntoDataFrame, IntoSeries
+    from numpy.typing import ArrayLike
+
+Table: TypeAlias = "ArrayLike | sp.spmatrix | sp.sparray | IntoDataFrame"
+"""Rows of features."""
+Columns: TypeAlias = "Mapping[str, ArrayLike | IntoSeries] | IntoDataFrame | None"
+"""Columns with a value for every row, or other instance, by name."""
+LabelsLike: TypeAlias = "Table | IntoSeries | Sequence[object]"
+"""Labels of rows, sets or distributions of them, or a table of probabilities."""
 
 _OURS = (np.ndarray, list, tuple, dict, str, type(None))
 

@@ -124,24 +124,6 @@ def mark(indptr, indices, offsets, labels, label, seen):
                     seen[indices[e]] = True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def sort_rows(indptr, indices, values):
-    """Sort the features of every choice, in place, with their values, where there are any."""
-    plain = len(values) == 0
-    for c in range(len(indptr) - 1):
-        for e in range(indptr[c] + 1, indptr[c + 1]):
-            feature, at = indices[e], e
-            value = 0.0 if plain else values[e]
-            while at > indptr[c] and indices[at - 1] > feature:
-                indices[at] = indices[at - 1]
-                if not plain:
-                    values[at] = values[at - 1]
-                at -= 1
-            indices[at] = feature
-            if not plain:
-                values[at] = value
-
-
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def products(rows, first, second, out):
     """``out[k] = rows[k] @ first, rows[k] @ second``."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +17,18 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints import compile_constraints
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.constraints.text import Constraints
-from spectrem.corpus import Local
+from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import Infeasible, project_batch
-from spectrem.structures import Parts, Structure
+from spectrem.structures import Categorical, Parts, Structure
 
 LEAST_PROBABILITY = 1e-10
-"""Classifiers say 0 where they mean rare; such a label stays possible, at a price of 23 nats."""
+"""The smallest probability that counts, since classifiers give 0 to what is only rare: it costs 23 nats."""
 TOLERANCE = 1e-6
-"""Of the projection, relative to the size of a row: sharper ones take time and do not change the next fit."""
+"""The tolerance of the projection, relative to the size of a row: a smaller one takes time and does not change the next
+fit."""
 LEAST_SHARE = 1e-6
-"""Repeated rows with less weight than this, of a row's 1, change nothing that can be seen and are left out."""
+"""Repeated rows with a smaller share of the weight of their row are left out."""
 # Labels of rows that differ by no more than this are the same but for the tolerance of the projection.
 _ALIKE = 1e-5
 
@@ -46,8 +47,6 @@ class Sample:
     weights : ndarray of shape (n_rows,)
     columns : mapping of name -> ndarray of shape (n_rows,)
         Columns that constraints name.
-    structure : Structure
-        The labels that rows may have.
     """
 
     X: Any
@@ -55,7 +54,11 @@ class Sample:
     classes: NDArray
     weights: Floats
     columns: Mapping[str, NDArray]
-    structure: Structure
+
+    @cached_property
+    def structure(self) -> Categorical:
+        """One of the labels for every row."""
+        return Categorical(np.full(len(self.codes), len(self.classes)), "row")
 
     @cached_property
     def labelled(self) -> Bools:
@@ -95,15 +98,30 @@ class Sample:
         return posteriors
 
 
-class Fitted(NamedTuple):
-    """A classifier, the posteriors of shape (n_rows, n_classes) that it was trained on, and the one they came from.
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """The soft labels that a classifier is trained on, which are all that a checkpoint holds, and the classifier.
 
-    At the start of training the last two are None.
+    Attributes
+    ----------
+    posteriors : ndarray of shape (n_rows, n_classes), or None
+        None for the labelled rows alone.
+    earlier : ndarray of shape (n_rows, n_classes), or None
+        The posteriors that the teacher, whose predictions were projected, was trained on.
+    classifier, teacher
+        None until they are asked for, as after a checkpoint.
     """
 
-    classifier: Any
-    posteriors: Floats | None = None
-    teacher: Any = None
+    posteriors: Floats | None
+    earlier: Floats | None = None
+    classifier: Any = field(init=False, default=None)
+    teacher: Any = field(init=False, default=None)
+
+    def holding(self, classifier: Any, teacher: Any = None) -> Fitted:
+        """Itself, with classifiers that were trained already."""
+        object.__setattr__(self, "classifier", classifier)
+        object.__setattr__(self, "teacher", teacher)
+        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,22 +145,18 @@ class ClassifierModel:
     soft_targets: bool
     weight_names: tuple[str, ...]
 
-    def start(self, sample: Sample, posteriors: Floats | None = None) -> Fitted:
-        """The classifier of the labelled rows alone or, if given, of posteriors of all rows."""
-        if posteriors is not None:
-            return Fitted(self._fit_soft(clone(self.estimator), sample, posteriors))
-        labelled = np.flatnonzero(sample.labelled)
-        codes = sample.codes[labelled]
-        y = np.eye(len(sample.classes))[codes] if self.soft_targets else sample.classes[codes]
-        X, weights = _safe_indexing(sample.X, labelled), sample.weights[labelled]
-        return Fitted(self._fit(clone(self.estimator), X, y, weights))
+    def classifier(self, params: Fitted, sample: Sample) -> Any:
+        """The classifier of some parameters, which is trained where they do not hold it."""
+        if params.classifier is None:
+            params.holding(self._fit_soft(clone(self.estimator), sample, params.posteriors), params.teacher)
+        return params.classifier
 
     def structure(self, sample: Sample) -> Structure:
         return sample.structure
 
     def scores(self, params: Fitted, sample: Sample) -> Parts:
         """log p(label | x), nats; -inf for labels other than the known one of a labelled row."""
-        return sample.keep_known(log_probabilities(params.classifier, sample.X, sample.classes))
+        return sample.keep_known(log_probabilities(self.classifier(params, sample), sample.X, sample.classes))
 
     def weights(self, sample: Sample) -> Floats:
         """The weight of every row when the classifier is fitted, shape (n_rows,)."""
@@ -156,16 +170,23 @@ class ClassifierModel:
         """For every row a distribution over labels, shape (n_rows, n_classes)."""
         return marginals.unary.reshape(-1, len(sample.classes))
 
-    def m_step(self, params: Fitted, posteriors: Floats, corpus: Local) -> Fitted:
+    def m_step(self, params: Fitted, posteriors: Floats, corpus: Corpus) -> Fitted:
         """Fit a clone to the labels and the posteriors; without unlabelled rows nothing changes."""
-        [sample] = corpus.shards
+        [sample] = corpus.collect(as_it_is)
+        fitted, teacher = Fitted(posteriors, params.posteriors), self.classifier(params, sample)
         if sample.labelled.all() or self.weight == 0:
-            return Fitted(params.classifier, posteriors, params.classifier)
+            return fitted.holding(teacher, teacher)
         goes_on = getattr(self.estimator, "warm_start", False)
-        classifier = copy.deepcopy(params.classifier) if goes_on else clone(self.estimator)
-        return Fitted(self._fit_soft(classifier, sample, posteriors), posteriors, params.classifier)
+        classifier = copy.deepcopy(teacher) if goes_on else clone(self.estimator)
+        return fitted.holding(self._fit_soft(classifier, sample, posteriors), teacher)
 
-    def _fit_soft(self, classifier: Any, sample: Sample, posteriors: Floats) -> Any:
+    def _fit_soft(self, classifier: Any, sample: Sample, posteriors: Floats | None) -> Any:
+        """Fit a classifier to the posteriors of all rows or, without them, to the labelled rows."""
+        if posteriors is None:
+            row = np.flatnonzero(sample.labelled)
+            label, weights = sample.codes[row], sample.weights[row]
+            y = np.eye(len(sample.classes))[label] if self.soft_targets else sample.classes[label]
+            return self._fit(classifier, _safe_indexing(sample.X, row), y, weights)
         weights = self.weights(sample)
         if self.soft_targets:
             return self._fit(classifier, sample.X, posteriors, weights)
@@ -177,6 +198,11 @@ class ClassifierModel:
     def _fit(self, classifier: Any, X: Any, y: NDArray, weights: Floats) -> Any:
         weighted = bool(self.weight_names) and not (weights == 1.0).all()
         return classifier.fit(X, y, **(dict.fromkeys(self.weight_names, weights) if weighted else {}))
+
+
+def as_it_is(sample: Sample) -> Sample:
+    """The sample, brought from where it lives."""
+    return sample
 
 
 def class_probabilities(classifier: Any, X: Any, classes: NDArray) -> NDArray:

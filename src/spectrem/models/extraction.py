@@ -14,7 +14,7 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem.corpus import Local
 from spectrem.data import FeatureIndex, RelationSentence, mention_features, pair_features
 from spectrem.data.features import CONTEXTS
-from spectrem.models.loglinear import Features, Labels, LogLinearModel, Member, build_shards
+from spectrem.models.loglinear import Features, Labels, LogLinearModel, LogLinearShard, build_shards
 from spectrem.models.loglinear.optimise import fit_known
 from spectrem.structures._ragged import offsets_of, positions_of
 
@@ -34,7 +34,7 @@ class Mentions(NamedTuple):
 
     Attributes
     ----------
-    members : dict of "mention" and "pair" -> Member
+    members : dict of "mention" and "pair" -> LogLinearShard
         All mentions, and all ordered pairs of two of one sentence, with their features and columns for constraints.
     owners : dict of "mention" and "pair" -> ndarray of int64
         The sentence of each.
@@ -42,7 +42,7 @@ class Mentions(NamedTuple):
         The two mentions of every pair, by their numbers among all.
     """
 
-    members: dict[str, Member]
+    members: dict[str, LogLinearShard]
     owners: dict[str, Ints]
     arguments: Ints
 
@@ -67,7 +67,7 @@ def encode_sentences(
     members = {}
     for key, (_, indptr, indices, values) in tokens.items():
         features = Features(indptr, indices, values, len(indexes[key]))
-        members[key] = Member(features, columns=columns[key], owners=owners[key])
+        members[key] = LogLinearShard.whole(features, columns=columns[key], owners=owners[key])
     starts = offsets_of(tokens["mention"].lengths)[:-1]
     return Mentions(members, owners, places + starts[owners["pair"]][:, None]), indexes
 

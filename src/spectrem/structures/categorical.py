@@ -123,21 +123,21 @@ class Categorical:
         ``weights`` change nothing, as there are no shared factors.
         """
         gamma = as_gamma(gamma)
-        given = check_inputs(self, scores, active, weights)
+        inputs = check_inputs(self, scores, active, weights)
         values = np.zeros(self.n_instances)
         groups = np.arange(self.n_instances + 1)
         if gamma == 0.0:
             choices = np.full(self.n_instances, -1)
-            kernel.max_pass(groups, self.offsets, given.unary, given.active, values, choices)
+            kernel.max_pass(groups, self.offsets, inputs.unary, inputs.active, values, choices)
             return values, Parts(indicators(choices, self.offsets))
         marginals = np.zeros(self.n_unary)
-        kernel.sum_pass(groups, self.offsets, given.unary, gamma, given.active, values, marginals)
+        kernel.sum_pass(groups, self.offsets, inputs.unary, gamma, inputs.active, values, marginals)
         return values, Parts(marginals)
 
     def covariances(
         self, scores: Parts, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
     ) -> Parts:
-        """Of every label with the value of the label taken, at gamma = 1; see `Structure`.
+        """The covariance of every label with the value of the label taken, at gamma = 1; see `Structure`.
 
         Parameters
         ----------
@@ -157,10 +157,10 @@ class Categorical:
 
     def decode(self, scores: Parts) -> NDArray[np.int64]:
         """Best label of every instance, shape (n_instances,); the lowest among equals, -1 if none is possible."""
-        given = check_inputs(self, scores)
+        inputs = check_inputs(self, scores)
         choices = np.full(self.n_instances, -1)
         groups = np.arange(self.n_instances + 1)
-        kernel.max_pass(groups, self.offsets, given.unary, given.active, np.zeros(self.n_instances), choices)
+        kernel.max_pass(groups, self.offsets, inputs.unary, inputs.active, np.zeros(self.n_instances), choices)
         return choices
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:

@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from spectrem import E, GaussianMixture, part
 from spectrem.estimators.mixture.input import _seeded_centres
+from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal
 
 KINDS = ("full", "tied", "diag", "spherical")
@@ -190,3 +191,17 @@ def test_weights_count_in_constraints():
     wanted = GaussianMixture(2, constraints=doubled, max_iter=1, **start, tol=0).fit(twice)
     np.testing.assert_allclose(ours.means_, wanted.means_, atol=1e-4)
     np.testing.assert_allclose(ours.lower_bound_, wanted.lower_bound_, rtol=1e-6)
+
+
+def test_weights_of_a_score_and_columns_at_prediction():
+    x, _ = make_data(40)
+    mixture = GaussianMixture(2, random_state=0, n_threads=1).fit(x)
+    counts = np.arange(len(x)) % 3
+    assert mixture.score(x, sample_weight=counts) == pytest.approx(mixture.score(np.repeat(x, counts, axis=0)))
+    group = {"group": np.arange(len(x))}
+    np.testing.assert_array_equal(mixture.predict(x, columns=group), mixture.predict(x))
+    np.testing.assert_array_equal(mixture.predict_proba(x, columns=group), mixture.predict_proba(x))
+    with pytest.raises(InvalidInputError, match="group"):
+        mixture.predict(x, columns={"group": [1]})
+    with pytest.raises(InvalidInputError, match="sample_weight must have shape"):
+        mixture.score(x, sample_weight=[1.0])

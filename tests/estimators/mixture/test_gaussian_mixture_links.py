@@ -29,9 +29,10 @@ def project_chunks(params, constraints, gamma, shards):
     """Posteriors of the rows of data from those of chunks, and the value of the dual."""
     weights = np.concatenate([shard.weights for shard in shards])
     data = constrain(constraints, 3, {"row": np.arange(len(weights))}, weights, Local(shards))
-    scores = ConstrainedMixture(MixtureModel(3, "spherical")).scores(params, data)
-    found = project_batch(data.structure, scores, data.rows, gamma, weights=data.chunks.weights, tol=1e-10)
-    return data.spread(found.marginals), found.dual_value
+    model = ConstrainedMixture(MixtureModel(3, "spherical"))
+    structure, scores = model.structure(data), model.scores(params, data)
+    projection = project_batch(structure, scores, data.rows, gamma, weights=data.chunks.weights, tol=1e-10)
+    return data.spread(projection.marginals), projection.dual_value
 
 
 def error_of(call):

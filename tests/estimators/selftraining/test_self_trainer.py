@@ -1,5 +1,7 @@
 """SelfTrainer against a loop written plainly, and what constraints are worth on made and on real data."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.optimize import brentq
@@ -11,7 +13,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from spectrem import E, SelfTrainer, part
-from spectrem.exceptions import InfeasibleConstraintError
+from spectrem.corpus import Spilled
+from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.learning import Constant, FitStatus, Quench
 
 SHARE = (E[part("label") == 1] == 0.3 * E.count(..., each="row")).named("three in ten")
@@ -304,3 +307,45 @@ def test_digits_that_differ_within_their_group():
     sums = np.zeros((170, 10))
     np.add.at(sums, group, trainer.label_distributions_)
     assert sums.max() < 1 + 1e-5
+
+
+def fitted_numbers(trainer):
+    return [trainer.label_distributions_, trainer.predict_proba(X_HOME), [one.objective for one in trainer.history_]]
+
+
+X_HOME, Y_HOME, _ = blobs(5)
+
+
+@pytest.mark.parametrize("home", ["memory", "files"])
+@pytest.mark.parametrize("iterations", [1, 3])
+def test_training_goes_on_from_a_checkpoint_to_the_same_bits(tmp_path, home, iterations):
+    corpus = None if home == "memory" else partial(Spilled, folder=tmp_path)
+    settings = {"gamma": 0.5, "max_iter": 4, "tol": 0.0, "n_threads": 1}
+    classifier = LogisticRegression(C=3.0)
+    whole = SelfTrainer(classifier, [SHARE], **settings).fit(X_HOME, Y_HOME)
+
+    def interrupt(record):
+        count.append(record)
+        if len(count) == iterations:
+            raise KeyboardInterrupt
+
+    count = []
+    kept = SelfTrainer(classifier, [SHARE], checkpoint=tmp_path / "state", corpus=corpus, **settings)
+    with pytest.raises(KeyboardInterrupt):
+        kept.set_params(on_iteration=interrupt).fit(X_HOME, Y_HOME)
+    kept.set_params(on_iteration=None).fit(X_HOME, Y_HOME)
+    again = clone(kept).fit(X_HOME, Y_HOME)  # nothing is left to do
+    for other in (kept, again):
+        for one, two in zip(fitted_numbers(whole), fitted_numbers(other), strict=True):
+            np.testing.assert_array_equal(one, two)
+        np.testing.assert_array_equal(whole.report_.constraints[0].after, other.report_.constraints[0].after)
+        np.testing.assert_array_equal(whole.report_.constraints[0].price, other.report_.constraints[0].price)
+
+
+def test_columns_at_prediction_are_checked_and_change_nothing():
+    trainer = SelfTrainer(LogisticRegression(), [SHARE], max_iter=2, tol=0.0).fit(X_HOME, Y_HOME)
+    group = np.arange(len(X_HOME))
+    np.testing.assert_array_equal(trainer.predict(X_HOME, columns={"group": group}), trainer.predict(X_HOME))
+    np.testing.assert_array_equal(trainer.predict_proba(X_HOME, {"group": group}), trainer.predict_proba(X_HOME))
+    with pytest.raises(InvalidInputError, match="group"):
+        trainer.predict(X_HOME, columns={"group": group[1:]})

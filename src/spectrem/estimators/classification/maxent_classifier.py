@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,26 +15,28 @@ from sklearn.utils.validation import validate_data
 from spectrem._arrays import Floats
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
+from spectrem.data.frames import Columns, LabelsLike, Table
 from spectrem.estimators import engine, storage, table_input
 from spectrem.estimators.classification.parameters import MaxEntParameters
 from spectrem.estimators.conventions import as_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.storage import Codec, Member, Saved, finite
+from spectrem.estimators.table_input import Targets
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Stopping
 from spectrem.models import loglinear
-from spectrem.models.loglinear import Features, LogLinearModel, LogLinearShard
+from spectrem.models.loglinear import Features, LogLinearModel, LogLinearShard, Merged
 from spectrem.models.shards import in_corpus_order
 from spectrem.reports import ShowsReport
 
 
-def _write(classifier: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def _write(classifier: MaxEntClassifier) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     values = {"classes": classifier.classes_.tolist(), **storage.write_features(classifier)}
     return values, {"coef": classifier.coef_, "intercept": classifier.intercept_}
 
 
-def _read(classifier: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+def _read(classifier: MaxEntClassifier, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     coef, intercept, classes = arrays["coef"], arrays["intercept"], np.array(values["classes"])
     n_rows = 1 if len(classes) == 2 else len(classes)
     _CODEC.check_arrays(arrays, {"coef": (n_rows, *coef.shape[1:]), "intercept": (n_rows,)})
@@ -113,7 +115,7 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
     _codec = _CODEC
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, columns: Any = None
+        self, X: Table, y: LabelsLike | None = None, sample_weight: ArrayLike | None = None, columns: Columns = None
     ) -> MaxEntClassifier:
         """Train on rows whose labels are known, in part, or not.
 
@@ -173,7 +175,7 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         engine.record(self, trained, n, counts, unit="rows")
         return self
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Table) -> Floats:
         """Scores of the labels, nats, shape (n_rows, n_classes), or with two classes (n_rows,) of the second.
 
         Constraints have no part in them.
@@ -182,7 +184,7 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         scores = np.asarray(features.matrix @ self.coef_.T) + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict_proba(self, X: Any, columns: Any = None) -> Floats:
+    def predict_proba(self, X: Table, columns: Columns = None) -> Floats:
         """Probabilities of the labels, under the constraints if ``project_at_predict``.
 
         Parameters
@@ -218,17 +220,17 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         tables = engine.posteriors(fitted, model, theta, engine.make_corpus(fitted, shards))
         return in_corpus_order(shards, tables, np.ones(features.n_choices, np.int64))
 
-    def predict_log_proba(self, X: Any, columns: Any = None) -> Floats:
+    def predict_log_proba(self, X: Table, columns: Columns = None) -> Floats:
         """The logarithm of `predict_proba`, nats."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X, columns))
 
-    def predict(self, X: Any, columns: Any = None) -> NDArray:
+    def predict(self, X: Table, columns: Columns = None) -> NDArray:
         """The most probable label of every row, shape (n_rows,); parameters as of `predict_proba`."""
         best = self.predict_proba(X, columns).argmax(axis=1)
         return self.classes_[best]
 
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Table, y: LabelsLike, sample_weight: ArrayLike | None = None) -> float:
         """The share of the rows with a label in y, by weight, whose label `predict` finds, from 0 to 1.
 
         Parameters
@@ -248,7 +250,7 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         check_same_index(X=X, y=y, sample_weight=sample_weight)
         return table_input.score_rows(self, y, self.predict(X), sample_weight)
 
-    def _read(self, X: Any, columns: Any, reset: bool = False) -> tuple[Features, dict[str, NDArray]]:
+    def _read(self, X: Table, columns: Columns, reset: bool = False) -> tuple[Features, dict[str, NDArray]]:
         """Features and columns for constraints of the rows of X."""
         X, inside = table_input.split_columns(X, self.columns)
         checked = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
@@ -262,7 +264,11 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
 
 
 def _pose(
-    settings: Any, features: Features, targets: table_input.Targets, counts: Floats, columns: Mapping[str, NDArray]
+    settings: MaxEntParameters,
+    features: Features,
+    targets: Targets,
+    counts: Floats,
+    columns: Mapping[str, NDArray],
 ) -> tuple[engine.Task, list[LogLinearShard]]:
     """The task of a MaxEntClassifier, and the shards of all rows; ``counts`` are the weights of rows."""
     known = targets.known
@@ -308,7 +314,7 @@ def _pose(
 _ALIKE = 1e-9
 
 
-def _check_apart(settings: Any, model: LogLinearModel, targets: table_input.Targets, theta: Floats) -> None:
+def _check_apart(settings: MaxEntParameters, model: LogLinearModel, targets: Targets, theta: Floats) -> None:
     """Raise `InvalidInputError` if nothing told the classes apart."""
     alike = _ALIKE
     if settings.criterion is not None and model.prior.l2 > 0:
@@ -324,14 +330,7 @@ def _check_apart(settings: Any, model: LogLinearModel, targets: table_input.Targ
 _WORTH_MERGING = 0.9
 
 
-class TrainingFeatures(NamedTuple):
-    """Features to train on, and how they were merged, if they were."""
-
-    features: Features
-    merged: loglinear.Merged | None
-
-
-def merge_proportional(settings: Any, features: Features) -> TrainingFeatures:
+def merge_proportional(settings: MaxEntParameters, features: Features) -> Merged:
     """Features that are in proportion as one, where that leaves clearly fewer.
 
     Under a Gaussian prior they share a direction: fewer parameters, the same optimum.
@@ -339,27 +338,26 @@ def merge_proportional(settings: Any, features: Features) -> TrainingFeatures:
     if settings.l1_ratio == 0 and features.n_features > features.n_choices:
         merged = loglinear.merge_features(features)
         if merged.features.n_features < _WORTH_MERGING * features.n_features:
-            return TrainingFeatures(merged.features, merged)
-    return TrainingFeatures(features, None)
+            return merged
+    return Merged(features)
 
 
-def coefficients_of(model: LogLinearModel, theta: Floats, training: TrainingFeatures) -> tuple[Floats, Floats]:
+def coefficients_of(model: LogLinearModel, theta: Floats, merged: Merged) -> tuple[Floats, Floats]:
     """``coef_`` and ``intercept_`` of the classifier: weights of all features, and those of the classes."""
     weights = model.split(theta)
-    table = model.support.table(weights.features)
-    table = table if training.merged is None else training.merged.expand(table)
+    table = merged.expand(model.support.table(weights.features))
     intercept = weights.intercept.copy()
     return np.ascontiguousarray(table.T), intercept if len(intercept) else np.zeros(table.shape[1])
 
 
-def fitted_model(classifier: Any) -> tuple[LogLinearModel, Floats]:
+def fitted_model(classifier: MaxEntClassifier) -> tuple[LogLinearModel, Floats]:
     """The model of a fitted MaxEntClassifier, and its weights."""
     model = make_model(classifier, classifier.coef_.shape[1], classifier.classes_)
     intercept = classifier.intercept_ if classifier.fit_intercept else classifier.intercept_[:0]
     return model, np.concatenate([np.ascontiguousarray(classifier.coef_.T).ravel(), intercept])
 
 
-def make_model(settings: Any, n_features: int, classes: NDArray) -> LogLinearModel:
+def make_model(settings: MaxEntParameters, n_features: int, classes: NDArray) -> LogLinearModel:
     """The model of a MaxEntClassifier with so many features."""
     pair = len(classes) == 2
     return LogLinearModel(
@@ -372,7 +370,7 @@ def make_model(settings: Any, n_features: int, classes: NDArray) -> LogLinearMod
     )
 
 
-def _class_weights(settings: Any, targets: table_input.Targets, weights: Floats) -> Floats:
+def _class_weights(settings: MaxEntParameters, targets: Targets, weights: Floats) -> Floats:
     """The weight of the class of every row that is known, shape (n_rows,); 1 for other rows."""
     if settings.class_weight is None:
         return np.ones(len(weights))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from spectrem.estimators.declare import check_number, count, given, number, switch
 from spectrem.estimators.shared_parameters import CriterionParameters, check_column_names, check_constraints
@@ -72,7 +72,7 @@ class MaxEntParameters(CriterionParameters):
     C: float = number(1.0, open=True)
     l1_ratio: float = number(0.0, 0, 1)
     fit_intercept: bool = switch(True, option=None)
-    class_weight: Any = given(None, _check_class_weight)
+    class_weight: Literal["balanced"] | Mapping[Any, float] | None = given(None, _check_class_weight)
     unlabelled_weight: float = number(1.0)
     classes: Sequence[Any] | None = given(None)
     columns: Sequence[Any] | Mapping[str, Any] | None = given(None, check_column_names)

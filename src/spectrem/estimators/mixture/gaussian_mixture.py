@@ -15,7 +15,9 @@ from sklearn.mixture import GaussianMixture as Peer
 from sklearn.utils.validation import validate_data
 
 from spectrem._arrays import Floats, Ints
+from spectrem._validate import as_sample_weight
 from spectrem.corpus import Local
+from spectrem.data.frames import Columns
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import as_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
@@ -25,6 +27,7 @@ from spectrem.estimators.mixture.input import (
     count_free,
     last_parameters,
     random_state_of,
+    read_row_columns,
     read_rows,
     start_parameters,
 )
@@ -52,12 +55,12 @@ ROUGH, FINE = 1e-4, 1e-6
 _SUM_TOLERANCE = 1e-3  # of proportions in single precision
 
 
-def _write(mixture: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def _write(mixture: GaussianMixture) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     values = {"dtype": str(mixture.means_.dtype), "lower_bounds": mixture.lower_bounds_, **write_features(mixture)}
     return values, {name: np.asarray(getattr(mixture, f"{name}_"), np.float64) for name in _ARRAYS}
 
 
-def _read(mixture: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+def _read(mixture: GaussianMixture, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     dtype = {"float32": np.float32, "float64": np.float64}[values["dtype"]]
     k, d = mixture.n_components, arrays["means"].shape[-1]
     as_bounds(mixture, d)  # checks them
@@ -166,7 +169,7 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
     _codec = _CODEC
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, columns: Any = None
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, columns: Columns = None
     ) -> GaussianMixture:
         """Learn the parameters.
 
@@ -204,9 +207,10 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         if self.constraints:
             weights = np.concatenate([shard.weights for shard in shards])
             constrained = constrain(self.constraints, self.n_components, rows.columns, weights, corpus)
-        start: Callable[[], MixtureParameters] = partial(last_parameters, self, model, n_features)
         goes_on = self.warm_start and "weights_" in vars(self)
-        if not goes_on:
+        if goes_on:
+            start: Callable[[], MixtureParameters] = partial(last_parameters, self._params(), model, n_features)
+        else:
             rng, chunks = random_state_of(self.random_state), None if constrained is None else constrained.chunks
             start = partial(start_parameters, self, model, shards, rows, rng, chunks)
         n_starts = 1 if goes_on or not self.max_iter else self.n_init
@@ -255,7 +259,7 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         return self
 
     def fit_predict(
-        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, columns: Any = None
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, columns: Columns = None
     ) -> Ints:
         """Learn the parameters and label the rows.
 
@@ -271,12 +275,14 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         """
         return self.fit(X, y, sample_weight, columns).labels_
 
-    def predict(self, X: ArrayLike) -> Ints:
+    def predict(self, X: ArrayLike, columns: Columns = None) -> Ints:
         """Find the most probable component of every row; constraints and known components have no part in it.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+        columns : mapping or frame, optional
+            As in `fit`; they change nothing, as constraints have no part in predictions.
 
         Returns
         -------
@@ -292,14 +298,16 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         --------
         spectrem.project : puts constraints on what `predict_proba` gives.
         """
-        return self._joint(X)[0].argmax(axis=1)
+        return self._joint(X, columns)[0].argmax(axis=1)
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
+    def predict_proba(self, X: ArrayLike, columns: Columns = None) -> NDArray[Any]:
         """Posterior probabilities of the components of every row, at gamma = 1 and without constraints.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+        columns : mapping or frame, optional
+            As in `fit`; they change nothing, as constraints have no part in predictions.
 
         Returns
         -------
@@ -311,7 +319,7 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         NotFittedError
             Before `fit`.
         """
-        return self._posteriors(X)[0]
+        return self._posteriors(X, columns)[0]
 
     def score_samples(self, X: ArrayLike) -> NDArray[Any]:
         """Log-density of every row under the mixture.
@@ -332,9 +340,10 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         """
         return self._posteriors(X)[1]
 
-    def score(self, X: ArrayLike, y: None = None) -> float:
-        """Mean of `score_samples` over the rows of X, in nats."""
-        return float(self.score_samples(X).mean())
+    def score(self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None) -> float:
+        """Mean of `score_samples` over the rows of X, by their weights if they are given, in nats."""
+        values = self.score_samples(X)
+        return float(np.average(values, weights=as_sample_weight(sample_weight, len(values), "row of X")))
 
     def aic(self, X: ArrayLike) -> float:
         """Akaike's information criterion of the mixture on X; lower is better.
@@ -380,15 +389,16 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         blocks = (self.weights_, self.means_, self.covariances_, self.precisions_cholesky_)
         return MixtureParameters(self.covariance_type, *(np.asarray(block, np.float64) for block in blocks))
 
-    def _joint(self, X: ArrayLike) -> tuple[Floats, Any]:
+    def _joint(self, X: ArrayLike, columns: Columns = None) -> tuple[Floats, np.dtype[np.floating]]:
         """Log joint densities, and the dtype of the results that are made of them."""
         params = as_fitted(self)._params()
         x = validate_data(self, X, dtype=KEPT, order="C", reset=False)
+        read_row_columns(columns, len(x))  # checks them
         joint = log_joint(params, np.require(x, np.float64, requirements=["C", "W"]))
         return joint, np.result_type(x, self.means_)
 
-    def _posteriors(self, X: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-        joint, dtype = self._joint(X)
+    def _posteriors(self, X: ArrayLike, columns: Columns = None) -> tuple[NDArray[Any], NDArray[Any]]:
+        joint, dtype = self._joint(X, columns)
         values = np.empty(len(joint))
         soft_pass(joint, 1.0, np.ones(len(joint)), values)
         return joint.astype(dtype, copy=False), values.astype(dtype, copy=False)
@@ -469,10 +479,11 @@ def _project_rows(
     prices = np.zeros(0) if projected.multipliers is None else projected.multipliers
     # Rows of data, as the user knows them, and not the chunks of them that were projected.
     structure = Categorical(np.full(len(posteriors), posteriors.shape[1]))
+    _, free = structure.smoothed_max(step.model.row_scores(step.params, constrained), max(step.gamma, 0.0))
     reports = report_constraints(
         weigh_rows(structure, constrained.data_rows, constrained.weights),
         price_copies(constrained.rows, constrained.chunks.weights, prices),
-        step.model.free_posteriors(step.params, constrained, max(step.gamma, 0.0)),
+        free.unary,
         posteriors.ravel(),
     )
     return posteriors, labels, reports

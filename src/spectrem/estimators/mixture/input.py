@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,9 @@ from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_sample_weight, check_same_index
 from spectrem.constraints import check_columns
 from spectrem.constraints.columns import read_columns
-from spectrem.estimators.mixture.parameters import BLOCKS
+from spectrem.data.frames import Columns
+from spectrem.estimators.mixture.parameters import BLOCKS, BoundsLike
+from spectrem.estimators.mixture.parameters import GaussianMixtureParameters as Parameters
 from spectrem.exceptions import InvalidInputError, quoted, setting, warn
 from spectrem.models.mixture import (
     Bounds,
@@ -58,7 +60,7 @@ class MixtureRows(NamedTuple):
     """
 
     x: Floats
-    dtype: Any
+    dtype: np.dtype[np.floating]
     labels: Ints | None
     weights: Floats | None
     columns: Mapping[str, NDArray]
@@ -68,7 +70,7 @@ class MixtureRows(NamedTuple):
 
 
 def read_rows(
-    mixture: Any, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, columns: Any
+    settings: Parameters, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, columns: Columns
 ) -> MixtureRows:
     """The arguments of `GaussianMixture.fit`, checked.
 
@@ -78,28 +80,33 @@ def read_rows(
         If one of them breaks its rule.
     """
     check_same_index(X=X, y=y, sample_weight=sample_weight, columns=columns)
-    x = validate_data(mixture, X, dtype=KEPT, order="C", ensure_min_samples=2)
-    labels = _known(mixture, y, len(x))
+    x = validate_data(settings, X, dtype=KEPT, order="C", ensure_min_samples=2)
+    labels = _known(settings, y, len(x))
     weights = as_sample_weight(sample_weight, len(x), "row of X")
     counted = len(x) if weights is None else int((weights > 0).sum())
-    if counted < mixture.n_components:
+    if counted < settings.n_components:
         raise InvalidInputError(
-            f"X must have at least {setting('n_components')} = {mixture.n_components} rows of positive weight, got "
+            f"X must have at least {setting('n_components')} = {settings.n_components} rows of positive weight, got "
             f"n_samples = {counted}; lower {setting('n_components')}"
         )
-    cells = read_columns(columns, {"rows": len(x)}, taken=("row", "label"))
-    arrays = {"row": np.arange(len(x)), **{name: np.asarray(cells[name]) for name in cells}}
-    check_columns(mixture.constraints, arrays)
+    arrays = {"row": np.arange(len(x)), **read_row_columns(columns, len(x))}
+    check_columns(settings.constraints, arrays)
     return MixtureRows(np.asarray(x, np.float64), x.dtype, labels, weights, arrays)
 
 
-def _known(mixture: Any, y: ArrayLike | None, n_rows: int) -> Ints | None:
+def read_row_columns(columns: Columns, n_rows: int) -> dict[str, NDArray]:
+    """A user's columns for constraints as arrays of shape (n_rows,)."""
+    cells = read_columns(columns, {"rows": n_rows}, taken=("row", "label"))
+    return {name: np.asarray(cells[name]) for name in cells}
+
+
+def _known(settings: Parameters, y: ArrayLike | None, n_rows: int) -> Ints | None:
     """Known components of rows, shape (n_rows,), -1 where unknown; None if no component is known."""
     if y is None:
         return None
-    labels = np.asarray(y)
-    if not mixture.partial_labels:
-        if labels.dtype.kind == "i" and labels.size and labels.min() == -1 and 0 <= labels.max() < mixture.n_components:
+    labels, k = np.asarray(y), settings.n_components
+    if not settings.partial_labels:
+        if labels.dtype.kind == "i" and labels.size and labels.min() == -1 and 0 <= labels.max() < k:
             warn("y looks like known components and is ignored: set partial_labels=True")
         return None
     if labels.shape != (n_rows,):
@@ -108,11 +115,11 @@ def _known(mixture: Any, y: ArrayLike | None, n_rows: int) -> Ints | None:
         raise InvalidInputError(
             f"y must hold integers with partial_labels=True, got dtype {labels.dtype}; number the components from 0"
         )
-    wrong = (labels < -1) | (labels >= mixture.n_components)
+    wrong = (labels < -1) | (labels >= k)
     if wrong.any():
         at = int(np.argmax(wrong))
         raise InvalidInputError(
-            f"y must hold components from 0 to {mixture.n_components - 1}, or -1 for unknown; got {labels[at]} at row "
+            f"y must hold components from 0 to {k - 1}, or -1 for unknown; got {labels[at]} at row "
             f"{at}; raise n_components or leave y out"
         )
     return labels.astype(np.int64)
@@ -121,7 +128,7 @@ def _known(mixture: Any, y: ArrayLike | None, n_rows: int) -> Ints | None:
 # ---- bounds ---------------------------------------------------------------------------------------------------------
 
 
-def as_bounds(mixture: Any, n_features: int) -> Bounds:
+def as_bounds(settings: Parameters, n_features: int) -> Bounds:
     """``fixed``, ``weights_bounds``, ``means_bounds`` and ``variances_bounds``.
 
     Raises
@@ -130,17 +137,18 @@ def as_bounds(mixture: Any, n_features: int) -> Bounds:
         If a block is both fixed and bounded, or bounds have another shape than the mixture, contain
         NaN, cross, or leave no proportions that sum to 1.
     """
-    k, d = mixture.n_components, n_features
+    k, d = settings.n_components, n_features
     for block, name in _BOUNDED_BY.items():
-        if block in mixture.fixed and getattr(mixture, name) is not None:
+        if block in settings.fixed and getattr(settings, name) is not None:
             raise InvalidInputError(
-                f"{block} must not be fixed and bounded at once, got fixed={list(mixture.fixed)!r} and {name}; drop one"
+                f"{block} must not be fixed and bounded at once, got fixed={list(settings.fixed)!r} and {name}; "
+                "drop one"
             )
     return Bounds(
-        frozenset(mixture.fixed),
-        _weights_range(mixture.weights_bounds, k),
-        _range("means_bounds", mixture.means_bounds, (k, d), "(n_components, n_features)"),
-        _variances_range(mixture.variances_bounds, mixture.covariance_type, k, d),
+        frozenset(settings.fixed),
+        _weights_range(settings.weights_bounds, k),
+        _range("means_bounds", settings.means_bounds, (k, d), "(n_components, n_features)"),
+        _variances_range(settings.variances_bounds, settings.covariance_type, k, d),
     )
 
 
@@ -157,7 +165,7 @@ def count_free(bounds: Bounds, k: int, d: int, kind: str) -> int:
     return sum(free.values()) - (free["weights"] > 0)
 
 
-def _range(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Range | None:
+def _range(name: str, value: BoundsLike, shape: tuple[int, ...], meaning: str) -> Range | None:
     """A pair of arrays of this shape, None standing for no bound."""
     if value is None:
         return None
@@ -188,7 +196,7 @@ def _range(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Range
     return low, high
 
 
-def _weights_range(value: Any, k: int) -> Range | None:
+def _weights_range(value: BoundsLike, k: int) -> Range | None:
     ends = _range("weights_bounds", value, (k,), "(n_components,)")
     if ends is None:
         return None
@@ -208,7 +216,7 @@ def _weights_range(value: Any, k: int) -> Range | None:
     return low, high
 
 
-def _variances_range(value: Any, kind: str, k: int, d: int) -> Range | None:
+def _variances_range(value: BoundsLike, kind: str, k: int, d: int) -> Range | None:
     shape, meaning = {
         "full": ((k,), "(n_components,), bounds of eigenvalues,"),
         "tied": ((), "(), a number that bounds eigenvalues,"),
@@ -225,17 +233,18 @@ def _variances_range(value: Any, kind: str, k: int, d: int) -> Range | None:
     return np.maximum(ends[0], 0.0), ends[1]
 
 
-def _shape_text(value: Any) -> str:
+def _shape_text(value: object) -> str:
     try:
-        return f"shape {np.shape(value)}" if np.ndim(value) else repr(value)
+        shape = np.asarray(value).shape
     except ValueError:
         return "rows of different lengths"
+    return f"shape {shape}" if shape else repr(value)
 
 
 # ---- the start of EM ------------------------------------------------------------------------------------------------
 
 
-def random_state_of(value: Any) -> np.random.RandomState:
+def random_state_of(value: int | np.random.RandomState | np.random.Generator | None) -> np.random.RandomState:
     """The source of random numbers that a user's value stands for, as scikit-learn takes them."""
     if isinstance(value, np.random.Generator):
         return np.random.RandomState(value.bit_generator)
@@ -249,7 +258,7 @@ def random_state_of(value: Any) -> np.random.RandomState:
 
 
 def start_parameters(
-    mixture: Any,
+    settings: Parameters,
     model: MixtureModel,
     shards: Sequence[MixtureShard],
     rows: MixtureRows,
@@ -262,8 +271,7 @@ def start_parameters(
 
     Parameters
     ----------
-    mixture : GaussianMixture
-        The mixture whose settings are used.
+    settings : GaussianMixtureParameters
     model, shards
         As for `run_em`.
     rows : MixtureRows
@@ -281,9 +289,9 @@ def start_parameters(
     UserWarning
         If given parameters lie outside the bounds.
     """
-    kind, (weights, means, precisions) = model.covariance_type, given_start(mixture, rows.x.shape[1])
+    kind, (weights, means, precisions) = model.covariance_type, given_start(settings, rows.x.shape[1])
     if weights is None or means is None or precisions is None:
-        drawn = from_posteriors(model, shards, start_posteriors(mixture, rows, rng, chunks))
+        drawn = from_posteriors(model, shards, start_posteriors(settings, rows, rng, chunks))
         weights = drawn.weights if weights is None else weights
         means = drawn.means if means is None else means
     if precisions is None:
@@ -293,12 +301,12 @@ def start_parameters(
     moved = model.bounds.project(start)
     for block, name in _STARTED_BY.items():
         before, after = getattr(start, block), getattr(moved, block)
-        if getattr(mixture, name) is not None and not np.allclose(before, after, rtol=_OUTSIDE, atol=0):
+        if getattr(settings, name) is not None and not np.allclose(before, after, rtol=_OUTSIDE, atol=0):
             warn(f"{name} lies outside {_BOUNDED_BY[block]}; EM starts from the nearest point within")
     return moved
 
 
-def last_parameters(mixture: Any, model: MixtureModel, n_features: int) -> MixtureParameters:
+def last_parameters(last: MixtureParameters, model: MixtureModel, n_features: int) -> MixtureParameters:
     """Parameters of the last fit, within the model's bounds, to go on from.
 
     Raises
@@ -306,17 +314,17 @@ def last_parameters(mixture: Any, model: MixtureModel, n_features: int) -> Mixtu
     InvalidInputError
         If their shapes are not those of the components and features of this fit.
     """
-    means = (mixture.n_components, n_features)
-    covariances = covariance_shape(mixture.covariance_type, *means)
-    if mixture.means_.shape != means or mixture.covariances_.shape != covariances:
+    means = (model.n_components, n_features)
+    covariances = covariance_shape(model.covariance_type, *means)
+    if last.means.shape != means or last.covariances.shape != covariances:
         raise InvalidInputError(
             f"warm_start must go on with means of shape {means} and covariances of shape {covariances}, got "
-            f"{mixture.means_.shape} and {mixture.covariances_.shape} from the last fit; set warm_start=False"
+            f"{last.means.shape} and {last.covariances.shape} from the last fit; set warm_start=False"
         )
-    return model.bounds.project(mixture._params())
+    return model.bounds.project(last)
 
 
-def given_start(mixture: Any, n_features: int) -> tuple[Floats | None, Floats | None, Floats | None]:
+def given_start(settings: Parameters, n_features: int) -> tuple[Floats | None, ...]:
     """``weights_init``, ``means_init`` and ``precisions_init`` as arrays, or None.
 
     Raises
@@ -324,9 +332,9 @@ def given_start(mixture: Any, n_features: int) -> tuple[Floats | None, Floats | 
     InvalidInputError
         If one has another shape than the mixture, or holds impossible values.
     """
-    k, d, kind = mixture.n_components, n_features, mixture.covariance_type
+    k, d, kind = settings.n_components, n_features, settings.covariance_type
     shapes = dict(zip(_STARTED_BY.values(), ((k,), (k, d), covariance_shape(kind, k, d)), strict=True))
-    weights, means, precisions = (_array(name, getattr(mixture, name), shape) for name, shape in shapes.items())
+    weights, means, precisions = (_array(name, getattr(settings, name), shape) for name, shape in shapes.items())
     if weights is not None and not ((weights >= 0).all() and abs(weights.sum() - 1) <= 1e-6):
         raise InvalidInputError(
             f"weights_init must be proportions that sum to 1, got {weights.tolist()}; divide them by their sum"
@@ -343,13 +351,13 @@ def given_start(mixture: Any, n_features: int) -> tuple[Floats | None, Floats | 
 
 
 def start_posteriors(
-    mixture: Any, rows: MixtureRows, rng: np.random.RandomState, chunks: Chunks | None = None
+    settings: Parameters, rows: MixtureRows, rng: np.random.RandomState, chunks: Chunks | None = None
 ) -> Floats:
     """Posteriors by ``init_params``, shape (n_rows, n_components); rows with known components are theirs."""
     x, weights, labels = rows.x, rows.weights, rows.labels
-    n, k = len(x), mixture.n_components
+    n, k = len(x), settings.n_components
     posteriors = np.zeros((n, k))
-    if mixture.init_params == "kmeans":
+    if settings.init_params == "kmeans":
         seeded = labels is not None and (labels >= 0).any()
         if seeded or chunks is None or not k <= len(chunks.weights) < n:
             clusters = _by_kmeans(x, k, weights, labels, rng)
@@ -359,10 +367,10 @@ def start_posteriors(
             search = KMeans(k, n_init=RUNS, random_state=rng).fit(chunks.mean @ x, sample_weight=chunks.weights)
             clusters = search.labels_[chunks.chunk]
         posteriors[np.arange(n), clusters] = 1.0
-    elif mixture.init_params == "random":
+    elif settings.init_params == "random":
         posteriors = rng.uniform(size=(n, k))
         posteriors /= posteriors.sum(axis=1, keepdims=True)
-    elif mixture.init_params == "random_from_data":
+    elif settings.init_params == "random_from_data":
         share = None if weights is None else weights / weights.sum()
         posteriors[rng.choice(n, size=k, replace=False, p=share), np.arange(k)] = 1.0
     else:
@@ -401,7 +409,7 @@ def _seeded_centres(x: Floats, k: int, weights: Floats | None, labels: Ints, rng
     return centres
 
 
-def _array(name: str, value: Any, shape: tuple[int, ...]) -> Floats | None:
+def _array(name: str, value: ArrayLike | None, shape: tuple[int, ...]) -> Floats | None:
     if value is None:
         return None
     array = np.asarray(value, np.float64)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 BoundsLike: TypeAlias = "tuple[ArrayLike | None, ArrayLike | None] | None"
 
 BLOCKS = ("weights", "means", "covariances")
-"""What the parameters of a mixture consist of."""
+"""The blocks of the parameters of a mixture."""
 
 _MODEL, _CONSTRAINTS = "Model", "Constraints"
 

@@ -6,16 +6,24 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from spectrem.estimators.declare import count, given, number, switch
-from spectrem.estimators.shared_parameters import LearningParameters, check_column_names, check_constraints, check_gamma
+from spectrem.estimators.shared_parameters import (
+    ComputingParameters,
+    LearningParameters,
+    check_column_names,
+    check_constraints,
+    check_gamma,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from sklearn.base import BaseEstimator
 
     from spectrem.constraints.constraint import AnyConstraint
 
 
 @dataclass(eq=False, repr=False)
-class SelfTrainerParameters(LearningParameters):
+class SelfTrainerParameters(LearningParameters, ComputingParameters):
     """The parameters of `spectrem.SelfTrainer`.
 
     Parameters
@@ -54,9 +62,19 @@ class SelfTrainerParameters(LearningParameters):
     tol : float
         Relative change of the objective below which training stops at a gamma; 0 runs all iterations. Near gamma = 1
         the objective comes close to 0 and asks for a larger ``tol``.
+    n_threads : int, optional
+        All rows are one shard, which one thread works on. What spreads the work of the classifier is its own
+        (``n_jobs``).
+    corpus : callable, optional
+        From an iterable of shards to the `spectrem.corpus.Corpus` that keeps them. All rows are one shard, and come to
+        the classifier wherever that is. By default they stay in memory. Saved models do not hold it.
+    checkpoint : path, optional
+        A folder that holds the labels of the rows after every iteration: the same `fit` again, also in another process,
+        goes on from them. The classifier is fitted to them again: one that draws random numbers needs a
+        ``random_state``, and one with ``warm_start=True`` begins anew.
     """
 
-    estimator: Any = given()
+    estimator: BaseEstimator = given()
     constraints: Sequence[AnyConstraint] = given((), check_constraints)
     _: KW_ONLY
     gamma: float = given(1.0, check_gamma)

@@ -14,15 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import indexable
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from spectrem._arrays import Floats, Ints
 from spectrem._damage import DAMAGE
 from spectrem._outputs import open_bytes
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
-from spectrem.corpus import Local
-from spectrem.data.frames import as_frame
+from spectrem.data.frames import Columns, LabelsLike, Table, as_frame
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import as_fitted, check_fitted, row_weights, take_course
 from spectrem.estimators.declare import check_parameters, documented
@@ -42,7 +41,6 @@ from spectrem.learning import EStep, Posed, Step, Stopping, posterior
 from spectrem.learning.estep import scores_of
 from spectrem.models.classifier import TOLERANCE, ClassifierModel, Fitted, Sample, class_probabilities
 from spectrem.reports import ConstraintReport, ShowsReport, report_training, report_weighted
-from spectrem.structures import Categorical
 
 _KIND, _LAYOUT = "SelfTrainer", 1
 _LEARNED = ("estimator_", "classes_", "gamma_", "n_features_in_", "feature_names_in_")
@@ -64,8 +62,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
     fitted again to the labels and these soft labels: discriminative unified EM ([Samdani2012] algorithm 1 D), at
     gamma = 1 posterior regularisation ([Ganchev2010] eqs 29-30), at 0 and -inf constraint-driven learning
     ([Chang2007]). The classifier starts from the labelled rows alone. In y, -1, None, NaN and other missing values
-    mark unlabelled rows. All rows stay together in memory, as the classifier is fitted to them at once; what spreads
-    its work is its own (``n_jobs``).
+    mark unlabelled rows. All rows are one shard, as the classifier is fitted to them at once.
 
     Use when labels are few and something is known about the others together: proportions, counts, at most one per
     document.
@@ -118,7 +115,9 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
     ([0, 0, 0, 0, 1, 1], 2.0)
     """
 
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, columns: Any = None) -> SelfTrainer:
+    def fit(
+        self, X: Table, y: LabelsLike | None = None, sample_weight: ArrayLike | None = None, columns: Columns = None
+    ) -> SelfTrainer:
         """Train on rows of which some have a label.
 
         Parameters
@@ -164,8 +163,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         check_values(self.constraints, "label", classes.tolist())
         check_columns(self.constraints, {"row": range(len(codes)), **constraint_columns})
         weights = row_weights(sample_weight, len(codes), "row of X")
-        structure = Categorical(np.full(len(codes), len(classes)), "row")
-        sample = Sample(features, codes, classes, weights, constraint_columns, structure)
+        sample = Sample(features, codes, classes, weights, constraint_columns)
         model = ClassifierModel(self.estimator, self.weight, self.soft_targets, weight_names(self.estimator))
         rows, labelled = sample.compile(self.constraints), sample.labelled
         learns = self.weight > 0 and not labelled.all()
@@ -178,15 +176,15 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             first = sample.without_classifier(rows, self.infeasible)
         task = engine.Task(
             model,
-            Local([sample]),
-            partial(model.start, sample, first),
+            engine.make_corpus(self, [sample]),
+            partial(Fitted, first),
             EStep(rows=rows, weight=self.weight, infeasible=self.infeasible, tol=TOLERANCE, warm_start=True),
             stopping=None if learns else Stopping(1, 0.0),
             all_known=bool(labelled.all()),
         )
         trained = engine.train(self, task)
         posteriors = trained.params.posteriors
-        self.estimator_, self.classes_ = trained.params.classifier, classes
+        self.estimator_, self.classes_ = model.classifier(trained.params, sample), classes
         self.label_distributions_ = posteriors
         self.transduction_ = classes[posteriors.argmax(axis=1)]
         take_course(self, trained.history, trained.status)
@@ -203,13 +201,15 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         self._take_features(X, len(inside))
         return self
 
-    def predict(self, X: Any) -> NDArray:
+    def predict(self, X: Table, columns: Columns = None) -> NDArray:
         """Label rows by the classifier; constraints have no part in it.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_rows, n_features)
             As in `fit`, with the columns that only constraints read.
+        columns : mapping or frame, optional
+            As in `fit`; they change nothing, as constraints have no part in predictions.
 
         Returns
         -------
@@ -227,16 +227,19 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         """
         fitted = as_fitted(self)
         if fitted.soft_targets:
-            return self.classes_[self.predict_proba(X).argmax(axis=1)]  # its own predict may give probabilities
-        return self.estimator_.predict(split_columns(X, fitted.columns)[0])
+            best = self.predict_proba(X, columns).argmax(axis=1)  # its own predict may give probabilities
+            return self.classes_[best]
+        return self.estimator_.predict(_features_of(fitted, X, columns))
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Table, columns: Columns = None) -> Floats:
         """Probabilities of the labels by the classifier.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_rows, n_features)
             As in `fit`, with the columns that only constraints read.
+        columns : mapping or frame, optional
+            As in `fit`; they change nothing, as constraints have no part in predictions.
 
         Returns
         -------
@@ -257,10 +260,10 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         scikit-learn's ``cross_val_predict`` of probabilities numbers the labels of y, and takes those that are missing
         for one more class: give it ``params={"y": y}`` in place of y.
         """
-        columns = as_fitted(self).columns
-        return class_probabilities(self.estimator_, split_columns(X, columns)[0], self.classes_)
+        features = _features_of(as_fitted(self), X, columns)
+        return class_probabilities(self.estimator_, features, self.classes_)
 
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Table, y: LabelsLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy on the rows of X that have a label in y; the others are left out.
 
         Parameters
@@ -363,7 +366,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             trainer.estimator_.predict_proba, trainer.classes_.shape, trainer.gamma_  # noqa: B018
         return trainer
 
-    def _take_features(self, X: Any, n_inside: int) -> None:
+    def _take_features(self, X: Table, n_inside: int) -> None:
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
         if (n_features := getattr(self.estimator_, "n_features_in_", None)) is not None:
@@ -383,6 +386,13 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         return tags
 
 
+def _features_of(fitted: SelfTrainer, X: Table, columns: Columns) -> Any:
+    """X without the columns that only constraints read, which must be those of its rows."""
+    if columns is not None:
+        row_columns((columns,), _num_samples(X), "SelfTrainer")
+    return split_columns(X, fitted.columns)[0]
+
+
 def _skops() -> Any:
     try:
         import skops.io
@@ -393,7 +403,7 @@ def _skops() -> Any:
     return skops.io
 
 
-def check_classifier(estimator: Any, soft_targets: bool) -> None:
+def check_classifier(estimator: BaseEstimator, soft_targets: bool) -> None:
     """Raise `InvalidInputError` unless self-training can use a classifier."""
     name = type(estimator).__name__
     if isinstance(estimator, type) or not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
@@ -414,7 +424,7 @@ def check_classifier(estimator: Any, soft_targets: bool) -> None:
         )
 
 
-def weight_names(estimator: Any) -> tuple[str, ...]:
+def weight_names(estimator: BaseEstimator) -> tuple[str, ...]:
     """Parameters of ``fit`` that take weights of rows: ``sample_weight``, or those of the steps of a pipeline.
 
     Empty where the last step of a pipeline, the classifier, takes none.
@@ -441,8 +451,9 @@ def _report_last(trained: engine.Trained) -> tuple[ConstraintReport, ...]:
     """The constraints at the projection that the last classifier was fitted to; none where nothing was projected."""
     assert trained.shards is not None
     assert trained.step is not None
-    step = trained.step._replace(params=Fitted(trained.params.teacher))
-    reports: tuple[ConstraintReport, ...] = next(trained.shards.collect(_report_shard, step, trained.params.posteriors))
+    params = trained.params
+    step = trained.step._replace(params=Fitted(params.earlier).holding(params.teacher))
+    reports: tuple[ConstraintReport, ...] = next(trained.shards.collect(_report_shard, step, params.posteriors))
     return reports
 
 

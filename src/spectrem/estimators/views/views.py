@@ -20,7 +20,6 @@ from spectrem.data.frames import as_frame
 from spectrem.estimators import engine
 from spectrem.estimators.classification.maxent_classifier import (
     MaxEntClassifier,
-    TrainingFeatures,
     coefficients_of,
     fitted_model,
     make_model,
@@ -37,7 +36,7 @@ from spectrem.estimators.views.parameters import ViewsParameters
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.learning import EStep, Step, Stopping, pose
 from spectrem.models import loglinear
-from spectrem.models.loglinear import Member
+from spectrem.models.loglinear import LogLinearShard, Merged
 
 _PRIOR = frozenset({"C", "l1_ratio", "m_steps", "m_tol"})
 USED = {
@@ -502,7 +501,7 @@ def _pose(settings: ViewsParameters, views: Mapping[str, View], data: Instances,
     return _Posed(task, ties, shards, first.params, float(weights[~known].sum()))
 
 
-def _several(member: loglinear.Member) -> Bools:
+def _several(member: LogLinearShard) -> Bools:
     """Instances of which some choice may have several labels, or has them in shares, shape (n_instances,)."""
     assert member.labels is not None
     instance = np.repeat(np.arange(member.n_instances), member.sizes)
@@ -664,7 +663,7 @@ class View(NamedTuple):
     complete : bool
         Whether the known instances have every label, so that the view can start from them.
     model : LogLinearModel or PairModel
-    merged : TrainingFeatures or None
+    merged : Merged or None
         The features of a classifier.
     """
 
@@ -672,7 +671,7 @@ class View(NamedTuple):
     known: Bools
     complete: bool
     model: Any
-    merged: TrainingFeatures | None = None
+    merged: Merged | None = None
 
 
 class Instances(NamedTuple):
@@ -680,13 +679,13 @@ class Instances(NamedTuple):
 
     Attributes
     ----------
-    members : dict of view -> Member
+    members : dict of view -> LogLinearShard
     n : int
     columns : dict of name -> ndarray of shape (n,)
         For constraints, beside those of the members.
     """
 
-    members: dict[str, Member]
+    members: dict[str, LogLinearShard]
     n: int
     columns: dict[str, NDArray]
 
@@ -741,7 +740,7 @@ def read_training(
     # In full agreement, constraints and columns are those of the instances as the first view sees them.
     constraints, of_view = (settings.constraints, columns) if settings.agreement == "full" else ((), None)
     views: dict[str, View] = {}
-    members: dict[str, Member] = {}
+    members: dict[str, LogLinearShard] = {}
     for name, estimator in settings.views:
         views[name], members[name] = _read_view(clone(estimator), parts[name], labels.get(name), constraints, of_view)
         of_view = None
@@ -752,27 +751,27 @@ def read_training(
 
 def read_more(settings: Views, X: Any, columns: Any, owners: Mapping[str, ArrayLike] | None) -> Instances:
     """Read what `Views.predict` takes; see `read_training`."""
-    parts, members = _split(settings, X), dict[str, Member]()
+    parts, members = _split(settings, X), dict[str, LogLinearShard]()
     constraints, of_view = (settings.constraints, columns) if settings.agreement == "full" else ((), None)
     for name, view in settings.views_.items():
         if isinstance(view, CRFTagger):
             text = _under(view, constraints)._read(parts[name], None, of_view)
-            members[name] = Member(text.features, text.lengths, None, text.columns)
+            members[name] = LogLinearShard.whole(text.features, text.lengths, None, text.columns)
         else:
             features, _ = view._read(parts[name], None)
-            members[name] = Member(features, columns=row_columns((of_view,), features.n_choices, "Views"))
+            members[name] = LogLinearShard.whole(features, columns=row_columns((of_view,), features.n_choices, "Views"))
         of_view = None
     return _join(settings, members, columns, owners)
 
 
-def _read_view(estimator: Any, X: Any, y: Any, constraints: Any, columns: Any) -> tuple[View, Member]:
+def _read_view(estimator: Any, X: Any, y: Any, constraints: Any, columns: Any) -> tuple[View, LogLinearShard]:
     """Read the training data of a view, and set all fitted attributes of its estimator but the weights."""
     check_parameters(estimator)
     if isinstance(estimator, CRFTagger):
         read = read_sentences(_under(estimator, constraints), X, y, None, columns)
         estimator.features_, estimator.tags_, estimator.model_ = read.features, read.tags, read.model
         estimator.n_features_in_, estimator.n_steps_ = read.model.support.n_features, 0
-        member = Member(read.text.features, read.text.lengths, read.labels, read.text.columns)
+        member = LogLinearShard.whole(read.text.features, read.text.lengths, read.labels, read.text.columns)
         return View(estimator, read.known, bool(read.known.any()), read.model), member
     features, _ = estimator._read(X, None, reset=True)
     if y is None:
@@ -783,7 +782,7 @@ def _read_view(estimator: Any, X: Any, y: Any, constraints: Any, columns: Any) -
     complete = bool((targets.allowed[targets.known] > 0).any(axis=0).all())
     estimator.classes_ = targets.classes
     named = row_columns((columns,), features.n_choices, "Views")
-    member = Member(merged.features, None, targets.labels, named)
+    member = LogLinearShard.whole(merged.features, None, targets.labels, named)
     return View(estimator, targets.known, complete, model, merged), member
 
 
@@ -837,7 +836,10 @@ def _targets(settings: ViewsParameters, y: Any) -> dict[str, Any]:
 
 
 def _join(
-    settings: ViewsParameters, members: Mapping[str, Member], columns: Any, owners: Mapping[str, ArrayLike] | None
+    settings: ViewsParameters,
+    members: Mapping[str, LogLinearShard],
+    columns: Any,
+    owners: Mapping[str, ArrayLike] | None,
 ) -> Instances:
     """Members with their owners, of the same instances."""
     owned = {name: as_integers(numbers, f"owners[{name!r}]") for name, numbers in (owners or {}).items()}

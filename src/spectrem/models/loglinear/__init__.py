@@ -4,7 +4,6 @@ from spectrem.models.loglinear.features import (
     Features,
     Labels,
     LogLinearShard,
-    Member,
     Merged,
     Support,
     build_shards,
@@ -15,7 +14,7 @@ from spectrem.models.loglinear.model import LogLinearModel, PairModel, Weights
 from spectrem.models.loglinear.optimise import Optimiser, WeightPrior
 
 __all__ = [
-    "AgreedModel", "Features", "JointModel", "JointShard", "Labels", "LogLinearModel", "LogLinearShard", "Member",
+    "AgreedModel", "Features", "JointModel", "JointShard", "Labels", "LogLinearModel", "LogLinearShard",
     "Merged", "Optimiser", "PairModel", "Support", "WeightPrior", "Weights", "build_joint_shards",
     "build_shards", "member_tables", "merge_features",
 ]  # fmt: skip

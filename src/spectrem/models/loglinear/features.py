@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -120,10 +120,12 @@ class Features:
 
     def renumbered(self, numbers: NDArray[np.int64]) -> Features:
         """The same with ``numbers[f]`` for feature f, a permutation; the features of a choice increase."""
-        indices = numbers.astype(np.int32)[self.indices]
-        values = None if self.values is None else self.values.copy()
-        kernel.sort_rows(self.indptr, indices, np.zeros(0) if values is None else values)
-        return Features(self.indptr, indices, values, self.n_features)
+        rows = self.matrix
+        rows.indices = numbers.astype(rows.indices.dtype)[self.indices]
+        rows.has_sorted_indices = False
+        rows.sort_indices()
+        values = None if self.values is None else rows.data.astype(self.values.dtype)
+        return Features(self.indptr, rows.indices.astype(np.int32), values, self.n_features)
 
     @cached_property
     def table(self) -> NDArray[np.floating] | None:
@@ -342,7 +344,7 @@ def _entries(features: Features) -> tuple[NDArray[np.int64], NDArray[np.int32], 
 
 @dataclass(frozen=True, eq=False)
 class Merged:
-    """Features of which none is another times a factor, and how those that were merged hang together.
+    """Features of which none is another times a factor, and the groups of those that were merged.
 
     Under a Gaussian prior with one variance the best weights of such features are in proportion to their factors,
     since the likelihood sees one direction of them only. Of text, most features occur in one row and merge with all
@@ -352,18 +354,20 @@ class Merged:
     ----------
     features : Features
         Each group as one feature whose sum of squares is that of all.
-    group : ndarray of shape (n_features,), int64
-        The merged feature of every feature, -1 for those that no choice has.
-    share : ndarray of shape (n_features,)
+    group : ndarray of shape (n_features,), int64, or None
+        The merged feature of every feature, -1 for those that no choice has. None where all are as they were.
+    share : ndarray of shape (n_features,), or None
         The weight of a feature is this times the weight of its group; the squares of a group add up to 1.
     """
 
     features: Features
-    group: Ints
-    share: Floats
+    group: Ints | None = None
+    share: Floats | None = None
 
     def expand(self, weights: Floats) -> Floats:
         """Weights of all features from those of the groups, shapes (n_features, k) and (n_groups, k)."""
+        if self.group is None or self.share is None:
+            return weights
         expanded = self.share[:, None] * weights[np.maximum(self.group, 0)]
         expanded[self.group < 0] = 0.0
         return expanded
@@ -476,7 +480,7 @@ class Labels(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LogLinearShard:
-    """Some instances of a corpus: rows of one choice each, or sentences of tokens.
+    """Some instances of a corpus, or all: rows of one choice each, or sentences of tokens.
 
     Attributes
     ----------
@@ -495,6 +499,8 @@ class LogLinearShard:
         Instances that are labelled, each choice with one label, among others that are not; None if there are none.
     counts : ndarray of shape (n_instances,), float64, or None
         How often instances count in constraints; None: by their weights.
+    owners : ndarray of shape (n_instances,), int64, or None
+        In a joint model: to which of its instances each of these belongs; None where both are the same.
     """
 
     features: Features
@@ -505,6 +511,20 @@ class LogLinearShard:
     columns: Mapping[str, Key]
     given: Bools | None = None
     counts: Floats | None = None
+    owners: Ints | None = None
+
+    @classmethod
+    def whole(
+        cls,
+        features: Features,
+        lengths: Ints | None = None,
+        labels: Labels | None = None,
+        columns: Mapping[str, Key] | None = None,
+        **more: Any,
+    ) -> LogLinearShard:
+        """All instances of a corpus, of weight 1, from which shards are cut; ``more`` are other attributes."""
+        n = features.n_choices if lengths is None else len(lengths)
+        return cls(features, lengths, labels, np.ones(n), np.arange(n), columns or {}, **more)
 
     @property
     def known(self) -> bool:
@@ -512,9 +532,52 @@ class LogLinearShard:
         return self.labels is not None and self.labels.shares is not None
 
     @property
-    def choices_per_instance(self) -> Ints:
+    def n_instances(self) -> int:
+        """Number of instances."""
+        return len(self.weights)
+
+    @cached_property
+    def sizes(self) -> Ints:
         """Number of choices of every instance."""
-        return np.ones(len(self.weights), np.int64) if self.lengths is None else self.lengths
+        return np.ones(self.n_instances, np.int64) if self.lengths is None else self.lengths
+
+    @cached_property
+    def _starts(self) -> Ints:
+        return offsets_of(self.sizes)
+
+    def check(self) -> None:
+        """Raise `InvalidInputError` if lengths do not add up to the choices, or a column has another length."""
+        n_choices = self.features.n_choices
+        check_total(self.sizes, n_choices, "tokens", "give one row of features per token")
+        for name, column in self.columns.items():
+            if len(column) != n_choices:
+                raise InvalidInputError(
+                    f"columns[{name!r}] must have {n_choices} values, one per choice; got {len(column)}; repeat those "
+                    "of instances"
+                )
+
+    def work(self, n_labels: int) -> Ints:
+        """Products that an evaluation of every instance takes, shape (n_instances,)."""
+        return np.diff(self.features.indptr[self._starts]) * n_labels + self.sizes
+
+    def take(self, instances: Ints, n_labels: int, *, known: bool) -> LogLinearShard:
+        """The shard of some instances, by their numbers; the shares of labels are kept if they are known."""
+        choices = ranges_of(self._starts[instances], self.sizes[instances])
+        labels = None if self.labels is None else self.labels.take(choices)
+        if labels is not None and not known:
+            free = bool((np.diff(labels.offsets) == n_labels).all())
+            labels = None if free else Labels(labels.offsets, labels.labels)
+        return LogLinearShard(
+            self.features.take(choices),
+            at(self.lengths, instances),
+            labels,
+            self.weights[instances],
+            instances,
+            {name: values[choices] for name, values in self.columns.items()},
+            some_of(self.given, instances),
+            at(self.counts, instances),
+            at(self.owners, instances),
+        )
 
 
 def build_shards(
@@ -579,92 +642,37 @@ def build_shards(
     >>> [(shard.known, shard.instances.tolist()) for shard in shards]
     [(False, [1, 2]), (True, [0])]
     """
-    sizes = None if lengths is None else as_lengths(lengths, "lengths")
-    member = Member(features, sizes, labels, columns={} if columns is None else columns)
-    n = member.n_instances
-    weight = as_weights(weights, n)
-    labelled = None if given is None else np.asarray(given, np.bool_)
-    member.check()
-    work = member.work(n_labels) * (True if present is None else np.asarray(present, np.bool_))
-    pieces = cut_by_known(work, known, n_weights, least)
-    shards = [member.take(chosen, kind, n_labels, weight[chosen], some_of(labelled, chosen)) for chosen, kind in pieces]
-    if counts is None:
-        return shards
-    count = as_weights(counts, n)
-    return [replace(shard, counts=count[shard.instances]) for shard in shards]
+    whole = LogLinearShard.whole(features, None if lengths is None else as_lengths(lengths, "lengths"), labels, columns)
+    whole = replace(whole, **instance_values(whole.n_instances, weights, given, counts))
+    whole.check()
+    pieces = cut_by_known(whole.work(n_labels), known, present, n_weights, least)
+    return [whole.take(instances, n_labels, known=kind) for instances, kind in pieces]
 
 
-@dataclass(frozen=True, eq=False)
-class Member:
-    """The instances of a corpus as one log-linear model sees them, from which shards are cut.
-
-    Attributes
-    ----------
-    features : Features
-        Of every choice, instance after instance.
-    lengths : ndarray of shape (n_instances,), int64, or None
-        Tokens of every sentence; None where every instance is one choice.
-    labels : Labels or None
-        None where every choice may have any label.
-    columns : mapping of name -> ndarray of shape (n_choices,)
-    owners : ndarray of shape (n_instances,), int64, or None
-        In a joint model: to which of its instances each of these belongs; None where both are the same.
-    """
-
-    features: Features
-    lengths: Ints | None = None
-    labels: Labels | None = None
-    columns: Mapping[str, Key] = field(default_factory=dict)
-    owners: Ints | None = None
-
-    @cached_property
-    def sizes(self) -> Ints:
-        """Number of choices of every instance."""
-        return np.ones(self.features.n_choices, np.int64) if self.lengths is None else self.lengths
-
-    @property
-    def n_instances(self) -> int:
-        """Number of instances."""
-        return len(self.sizes)
-
-    @cached_property
-    def _starts(self) -> Ints:
-        return offsets_of(self.sizes)
-
-    def check(self) -> None:
-        """Raise `InvalidInputError` if lengths do not add up to the choices, or a column has another length."""
-        n_choices = self.features.n_choices
-        check_total(self.sizes, n_choices, "tokens", "give one row of features per token")
-        for name, column in self.columns.items():
-            if len(column) != n_choices:
-                raise InvalidInputError(
-                    f"columns[{name!r}] must have {n_choices} values, one per choice; got {len(column)}; repeat those "
-                    "of instances"
-                )
-
-    def work(self, n_labels: int) -> Ints:
-        """Products that an evaluation of every instance takes, shape (n_instances,)."""
-        return np.diff(self.features.indptr[self._starts]) * n_labels + self.sizes
-
-    def take(
-        self, instances: Ints, known: bool, n_labels: int, weights: Floats, given: Bools | None = None
-    ) -> LogLinearShard:
-        """The shard of the instances of these numbers."""
-        choices = ranges_of(self._starts[instances], self.sizes[instances])
-        labels = None if self.labels is None else self.labels.take(choices)
-        if labels is not None and not known:
-            free = bool((np.diff(labels.offsets) == n_labels).all())
-            labels = None if free else Labels(labels.offsets, labels.labels)
-        lengths = None if self.lengths is None else self.lengths[instances]
-        columns = {name: values[choices] for name, values in self.columns.items()}
-        return LogLinearShard(self.features.take(choices), lengths, labels, weights, instances, columns, given)
+def instance_values(
+    n: int, weights: ArrayLike | None, given: ArrayLike | None, counts: ArrayLike | None
+) -> dict[str, Any]:
+    """Attributes of a shard of n instances; the arguments are those of `build_shards`."""
+    return {
+        "weights": as_weights(weights, n),
+        "given": None if given is None else np.asarray(given, np.bool_),
+        "counts": None if counts is None else as_weights(counts, n),
+    }
 
 
-def cut_by_known(work: Ints, known: ArrayLike | None, n_weights: int, least: int | None) -> list[tuple[Ints, bool]]:
+def cut_by_known(
+    work: Ints, known: ArrayLike | None, present: ArrayLike | None, n_weights: int, least: int | None
+) -> list[tuple[Ints, bool]]:
     """Instances of every shard, and whether they are known: first those that are not; see `build_shards`."""
     is_known = np.zeros(len(work), np.bool_) if known is None else np.asarray(known, np.bool_)
+    work = work * (True if present is None else np.asarray(present, np.bool_))
     size = max(_PER_WEIGHT * n_weights, _LEAST_WORK if least is None else least)
     return [(instances, bool(group)) for instances, group in cut(work, [~is_known, is_known], size)]
+
+
+def at(values: NDArray | None, instances: Ints) -> NDArray | None:
+    """Values at some instances, if there are any."""
+    return None if values is None else values[instances]
 
 
 def some_of(mask: Bools | None, instances: Ints) -> Bools | None:

@@ -11,16 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem._validate import as_weights
 from spectrem.constraints.compilation.draft import PartTable
 from spectrem.constraints.compilation.groups import Key
-from spectrem.corpus import Corpus, Local
+from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.loglinear.features import LogLinearShard, Member, cut_by_known, some_of
-from spectrem.models.loglinear.optimise import fit_known
+from spectrem.models.loglinear.features import LogLinearShard, at, cut_by_known, instance_values, some_of
 from spectrem.models.shards import in_corpus_order
 from spectrem.structures import Parts, Product, Structure
-from spectrem.structures._ragged import offsets_of, ranges_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +27,7 @@ class JointShard:
     Attributes
     ----------
     members : mapping of name -> LogLinearShard
-    owners : mapping of name -> ndarray of int64
-        Of members over parts of instances: to which instance of the shard, from 0, each of theirs belongs.
+        Those over parts of instances have owners, which count the instances of the shard from 0.
     weights : ndarray of shape (n_instances,), float64
     instances : ndarray of shape (n_instances,), int64
         Numbers of the instances in the corpus.
@@ -46,7 +42,6 @@ class JointShard:
     """
 
     members: Mapping[str, LogLinearShard]
-    owners: Mapping[str, Ints]
     weights: Floats
     instances: Ints
     known: bool
@@ -56,7 +51,7 @@ class JointShard:
 
 
 def build_joint_shards(
-    members: Mapping[str, Member],
+    members: Mapping[str, LogLinearShard],
     n_labels: Mapping[str, int],
     known: ArrayLike | None = None,
     weights: ArrayLike | None = None,
@@ -73,7 +68,7 @@ def build_joint_shards(
 
     Parameters
     ----------
-    members : mapping of name -> Member
+    members : mapping of name -> LogLinearShard
         Those without owners have the instances of the whole.
     n_labels : mapping of name -> int
     known, weights, columns, given, counts, present, n_weights, least
@@ -95,49 +90,42 @@ def build_joint_shards(
             "member has owners"
         )
     n = next(iter(sizes.values()))
-    places: dict[str, tuple[Ints, Ints]] = {}  # of every instance: where its own begin in the order, how many there are
-    order: dict[str, Ints] = {}
+    values = instance_values(n, weights, given, counts)
+    owners: dict[str, Ints] = {}
     work = np.zeros(n, np.int64)
     for key, member in members.items():
         member.check()
-        owner = np.arange(n) if member.owners is None else member.owners
+        owner = owners[key] = np.arange(n) if member.owners is None else member.owners
         if len(owner) != member.n_instances or (len(owner) and not 0 <= owner.min() <= owner.max() < n):
             raise InvalidInputError(
                 f"members[{key!r}].owners must have an instance in 0..{n - 1} for each of {member.n_instances}, got "
                 f"{owner.tolist()[:10]} ({len(owner)}); count instances from 0"
             )
-        n_own = np.bincount(owner, minlength=n)
-        order[key] = np.argsort(owner, kind="stable")
-        places[key] = offsets_of(n_own)[:-1], n_own
         np.add.at(work, owner, member.work(n_labels[key]))
     for name, column in (columns or {}).items():
         if len(column) != n:
             raise InvalidInputError(f"columns[{name!r}] must have {n} values, one per instance; got {len(column)}")
-    weight = as_weights(weights, n)
-    count = None if counts is None else as_weights(counts, n)
-    labelled = None if given is None else np.asarray(given, np.bool_)
 
     def take(chosen: Ints, kind: bool) -> JointShard:
-        shards, owners = {}, {}
+        place, weight, shards = np.full(n, -1), values["weights"], {}
+        place[chosen] = np.arange(len(chosen))
         for key, member in members.items():
-            first, n_own = places[key]
-            of_member = order[key][ranges_of(first[chosen], n_own[chosen])]
-            owner = np.repeat(np.arange(len(chosen)), n_own[chosen])
-            shards[key] = member.take(of_member, kind, n_labels[key], weight[chosen][owner])
-            if member.owners is not None:
-                owners[key] = owner
+            owner = place[owners[key]]
+            owned = np.flatnonzero(owner >= 0)
+            owned = owned[np.argsort(owner[owned], kind="stable")]
+            shard = member.take(owned, n_labels[key], known=kind)
+            local = None if member.owners is None else owner[owned]
+            shards[key] = replace(shard, weights=weight[chosen][owner[owned]], owners=local)
         extra = {name: column[chosen] for name, column in (columns or {}).items()}
-        in_constraints = None if count is None else count[chosen]
         return JointShard(
-            shards, owners, weight[chosen], chosen, kind, extra, some_of(labelled, chosen), in_constraints
+            shards, weight[chosen], chosen, kind, extra, some_of(values["given"], chosen), at(values["counts"], chosen)
         )
 
-    work *= True if present is None else np.asarray(present, np.bool_)
-    return [take(chosen, kind) for chosen, kind in cut_by_known(work, known, n_weights, least)]
+    return [take(chosen, kind) for chosen, kind in cut_by_known(work, known, present, n_weights, least)]
 
 
 def member_tables(
-    shards: Sequence[JointShard], members: Mapping[str, Member], tables: Iterable[Mapping[str, Floats]]
+    shards: Sequence[JointShard], members: Mapping[str, LogLinearShard], tables: Iterable[Mapping[str, Floats]]
 ) -> dict[str, Floats]:
     """A table for every member, with the rows of its choices in their order.
 
@@ -145,14 +133,16 @@ def member_tables(
     ----------
     shards : sequence of JointShard
         All of a corpus.
-    members : mapping of name -> Member
+    members : mapping of name -> LogLinearShard
         Of which they were cut.
     tables : iterable of (mapping of name -> ndarray)
         Of every shard, such as those of `JointModel.distributions`.
     """
     listed = list(tables)
     return {
-        name: in_corpus_order([shard.members[name] for shard in shards], [own[name] for own in listed], member.sizes)
+        name: in_corpus_order(
+            [shard.members[name] for shard in shards], [table[name] for table in listed], member.sizes
+        )
         for name, member in members.items()
     }
 
@@ -186,15 +176,16 @@ class JointModel:
     >>> from spectrem import E, part
     >>> from spectrem.learning import EStep, Stopping, run_em
     >>> from spectrem.models.loglinear import Features, LogLinearModel, Support
-    >>> data = {"text": Member(Features.of([[-1.0], [2.0]])), "links": Member(Features.of([[1.0], [0.0]]))}
+    >>> read = {"text": Features.of([[-1.0], [2.0]]), "links": Features.of([[1.0], [0.0]])}
+    >>> data = {name: LogLinearShard.whole(features) for name, features in read.items()}
     >>> one = LogLinearModel(Support(n_features=1, n_labels=2))
     >>> model = JointModel({"text": one, "links": one}, joined=("label",))
     >>> view = part("view")
     >>> agree = E[view == "text"].per("row", "label") == E[view == "links"].per("row", "label")
     >>> shards = build_joint_shards(data, {"text": 2, "links": 2})
     >>> start = np.array([-1.0, 1.0, 0.0, 0.0])
-    >>> found = run_em(model, shards, start, EStep(agree), stopping=Stopping(1))
-    >>> bool((found.params[2:] != 0).all())
+    >>> result = run_em(model, shards, start, EStep(agree), stopping=Stopping(1))
+    >>> bool((result.params[2:] != 0).all())
     True
     """
 
@@ -283,13 +274,6 @@ class JointModel:
             [member.m_step(thetas[key], counts[key], MemberCorpus(corpus, key)) for key, member in self.members.items()]
         )
 
-    def fit(self, shards: Corpus | Sequence[JointShard]) -> Floats:
-        """The weights of every member that are best for the shards that are known; the others have no part in it."""
-        corpus = Local(shards) if isinstance(shards, Sequence) else shards
-        return np.concatenate(
-            [fit_known(member, MemberCorpus(corpus, key)).point for key, member in self.members.items()]
-        )
-
     def _called(self, key: str, structure: Structure, name: str) -> str:
         labels = getattr(structure, "label_columns", ())
         return self.labels.get(key, name) if labels and name == labels[0] else name
@@ -303,7 +287,7 @@ class JointModel:
         return Product(
             structures,
             self.name,
-            owners=shard.owners,
+            owners={key: one.owners for key, one in shard.members.items() if one.owners is not None},
             joined=self.joined,
             apart=self.apart,
             n_instances=len(shard.weights),
@@ -374,8 +358,9 @@ class AgreedModel:
 
     Examples
     --------
-    >>> from spectrem.models.loglinear import Features, LogLinearModel, Member, Support, build_joint_shards
-    >>> views = {"left": Member(Features.of([[2.0], [1.0]])), "right": Member(Features.of([[0.0], [1.0]]))}
+    >>> from spectrem.models.loglinear import Features, LogLinearModel, LogLinearShard, Support, build_joint_shards
+    >>> read = {"left": Features.of([[2.0], [1.0]]), "right": Features.of([[0.0], [1.0]])}
+    >>> views = {name: LogLinearShard.whole(features) for name, features in read.items()}
     >>> model = AgreedModel({"left": LogLinearModel(Support(1, 2)), "right": LogLinearModel(Support(1, 2))})
     >>> shards = build_joint_shards(views, {"left": 2, "right": 2})
     >>> model.scores(np.array([1.0, 0.0, 0.0, 3.0]), shards[0]).unary.tolist()
@@ -393,11 +378,6 @@ class AgreedModel:
     def n_weights(self) -> int:
         """The number of parameters of all views."""
         return self.apart.n_weights
-
-    @property
-    def n_labels(self) -> int:
-        """The number of labels, the same for all views."""
-        return int(next(iter(self.members.values())).n_labels)
 
     def split(self, theta: Floats) -> dict[str, Floats]:
         """The parameters of every view, as views of the array."""

@@ -16,8 +16,8 @@ from spectrem._validate import as_bool
 from spectrem.constraints.compilation.groups import Coded, Key
 from spectrem.corpus import Corpus, Local
 from spectrem.models.estep import Statistics
-from spectrem.models.loglinear.features import LogLinearShard, Support
-from spectrem.models.loglinear.optimise import Coordinates, Optimiser, Scales, Spread, WeightPrior, fit_known, m_step
+from spectrem.models.loglinear.features import Labels, LogLinearShard, Support
+from spectrem.models.loglinear.optimise import Coordinates, Optimiser, Spread, WeightPrior, fit_known, m_step
 from spectrem.structures import Categorical, Chain, EdgeChain, Known, Parts, Structure
 from spectrem.structures._ragged import offsets_of, rows_of, runs_of
 
@@ -127,7 +127,7 @@ class LogLinearModel:
 
     def structure(self, shard: LogLinearShard) -> Structure:
         """A label per row, or a chain of labels per sentence, among those that the shard allows or gives."""
-        inside = self._free_structure(shard) if shard.labels is None else self._restricted(shard)
+        inside = self._structure(shard, shard.labels)
         if shard.labels is None or shard.labels.shares is None:
             return inside
         return Known(inside, shard.labels.shares, self._known_transitions(shard) if self.chain else ())
@@ -142,7 +142,7 @@ class LogLinearModel:
 
     def log_normaliser(self, theta: Floats, shard: LogLinearShard) -> float:
         """Sum over instances of weight times the log of the sum of ``exp(score)`` over all labellings, nats."""
-        values, _ = self._free_structure(shard).smoothed_max(self._all_scores(theta, shard), 1.0)
+        values, _ = self._structure(shard, None).smoothed_max(self._all_scores(theta, shard), 1.0)
         return float(shard.weights @ values)
 
     def is_free(self, shard: LogLinearShard) -> bool:
@@ -201,7 +201,7 @@ class LogLinearModel:
         """The log-normalisers of a shard, weighted, and their gradient, the expected values of all features."""
         scores = self._all_scores(theta, shard)
         if not self.chain:
-            values, marginals = self._free_structure(shard).smoothed_max(scores, 1.0)
+            values, marginals = self._structure(shard, None).smoothed_max(scores, 1.0)
             counts = self._counts(shard, self._by_choice(marginals), ())
             return Statistics(value=float(shard.weights @ values), gradient=counts)
         # A few sentences at a time, so that what is made of their scores stays in the processor's cache; posteriors
@@ -222,13 +222,13 @@ class LogLinearModel:
     def spread(self, shard: LogLinearShard) -> Spread:
         """How the values of features spread over the choices of a shard."""
         plain = shard.features.values is None and not self.intercept
-        return Spread.of(shard.weights, shard.choices_per_instance, self.n_labels, None if plain else shard.features)
+        return Spread.of(shard.weights, shard.sizes, self.n_labels, None if plain else shard.features)
 
-    def coordinates(self, scales: Scales, mean: Floats) -> Coordinates:
-        """The variables of the M-step, from scales and means of features."""
+    def coordinates(self, scales: Floats, constant: float, mean: Floats) -> Coordinates:
+        """The variables of the M-step, from scales and means of features, and the scale of a transition."""
         _, n_transitions, n_intercepts = self._sizes
-        of_features = self.support.per_weight(scales.features)
-        scale = np.concatenate([of_features, np.full(n_transitions, scales.constant), np.ones(n_intercepts)])
+        of_features = self.support.per_weight(scales)
+        scale = np.concatenate([of_features, np.full(n_transitions, constant), np.ones(n_intercepts)])
         return Coordinates(scale, self.support, mean if self.intercept else None)
 
     @property
@@ -236,18 +236,13 @@ class LogLinearModel:
         """The number of parameters that the prior is on: all but the intercept, which comes last."""
         return self.n_weights - self._sizes[2]
 
-    def _free_structure(self, shard: LogLinearShard) -> Structure:
-        """All labellings of a shard, whatever labels it has."""
-        if shard.lengths is None:
-            return Categorical(np.full(shard.features.n_choices, self.n_labels), "row")
-        return Chain(shard.lengths, self.n_labels)
-
-    def _restricted(self, shard: LogLinearShard) -> Structure:
-        labels = shard.labels
-        assert labels is not None
-        if shard.lengths is None:
-            return Categorical(np.diff(labels.offsets), "row")
-        return Chain(shard.lengths, self.n_labels, (labels.offsets, labels.labels))
+    def _structure(self, shard: LogLinearShard, labels: Labels | None) -> Structure:
+        """The labellings of a shard by these labels, or by all."""
+        if shard.lengths is not None:
+            allowed = None if labels is None else (labels.offsets, labels.labels)
+            return Chain(shard.lengths, self.n_labels, allowed)
+        n = shard.features.n_choices
+        return Categorical(np.full(n, self.n_labels) if labels is None else np.diff(labels.offsets), "row")
 
     def _all_scores(self, theta: Floats, shard: LogLinearShard) -> Parts:
         """Scores of all labels of all choices, nats."""
@@ -407,12 +402,12 @@ class PairModel:
         """Sum over sentences of weight times the log of the sum of ``exp(score)`` over all sequences, nats."""
         return self.moments(theta, shard).value
 
-    def coordinates(self, scales: Scales, mean: Floats) -> Coordinates:
-        """The variables of the M-step, from scales and means of features."""
-        single = self.model.coordinates(scales, mean)
+    def coordinates(self, scales: Floats, constant: float, mean: Floats) -> Coordinates:
+        """The variables of the M-step, from scales and means of features, and the scale of a transition."""
+        single = self.model.coordinates(scales, constant, mean)
         if self.edges is None:
             return single
-        return replace(single, scale=np.concatenate([single.scale, self.edges.per_weight(scales.features)]))
+        return replace(single, scale=np.concatenate([single.scale, self.edges.per_weight(scales)]))
 
     def m_step(self, theta: Floats, stats: Floats, corpus: Corpus) -> Floats:
         """Weights that maximise ``theta . stats`` less the log-normaliser plus the log-prior, from ``theta`` on."""

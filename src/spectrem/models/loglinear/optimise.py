@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property, partial
@@ -61,14 +62,18 @@ class Minimum(NamedTuple):
     ending: Ending
 
 
-class Memory(NamedTuple):
-    """The last steps and what they changed of the gradient.
+@dataclass(eq=False)
+class Memory:
+    """The last steps and what they changed of the gradient: an approximation of the inverse Hessian.
+
+    They are kept in single precision: any steps along which the function curves make a direction that falls. In the
+    compact form of [ByrdNocedalSchnabel1994] both are read twice per step.
 
     Attributes
     ----------
     rows : ndarray of shape (2 * n_steps, n), float32
         Step, change, step, change ...
-    cross, square : ndarray of shape (memory, memory)
+    cross, square : ndarray of shape (n_steps, n_steps)
         Products of steps and changes, and of changes.
     size, place : int
         How many there are, and where the next one goes.
@@ -77,8 +82,47 @@ class Memory(NamedTuple):
     rows: NDArray[np.float32]
     cross: Floats
     square: Floats
-    size: int
-    place: int
+    size: int = 0
+    place: int = 0
+
+    @classmethod
+    def of(cls, n: int, n_steps: int) -> Memory:
+        """One without content, for so many steps of n variables."""
+        return cls(np.zeros((2 * n_steps, n), np.float32), np.zeros((n_steps, n_steps)), np.zeros((n_steps, n_steps)))
+
+    def first(self, slope: Floats) -> Floats:
+        """A step to try where nothing is known of the curvature."""
+        self.size = self.place = 0
+        return -slope / float(np.sqrt(slope @ slope))
+
+    def direction(self, step: Floats, change: Floats, slope: Floats) -> Floats:
+        """Remember a step and what it changed of the gradient; minus the inverse Hessian times the new ``slope``."""
+        k = self.place
+        self.rows[2 * k], self.rows[2 * k + 1] = step, change
+        n = max(self.size, k + 1)
+        products = np.empty((2 * n, 2))
+        kernel.products(self.rows[: 2 * n], change, slope, products)
+        if products[2 * k, 0] > _CURVED * np.sqrt((step @ step) * products[2 * k + 1, 0]):
+            self.cross[:n, k], self.square[:n, k] = products[::2, 0], products[1::2, 0]
+            self.square[k, :n] = products[1::2, 0]
+            self.size, self.place = n, (k + 1) % len(self.cross)
+        elif self.size == len(self.cross):  # what was overwritten is lost, and all before it with it
+            return self.first(slope)
+        n = self.size
+        if n == 0:
+            return self.first(slope)
+        order = np.arange(n) if n < len(self.cross) else (np.arange(n) + self.place) % n
+        cross, square = self.cross[np.ix_(order, order)], self.square[np.ix_(order, order)]
+        along, scale = np.diag(cross), cross[-1, -1] / square[-1, -1]
+        of_steps, of_changes = products[::2, 1][:n][order], products[1::2, 1][:n][order]
+        # LAPACK itself: the checks of scipy.linalg would take longer than the solution. Only the upper half is read.
+        inner, _ = dtrtrs(cross, of_steps)
+        outer, _ = dtrtrs(cross, along * inner + scale * (square @ inner - of_changes), trans=1)
+        shares = np.empty(2 * n)
+        shares[2 * order], shares[2 * order + 1] = -outer, scale * inner
+        direction = -scale * slope
+        kernel.combine(self.rows[: 2 * n], shares, direction)
+        return direction
 
 
 class State(NamedTuple):
@@ -108,8 +152,7 @@ class State(NamedTuple):
     def blank(cls) -> State:
         """One without content, of the types that every other has."""
         nothing = np.zeros(0)
-        table = np.zeros((0, 0))
-        return cls(nothing, 0.0, nothing, nothing, 0, 0, 0, Memory(table.astype(np.float32), table, table, 0, 0))
+        return cls(nothing, 0.0, nothing, nothing, 0, 0, 0, Memory.of(0, 0))
 
 
 def minimise(
@@ -157,16 +200,15 @@ def minimise(
     >>> minimise(bowl, np.zeros(2), done=flat, sizes=np.array([1.0, 3.0])).point
     array([0.5, 0. ])
     """
-    history = _History(len(start), memory)
     direction: Floats | None
     if state is None:
+        history = Memory.of(len(start), memory)
         x, (value, gradient), direction = start, evaluate(start), None
         if sizes is not None:
             value += float(sizes @ np.abs(x))
         n_steps, n_evaluations, stalled = 0, 1, 0
     else:
-        x, value, gradient, direction, n_steps, n_evaluations, stalled, remembered = state
-        history.restore(remembered)
+        x, value, gradient, direction, n_steps, n_evaluations, stalled, history = deepcopy(state)
     slope = gradient if sizes is None else _subgradient(x, gradient, sizes)
     while True:
         if done(x, value, slope) or not slope.any():
@@ -196,7 +238,7 @@ def minimise(
         slope = gradient if sizes is None else _subgradient(x, gradient, sizes)
         direction = history.direction(step, change, slope)
         if on_state is not None:
-            on_state(State(x, value, gradient, direction, n_steps, n_evaluations, stalled, history.content()))
+            on_state(State(x, value, gradient, direction, n_steps, n_evaluations, stalled, history))
 
 
 class _Trial(NamedTuple):
@@ -253,63 +295,6 @@ def _subgradient(x: Floats, gradient: Floats, sizes: Floats) -> Floats:
     """The subgradient of smallest norm of ``f(x) + sizes . |x|``."""
     at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - sizes, 0.0)
     return np.where(x != 0, gradient + sizes * np.sign(x), at_zero)
-
-
-class _History:
-    """The last steps and what they changed of the gradient: an approximation of the inverse Hessian.
-
-    They are kept in single precision: any steps along which the function curves make a direction that falls. In the
-    compact form of [ByrdNocedalSchnabel1994] both are read twice per step.
-    """
-
-    def __init__(self, n: int, memory: int) -> None:
-        self.memory, self.size = memory, 0
-        self._rows = np.empty((2 * memory, n), np.float32)  # step, change, step, change, ...
-        self._next = 0
-        self._cross, self._square = np.zeros((memory, memory)), np.zeros((memory, memory))
-
-    def content(self) -> Memory:
-        """The last steps as a value; its arrays change with the next step."""
-        return Memory(self._rows[: 2 * self.size], self._cross, self._square, self.size, self._next)
-
-    def restore(self, content: Memory) -> None:
-        """Take the steps that another history remembered."""
-        self._rows[: len(content.rows)] = content.rows
-        self._cross, self._square, self.size, self._next = *map(np.copy, content[1:3]), content.size, content.place
-
-    def first(self, slope: Floats) -> Floats:
-        """A step to try where nothing is known of the curvature."""
-        self.size = self._next = 0
-        return -slope / float(np.sqrt(slope @ slope))
-
-    def direction(self, step: Floats, change: Floats, slope: Floats) -> Floats:
-        """Remember a step and what it changed of the gradient; minus the inverse Hessian times the new ``slope``."""
-        k = self._next
-        self._rows[2 * k], self._rows[2 * k + 1] = step, change
-        n = max(self.size, k + 1)
-        products = np.empty((2 * n, 2))
-        kernel.products(self._rows[: 2 * n], change, slope, products)
-        if products[2 * k, 0] > _CURVED * np.sqrt((step @ step) * products[2 * k + 1, 0]):
-            self._cross[:n, k], self._square[:n, k] = products[::2, 0], products[1::2, 0]
-            self._square[k, :n] = products[1::2, 0]
-            self.size, self._next = n, (k + 1) % self.memory
-        elif self.size == self.memory:  # what was overwritten is lost, and all before it with it
-            return self.first(slope)
-        n = self.size
-        if n == 0:
-            return self.first(slope)
-        order = np.arange(n) if n < self.memory else (np.arange(n) + self._next) % n
-        cross, square = self._cross[np.ix_(order, order)], self._square[np.ix_(order, order)]
-        along, scale = np.diag(cross), cross[-1, -1] / square[-1, -1]
-        of_steps, of_changes = products[::2, 1][:n][order], products[1::2, 1][:n][order]
-        # LAPACK itself: the checks of scipy.linalg would take longer than the solution. Only the upper half is read.
-        inner, _ = dtrtrs(cross, of_steps)
-        outer, _ = dtrtrs(cross, along * inner + scale * (square @ inner - of_changes), trans=1)
-        shares = np.empty(2 * n)
-        shares[2 * order], shares[2 * order + 1] = -outer, scale * inner
-        direction = -scale * slope
-        kernel.combine(self._rows[: 2 * n], shares, direction)
-        return direction
 
 
 _nothing = partial(np.zeros, 0)
@@ -391,27 +376,11 @@ present=array([2.]), mean=array([2.]), square=array([14.]))
             self.square + other.square + step**2 * (share * self.choice_weight),
         )
 
-
-@dataclass(frozen=True)
-class Scales:
-    """How far a step of length 1 moves weights; it moves an intercept by 1.
-
-    Attributes
-    ----------
-    features : ndarray of shape (n_features,)
-    constant : float
-        The same for the weight, with a prior, of a feature that is 1 in every choice.
-    """
-
-    features: Floats
-    constant: float
-
-    @classmethod
-    def of(cls, spread: Spread, l2: float, *, centred: bool) -> Scales:
-        """The scales for features of this spread, about their means where a step moves the intercept along.
+    def scales(self, l2: float, *, centred: bool) -> tuple[Floats, float]:
+        """The scales of features, about their means where a step moves the intercept along.
 
         The weight of a feature whose values have the mean square s, where they are present, curves the objective by at
-        most ``c s + l2``, with c the ``curvature`` of the spread; in units of ``1 / sqrt(s + l2 / c)`` all curve
+        most ``c s + l2``, with c the ``curvature``; in units of ``1 / sqrt(s + l2 / c)`` all curve
         alike. Where most features are 0 in most choices, as words of a text are, frequent ones explain what rare ones
         would, and these bounds say little: with such scales, training takes several times as many steps. Then a
         share of the sum of all s, as far as these are like their median, takes the place of l2 / c: the features of a
@@ -419,21 +388,27 @@ class Scales:
 
         Parameters
         ----------
-        spread : Spread
         l2 : float
             One over the variance of the prior.
         centred : bool
+
+        Returns
+        -------
+        features : ndarray of shape (n_features,)
+            How far a step of length 1 moves weights; it moves an intercept by 1.
+        constant : float
+            The same for the weight, with a prior, of a feature that is 1 in every choice.
         """
-        total = np.maximum(spread.square, _LEAST_SQUARE * spread.whole) if centred else spread.whole
-        square = np.divide(total, spread.present, out=np.zeros(len(total)), where=spread.present > 0)
+        total = np.maximum(self.square, _LEAST_SQUARE * self.whole) if centred else self.whole
+        square = np.divide(total, self.present, out=np.zeros(len(total)), where=self.present > 0)
         positive = square[square > 0]
         typical = float(np.median(positive)) if len(positive) else 1.0
-        sparse = spread.present.sum() < 0.5 * spread.choice_weight * len(spread.present)
+        sparse = self.present.sum() < 0.5 * self.choice_weight * len(self.present)
         least = _SHARE * len(positive) * typical if sparse else 0.0
-        prior, unit = l2 / spread.curvature, 1.0 + least / typical
+        prior, unit = l2 / self.curvature, 1.0 + least / typical
         bound = square + max(prior, least)
         features = np.sqrt(np.divide(unit, bound, out=np.ones(len(bound)), where=bound > 0))
-        return cls(features, float(np.sqrt(unit / (1.0 + max(prior, least / typical)))))
+        return features, float(np.sqrt(unit / (1.0 + max(prior, least / typical))))
 
 
 @dataclass(frozen=True)
@@ -605,7 +580,7 @@ def advice(best: Minimum, optimiser: Optimiser) -> str:
 
 
 def m_step(model: Any, theta: Floats, stats: Floats, corpus: Corpus) -> Floats:
-    """The weights of `maximise`, with a warning where they are not within ``tol`` of the best unawares."""
+    """The weights of `maximise`, and a warning where they are not within ``tol`` of the best unless steps are fixed."""
     best = maximise(model, theta, stats, corpus)
     fixed = best.ending is Ending.STEPS and model.optimiser.max_steps is not None
     if best.ending is not Ending.CONVERGED and not fixed:
@@ -657,12 +632,12 @@ def maximise_posterior(
     weights: Callable[[Floats], Floats] = _same
     gradient_at, point, scale, apart = weights, weights, np.ones(1), np.ones(1)
     if len(spread.mean):
-        coordinates = model.coordinates(Scales.of(spread, l2, centred=model.intercept), spread.mean)
+        coordinates = model.coordinates(*spread.scales(l2, centred=model.intercept), spread.mean)
         weights, gradient_at, point = coordinates.weights, coordinates.gradient, coordinates.point
         scale = coordinates.scale[:n]
         if not model.intercept:  # features far from 0 are all alike, up to how they spread
             share = np.divide(spread.square, spread.whole, out=np.ones(len(spread.mean)), where=spread.whole > 0)
-            apart = model.coordinates(Scales(share, 1.0), spread.mean).scale[:n]
+            apart = model.coordinates(share, 1.0, spread.mean).scale[:n]
     prior, free = np.broadcast_to(l2 * scale**2, n), max(_FREE * spread.curvature, _TINY)
     weak = np.broadcast_to(apart * (_WEAK * spread.curvature if l2 else free), n)
     least, unsure = np.maximum(prior, weak), prior < weak

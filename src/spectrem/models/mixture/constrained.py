@@ -127,8 +127,6 @@ class ConstrainedRows:
     chunks : Chunks
     rows : Rows
         The same over chunks.
-    structure : Categorical
-        An instance per chunk, a label per component.
     """
 
     blocks: Corpus
@@ -137,7 +135,6 @@ class ConstrainedRows:
     data_rows: Rows
     chunks: Chunks
     rows: Rows
-    structure: Categorical
 
     def spread(self, marginals: Parts) -> Floats:
         """Posteriors of the rows of data, shape (n_rows, n_components), from those of their chunks."""
@@ -166,8 +163,7 @@ def constrain(
     data_rows = compile_constraints(others, Categorical(np.full(n, k), "row"), columns, weights)
     rows = chunks.compress(data_rows)
     check_sizes(rows, chunks.weights, k)
-    structure = Categorical(np.full(len(chunks.weights), k))
-    return ConstrainedRows(blocks, weights, must_links, data_rows, chunks, rows, structure)
+    return ConstrainedRows(blocks, weights, must_links, data_rows, chunks, rows)
 
 
 def check_sizes(rows: Rows, weights: Floats, k: int) -> None:
@@ -231,12 +227,15 @@ class ConstrainedMixture:
 
     def structure(self, shard: ConstrainedRows) -> Categorical:
         """A label for every chunk."""
-        return shard.structure
+        return Categorical(np.full(len(shard.chunks.weights), self.model.n_components))
+
+    def row_scores(self, params: MixtureParameters, shard: ConstrainedRows) -> Parts:
+        """Log joint densities of all rows of data, nats."""
+        return Parts(np.concatenate(list(shard.blocks.collect(_scores, self.model, params))))
 
     def scores(self, params: MixtureParameters, shard: ConstrainedRows) -> Parts:
         """Mean log joint densities of the rows of each chunk, nats."""
-        joint = np.concatenate(list(shard.blocks.collect(_scores, self.model, params)))
-        means = shard.chunks.mean @ joint.reshape(-1, len(params.weights))
+        means = shard.chunks.mean @ self.row_scores(params, shard).unary.reshape(-1, len(params.weights))
         nowhere = np.isneginf(means).all(axis=1)
         if nowhere.any():
             tied = np.flatnonzero(shard.chunks.chunk == int(np.argmax(nowhere))).tolist()
@@ -259,10 +258,6 @@ class ConstrainedMixture:
         """The M-step of the mixture."""
         return self.model.m_step(params, stats, corpus)
 
-    def free_posteriors(self, params: MixtureParameters, shard: ConstrainedRows, gamma: float) -> Floats:
-        """Posteriors of all rows of data without constraints, shape (n_rows * n_components,)."""
-        return np.concatenate(list(shard.blocks.collect(_free, self.model, params, gamma)))
-
     def feasible_labels(self, params: MixtureParameters, shard: ConstrainedRows, skipped: Ints) -> Ints:
         """The labels that maximise the sum of weighted log joint densities under the constraints, shape (n_rows,).
 
@@ -276,7 +271,7 @@ class ConstrainedMixture:
         """
         rows = shard.rows.pick(~np.isin(np.arange(len(shard.rows.bounds)), skipped)) if len(skipped) else shard.rows
         scores, weights = self.scores(params, shard).unary, shard.chunks.weights
-        best = assign(shard.structure, scores, rows, weights=weights, time_limit=TIME_LIMIT)
+        best = assign(self.structure(shard), scores, rows, weights=weights, time_limit=TIME_LIMIT)
         return best.labels[shard.chunks.chunk]
 
 
@@ -286,7 +281,3 @@ def _scores(shard: MixtureShard, model: MixtureModel, params: MixtureParameters)
 
 def _gather(shard: MixtureShard, model: MixtureModel, params: MixtureParameters, posteriors: Floats) -> Statistics:
     return model.gather(params, shard, Parts(posteriors[shard.instances].ravel()))
-
-
-def _free(shard: MixtureShard, model: MixtureModel, params: MixtureParameters, gamma: float) -> Floats:
-    return model.structure(shard).smoothed_max(model.scores(params, shard), gamma)[1].unary

@@ -106,8 +106,8 @@ class MixtureModel:
         return stats
 
     def columns(self, shard: MixtureShard) -> Mapping[str, NDArray]:
-        """Columns for constraints: ``row``, the row's number, and those given with the data."""
-        return {"row": shard.instances, **shard.columns}
+        """The column for constraints: ``row``, the row's number."""
+        return {"row": shard.instances}
 
     def m_step(self, params: MixtureParameters, stats: Statistics, corpus: object = None) -> MixtureParameters:
         """Parameters that maximise the expected log-likelihood, but for ``reg_covar``; ``corpus`` is not read.
@@ -208,7 +208,7 @@ def _symmetric(lower: Floats) -> Floats:
 def from_posteriors(model: MixtureModel, shards: Sequence[MixtureShard], posteriors: Floats) -> MixtureParameters:
     """The parameters that the M-step gives for posteriors of all rows, within bounds; fixed blocks are estimated, too.
 
-    Means come first, by a pass of their own, so that squares are taken about them.
+    A first pass finds the means, so that the second can take squares about them.
 
     Parameters
     ----------
@@ -252,24 +252,16 @@ class MixtureShard(NamedTuple):
     weights : ndarray of shape (n,)
     labels : ndarray of shape (n,), int, or None
         The component of each row, -1 where it is not known; None if that is so for all.
-    columns : mapping of name -> ndarray of shape (n,)
-        For constraints.
     """
 
     instances: Ints
     x: Floats
     weights: Floats
     labels: Ints | None
-    columns: Mapping[str, NDArray]
 
 
 def build_shards(
-    x: Floats,
-    weights: ArrayLike | None = None,
-    labels: Ints | None = None,
-    columns: Mapping[str, ArrayLike] | None = None,
-    *,
-    rows: int = ROWS,
+    x: Floats, weights: ArrayLike | None = None, labels: Ints | None = None, *, rows: int = ROWS
 ) -> list[MixtureShard]:
     """Cut data into shards, which do not depend on the number of threads.
 
@@ -280,34 +272,22 @@ def build_shards(
         At least 0; by default 1.
     labels : ndarray of shape (n_rows,), int, optional
         Components that are known; -1 for the others.
-    columns : mapping of name -> array-like of shape (n_rows,), optional
-        Values of every row that constraints may refer to.
     rows : int
         Number of rows of a shard.
 
     Raises
     ------
     InvalidInputError
-        If a weight is negative or not finite, or a column has another length than the data.
+        If a weight is negative or not finite.
 
     Examples
     --------
     >>> [shard.instances.tolist() for shard in build_shards(np.zeros((3, 1)), rows=2)]
     [[0, 1], [2]]
     """
-    n = len(x)
-    weight = as_weights(weights, n)
-    arrays = {name: np.asarray(values) for name, values in (columns or {}).items()}
-    for name, values in arrays.items():
-        if values.shape != (n,):
-            raise InvalidInputError(
-                f"columns[{name!r}] must have shape ({n},), a value per row of the data; got {values.shape}"
-            )
-    data = np.require(x, np.float64, ["C", "W"])
-    shards = []
-    for start in range(0, n, rows):
-        cut = slice(start, min(start + rows, n))
+    data, weight, shards = np.require(x, np.float64, ["C", "W"]), as_weights(weights, len(x)), []
+    for start in range(0, len(x), rows):
+        cut = slice(start, min(start + rows, len(x)))
         known = None if labels is None or (labels[cut] == UNKNOWN).all() else labels[cut]
-        shard_columns = {name: values[cut] for name, values in arrays.items()}
-        shards.append(MixtureShard(np.arange(cut.start, cut.stop), data[cut], weight[cut], known, shard_columns))
+        shards.append(MixtureShard(np.arange(cut.start, cut.stop), data[cut], weight[cut], known))
     return shards

@@ -172,8 +172,8 @@ def test_what_they_can_meet_holds(fitted, cut, name, gamma):
 @every_estimator
 @pytest.mark.parametrize("gamma", GAMMAS[:-1])
 def test_what_is_not_solved_is_warned_of(fitted, monkeypatch, name, gamma):
-    monkeypatch.setattr(posed_corpus, "_LOOKS", 1)
-    monkeypatch.setattr(dual, "smooth_solver", lambda own, tol, max_iter: QuasiNewton(tol, 1))
+    monkeypatch.setattr(posed_corpus, "_EVALUATIONS", 1)
+    monkeypatch.setattr(dual, "smooth_solver", lambda own, tol, max_iter=0: QuasiNewton(tol, 1))
     _, _, what, _, most, _ = CASES[name]
     about = "not solved" if gamma > 0 else "linear program over the corpus"
     with pytest.warns(ConvergenceWarning, match=about) as caught:

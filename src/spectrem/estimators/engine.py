@@ -132,7 +132,7 @@ class Trained(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What there is to learn, once the input of `fit` has been read.
+    """The model, the data and the E-step of a fit, once its input has been read.
 
     Attributes
     ----------
@@ -350,7 +350,7 @@ def projects(estimator: Any) -> bool:
 
 
 def table(model: Any, shard: Any, marginals: Parts) -> Floats:
-    """What a model says that its posteriors are, as one array."""
+    """The distributions that a model makes of marginals, as one array."""
     distributions: Floats = model.distributions(shard, marginals)
     return distributions
 
@@ -358,7 +358,7 @@ def table(model: Any, shard: Any, marginals: Parts) -> Floats:
 def posteriors(
     estimator: Any, model: Any, params: Any, corpus: Corpus, read: Read[Any] = table, *, best: str | None = None
 ) -> Iterator[Any]:
-    """What the posteriors of new instances say, shard by shard, under the constraints if they are to be met.
+    """Posteriors of new instances as ``read`` gives them, shard by shard, under the constraints if they are to be met.
 
     Parameters
     ----------
@@ -402,7 +402,7 @@ def projected(
     *,
     best: str | None = None,
 ) -> Iterator[Any]:
-    """What the posteriors of new instances say, shard by shard, under constraints at ``gamma``; see `posteriors`."""
+    """Posteriors of new instances, shard by shard, under constraints at ``gamma``; see `posteriors`."""
     estep = EStep(constraints, infeasible=estimator.infeasible)
     posed = pose(model, corpus, estep)
     rows = posed.rows
@@ -419,7 +419,7 @@ def projected(
 
 
 def learnt_posteriors(trained: Trained, read: Read[Any] = table) -> Iterator[Any]:
-    """What the posteriors of the training instances say, shard by shard, under the constraints of training."""
+    """Posteriors of the training instances, shard by shard, under the constraints of training."""
     assert trained.shards is not None
     for warning in trained.unmet:
         warn(warning.message, warning.category)
@@ -535,7 +535,7 @@ def _possible(params: Any) -> Any:
 
 
 def free_posteriors(shard: Any, model: Any, params: Any, read: Read[Result]) -> Result:
-    """What the posteriors of a shard say without constraints, at gamma = 1."""
+    """Posteriors of a shard without constraints, at gamma = 1, as ``read`` gives them."""
     structure = model.structure(shard)
     values, marginals = structure.smoothed_max(model.scores(params, shard), 1.0)
     impossible = np.isneginf(values)

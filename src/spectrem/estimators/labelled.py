@@ -58,7 +58,7 @@ def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -
         if checkpoint.path.exists():
             course.history, state, *_ = checkpoint.load(blank)
     for record in course.history:
-        course.tell(record)
+        course.notify(record)
 
     def write_state() -> None:
         if checkpoint is not None and unsaved is not None:
@@ -79,7 +79,7 @@ def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -
         fixed = settings.tol == 0 and best.ending is Ending.STEPS and optimiser.max_steps is not None
         status = FitStatus.FIXED_ITERATIONS if fixed else FitStatus.MAX_STEPS
     if not best.n_steps:
-        course.tell(record)
+        course.notify(record)
     if status is FitStatus.MAX_STEPS:
         warn_unconverged(f"{status.value} (after {best.n_steps} steps): {advice(best, optimiser)}")
     return Trained(best.point, (record,), status, n_steps=best.n_steps)

@@ -367,7 +367,7 @@ def run_em(
         stage: list[Record] = []
         while not stopping.ends(stage):
             if replayed:
-                record = course.tell(replayed.popleft())
+                record = course.notify(replayed.popleft())
             elif steps is not None:
                 record = course.add(*steps.iterate(gamma, len(course.history), save), save)
             else:

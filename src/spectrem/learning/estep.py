@@ -159,9 +159,9 @@ class Posed:
 
 @dataclass
 class Latest:
-    """The posteriors of a shard at the prices that were evaluated last (number ``look``); a pickle leaves them out."""
+    """The posteriors of a shard at the latest ``evaluation`` of the dual over the corpus; a pickle leaves them out."""
 
-    look: int = 0
+    evaluation: int = 0
     posterior: Posterior | None = None
 
     def __reduce__(self) -> tuple[type[Latest], tuple[()]]:
@@ -172,7 +172,7 @@ class Step(NamedTuple):
     """The arguments that the E-step of every shard has in common; sent once per call.
 
     ``prices`` are the multipliers of the rows that span the corpus, shape (n_rows,), or None; ``mixture`` replaces
-    them at gamma <= 0. ``look`` counts the evaluations of the dual over the corpus, from 1; 0 if none is under way.
+    them at gamma <= 0. ``evaluation`` counts those of the dual over the corpus, from 1; 0 if none is under way.
     """
 
     model: Any
@@ -181,7 +181,7 @@ class Step(NamedTuple):
     estep: EStep
     prices: Floats | None = None
     mixture: CorpusMixture | None = None
-    look: int = 0
+    evaluation: int = 0
 
 
 class Posterior(NamedTuple):
@@ -308,7 +308,7 @@ def _skewed(scores: Parts, shard: Any, step: Step) -> Parts:
 def posterior(posed: Posed, step: Step) -> Posterior:
     """Posteriors of a shard at fixed prices of the rows that span the corpus."""
     latest = posed.latest
-    if latest is not None and latest.look == step.look > 0 and latest.posterior is not None:
+    if latest is not None and latest.evaluation == step.evaluation > 0 and latest.posterior is not None:
         return latest.posterior
     if step.mixture is not None:
         result = _mixed(posed, step, step.mixture)
@@ -324,8 +324,8 @@ def posterior(posed: Posed, step: Step) -> Posterior:
             values, marginals = posed.structure.smoothed_max(scores, max(step.gamma, 0.0), weights=posed.weights)
             refuse_impossible(values)
             result = Posterior(float(posed.weights @ values), marginals)
-    if latest is not None and step.look:
-        latest.look, latest.posterior = step.look, result
+    if latest is not None and step.evaluation:
+        latest.evaluation, latest.posterior = step.evaluation, result
     return result
 
 
@@ -396,7 +396,7 @@ def _mixed(posed: Posed, step: Step, mixture: CorpusMixture) -> Posterior:
         pieces = ((replace(posed, weights=posed.weights * mask), mask[structure.instance], 1.0) for mask in taken)
     for prices, (part, share, of_factors) in zip(mixture.points, pieces, strict=True):
         if np.any(share):
-            piece_posterior = posterior(part, step._replace(prices=prices, mixture=None, look=0))
+            piece_posterior = posterior(part, step._replace(prices=prices, mixture=None, evaluation=0))
             marginals.add(piece_posterior.marginals, share, of_factors)
             violation = max(violation, piece_posterior.violation)
             skipped, left_out = piece_posterior.skipped or skipped, piece_posterior.left_out
@@ -450,11 +450,11 @@ def skew(scores: Parts, reference: Parts, gamma: float) -> Parts:
     """
     factors = reference.factors or tuple(np.zeros_like(factor) for factor in scores.factors)
     names = ["unary", *(f"factors[{k}]" for k in range(len(scores.factors)))]
-    for name, given, wanted in zip(names, [reference.unary, *factors], [scores.unary, *scores.factors], strict=True):
-        if given.shape != wanted.shape or not (given < np.inf).all():
+    for name, logs, score in zip(names, [reference.unary, *factors], [scores.unary, *scores.factors], strict=True):
+        if logs.shape != score.shape or not (logs < np.inf).all():
             raise InvalidInputError(
-                f"reference: {name} must be {wanted.shape} logarithms of probabilities, -inf or finite, got shape "
-                f"{given.shape} with {int((~(given < np.inf)).sum())} values that are NaN or +inf; "
+                f"reference: {name} must be {score.shape} logarithms of probabilities, -inf or finite, got shape "
+                f"{logs.shape} with {int((~(logs < np.inf)).sum())} values that are NaN or +inf; "
                 "return log r on the structure of the model"
             )
     share = gamma - 1.0

@@ -146,7 +146,7 @@ def given_of(model: Any, shard: Any) -> Bools | None:
 
 
 def asked(method: Callable[[Any], Any] | None, shard: Any, attribute: str) -> Any:
-    """What a method of the model says of a shard or, without the method, an attribute of the shard; else None."""
+    """The result of a method of the model for a shard; without the method an attribute of the shard, else None."""
     return getattr(shard, attribute, None) if method is None else method(shard)
 
 

@@ -53,7 +53,7 @@ _MISSED = 1e-4
 # multipliers are kept beside them.
 _MOST_PARTS = 1 << 23
 # Evaluations of the corpus by the linear program at gamma <= 0: fewer with many rows, as all are kept in memory.
-_LOOKS, _MANY_ROWS, _FEW_LOOKS = 200, 1000, 30
+_EVALUATIONS, _MANY_ROWS, _FEW_EVALUATIONS = 200, 1000, 30
 # Parameters of at least so many bytes are not sent as a whole to where shards live: each gets what it needs.
 _LARGE = 1 << 25
 _FEW = 8  # sums of so many shards, a power of two, are much smaller than that of all
@@ -283,13 +283,14 @@ class PosedCorpus:
         def evaluate(prices: Floats) -> tuple[Floats, Floats]:
             # Solvers evaluate their last point again at the end.
             if not last or not np.array_equal(last[0][0].prices, prices):  # type: ignore[arg-type]
-                look = step._replace(prices=prices.copy(), look=last[0][0].look + 1 if last else 1)
+                number = last[0][0].evaluation + 1 if last else 1
+                at_prices = step._replace(prices=prices.copy(), evaluation=number)
                 if self.nested:
                     nonlocal latest
-                    total, latest = latest.advance(evaluate_and_keep, look)
-                    last[:] = [(look, np.array([total.value]), total.expectation.dense[None])]
+                    total, latest = latest.advance(evaluate_and_keep, at_prices)
+                    last[:] = [(at_prices, np.array([total.value]), total.expectation.dense[None])]
                 else:
-                    last[:] = [(look, *gathered(scored, True, evaluate_shard, look))]
+                    last[:] = [(at_prices, *gathered(scored, True, evaluate_shard, at_prices))]
             return last[0][1:]
 
         def support(direction: Floats) -> tuple[Floats, Floats]:
@@ -326,13 +327,13 @@ class PosedCorpus:
 
         mixture = solve_corpus_program(
             evaluate, rows, support=partial(gathered, scored, many, support_of, linear._replace(prices=self._start())),
-            start=self._start(), tol=step.estep.tol, max_iter=_FEW_LOOKS if many else _LOOKS,
+            start=self._start(), tol=step.estep.tol, max_iter=_FEW_EVALUATIONS if many else _EVALUATIONS,
         )  # fmt: skip
         is_solved = mixture.status != Status.MAX_ITERATIONS
         if step.gamma == -np.inf:
             mixture = choose_structures(partial(scored.collect, variants_of, step), mixture, rows)
-        # Posteriors are kept beside the shards for this look, as at gamma > 0.
-        last = step._replace(mixture=mixture, prices=mixture.multipliers, look=1)
+        # Posteriors are kept beside the shards for this evaluation, as at gamma > 0.
+        last = step._replace(mixture=mixture, prices=mixture.multipliers, evaluation=1)
         reached = scored.sum(evaluate_shard, last).expectation.dense
         return Solved(last, mixture.multipliers, mixture.value, self.length, is_solved, scored, reached)
 

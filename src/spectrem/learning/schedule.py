@@ -86,7 +86,7 @@ class FitResult(Generic[Params]):
 
 
 class Course:
-    """The records of a run, of which each is timed, kept and told as it comes.
+    """The records of a run, each timed and kept, with which a listener is called.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class Course:
     def add(
         self, record: Record, skipped: Counter[str] | None = None, save: Callable[[], None] | None = None
     ) -> Record:
-        """Keep the record of an iteration that began when the one before ended, and ``save`` before it is told.
+        """Keep the record of an iteration that began when the one before ended; ``save`` comes before the listener.
 
         The first one in which constraints were left out of instances, ``skipped``, warns.
 
@@ -127,10 +127,10 @@ class Course:
         self.history.append(record)
         if save is not None:
             save()
-        return self.tell(record)
+        return self.notify(record)
 
-    def tell(self, record: Record) -> Record:
-        """Tell of a record that is kept already."""
+    def notify(self, record: Record) -> Record:
+        """Call the listener with a record that is kept already."""
         if self._on_iteration is not None:
             self._on_iteration(record)
         self._started = time.perf_counter()

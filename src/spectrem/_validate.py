@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.exceptions import InvalidInputError, quoted
 
 
@@ -56,7 +57,7 @@ def as_generator(random_state: Any, name: str = "random_state") -> np.random.Gen
         ) from None
 
 
-def as_integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
+def as_integers(values: ArrayLike, name: str) -> Ints:
     """A flat contiguous int64 array; floats are refused even when whole."""
     array = as_array(values, name)
     if array.ndim != 1:
@@ -66,7 +67,7 @@ def as_integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
     return _plain(array, np.int64)
 
 
-def as_lengths(values: ArrayLike, name: str) -> NDArray[np.int64]:
+def as_lengths(values: ArrayLike, name: str) -> Ints:
     """Lengths of the rows of a ragged batch, shape (n_instances,), each >= 0."""
     array = as_integers(values, name)
     if (array < 0).any():
@@ -77,7 +78,7 @@ def as_lengths(values: ArrayLike, name: str) -> NDArray[np.int64]:
     return array
 
 
-def as_offsets(values: ArrayLike, name: str, n_rows: int) -> NDArray[np.int64]:
+def as_offsets(values: ArrayLike, name: str, n_rows: int) -> Ints:
     """Row boundaries of a ragged array: shape (n_rows + 1,), from 0, never falling."""
     array = as_integers(values, name)
     if len(array) != n_rows + 1:
@@ -93,7 +94,7 @@ def as_offsets(values: ArrayLike, name: str, n_rows: int) -> NDArray[np.int64]:
     return array
 
 
-def as_scores(values: ArrayLike, name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
+def as_scores(values: ArrayLike, name: str, shape: tuple[int, ...]) -> Floats:
     """A contiguous float64 array of ``shape`` without NaN or ``+inf``; ``-inf`` means impossible."""
     array = _plain(values, np.float64)
     if array.shape != shape:
@@ -130,7 +131,7 @@ def as_gamma(gamma: float) -> float:
     return value
 
 
-def as_active(active: ArrayLike | None, n_instances: int) -> NDArray[np.bool_]:
+def as_active(active: ArrayLike | None, n_instances: int) -> Bools:
     """A mask of instances, shape (n_instances,); None means all."""
     if active is None:
         return np.ones(n_instances, dtype=np.bool_)
@@ -143,7 +144,7 @@ def as_active(active: ArrayLike | None, n_instances: int) -> NDArray[np.bool_]:
     return array
 
 
-def as_weights(weights: ArrayLike | None, n_instances: int) -> NDArray[np.float64]:
+def as_weights(weights: ArrayLike | None, n_instances: int) -> Floats:
     """Instance weights, shape (n_instances,), finite and >= 0; None means ones."""
     if weights is None:
         return np.ones(n_instances)
@@ -162,7 +163,7 @@ def as_weights(weights: ArrayLike | None, n_instances: int) -> NDArray[np.float6
     return array
 
 
-def as_sample_weight(weights: ArrayLike | None, n_rows: int, unit: str) -> NDArray[np.float64] | None:
+def as_sample_weight(weights: ArrayLike | None, n_rows: int, unit: str) -> Floats | None:
     """A user's weights, shape (n_rows,), one per ``unit`` ("row of X"), finite, >= 0 and not all 0; None stays None."""
     if weights is None:
         return None

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Bools, Floats, Ints
+from spectrem._arrays import Bools, Floats, Ints, Reals
 from spectrem._heads import UNKNOWN_HEAD
 from spectrem._validate import as_bool
 from spectrem.constraints.compilation.groups import Key
@@ -333,7 +333,7 @@ class ParsingText:
         return [batches[place] for place in rng.permutation(len(batches))]
 
 
-Table: TypeAlias = NDArray[np.float64] | NDArray[np.float32]
+Table: TypeAlias = Reals
 # Bits of the number of a row: 2^31 weights, 8 GiB in single precision.
 _LARGEST_TABLE = 27
 

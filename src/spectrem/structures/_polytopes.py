@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Polytope
 
@@ -27,7 +27,7 @@ def check_tree_program(n_words: int, n_variables: int) -> None:
         )
 
 
-def simplex_polytope(unary: NDArray[np.float64], start: int, sizes: NDArray[np.int64]) -> Polytope:
+def simplex_polytope(unary: Floats, start: int, sizes: Ints) -> Polytope:
     """One simplex per position; the instance owns ``unary[start:start + sizes.sum()]``."""
     n_variables = int(sizes.sum())
     rows = np.repeat(np.arange(len(sizes)), sizes)
@@ -60,5 +60,5 @@ def _diagonal(blocks: list[sp.csr_array]) -> sp.csr_array:
     return sp.csr_array(sp.block_diag([sp.csr_array((0, 0)), *blocks], format="csr"))
 
 
-def _ones(rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]) -> sp.csr_array:
+def _ones(rows: Ints, columns: Ints, shape: tuple[int, int]) -> sp.csr_array:
     return sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_active, as_scores, as_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.parts import Parts
@@ -16,31 +17,31 @@ from spectrem.structures.structure import Structure
 class Inputs(NamedTuple):
     """Checked arguments of one call of ``smoothed_max``."""
 
-    unary: NDArray[np.float64]
-    factors: tuple[NDArray[np.float64], ...]
-    active: NDArray[np.bool_]
-    weights: NDArray[np.float64]
+    unary: Floats
+    factors: tuple[Floats, ...]
+    active: Bools
+    weights: Floats
 
 
-def offsets_of(lengths: NDArray[np.int64] | NDArray[np.bool_]) -> NDArray[np.int64]:
+def offsets_of(lengths: Ints | Bools) -> Ints:
     """Row boundaries, shape (n_rows + 1,), starting at 0."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
-def positions_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def positions_of(lengths: Ints) -> Ints:
     """0, 1, ... within each row, flat over rows."""
     offsets = offsets_of(lengths)
     return np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
 
 
-def rows_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def rows_of(lengths: Ints) -> Ints:
     """The row of every entry, flat over rows."""
     return np.repeat(np.arange(len(lengths)), lengths)
 
 
-def ranges_of(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def ranges_of(starts: Ints, lengths: Ints) -> Ints:
     """``starts[k], starts[k] + 1, ...``, so many as ``lengths[k]``, flat over rows."""
     return np.repeat(starts, lengths) + positions_of(lengths)
 
@@ -86,7 +87,7 @@ def no_parts(structure: Structure) -> Parts:
     return Parts(np.zeros(structure.n_unary), tuple(np.zeros(shape) for shape in structure.factor_shapes))
 
 
-def indicators(choices: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+def indicators(choices: Ints, offsets: Ints) -> Floats:
     """1 at the chosen entry of every row of a ragged array, nothing where the choice is negative."""
     chosen = np.zeros(int(offsets[-1]))
     made = choices >= 0
@@ -94,7 +95,7 @@ def indicators(choices: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArra
     return chosen
 
 
-def runs_of(instances: NDArray[np.int64], work: NDArray[np.int64], most: int) -> list[NDArray[np.int64]]:
+def runs_of(instances: Ints, work: Ints, most: int) -> list[Ints]:
     """Runs of instances of about so much work each, as equal as whole instances allow."""
     if not len(instances):
         return []
@@ -104,7 +105,7 @@ def runs_of(instances: NDArray[np.int64], work: NDArray[np.int64], most: int) ->
     return [run for run in np.split(instances, np.unique(cuts)) if len(run)]
 
 
-def runs_at_once(starts: NDArray[np.int64], most: int) -> list[slice]:
+def runs_at_once(starts: Ints, most: int) -> list[slice]:
     """Runs of instances that follow each other, of about ``most`` entries each.
 
     Parameters

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from spectrem._arrays import Floats
 from spectrem.structures._ragged import check_scores
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
 
 
-def full_agreement(
-    structure: Structure, left_scores: Parts, right_scores: Parts, gamma: float
-) -> tuple[NDArray[np.float64], Parts]:
+def full_agreement(structure: Structure, left_scores: Parts, right_scores: Parts, gamma: float) -> tuple[Floats, Parts]:
     """Two models of one structure, required to have the same posterior: the average of their scores.
 
     The product ``q(h) q(h')`` nearest to both models with equal marginals on every part, factors included, has

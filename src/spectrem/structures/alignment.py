@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_bool, as_count, as_gamma, as_lengths
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels import categorical as independent
@@ -83,8 +84,8 @@ class Alignment:
     [0, -1]
     """
 
-    source_lengths: NDArray[np.int64]
-    target_lengths: NDArray[np.int64]
+    source_lengths: Ints
+    target_lengths: Ints
     max_jump: int | None
     reverse: bool
 
@@ -131,17 +132,17 @@ class Alignment:
         return ((2 * self.max_jump + 1,), (longest + 1, longest + 1), (self.max_jump + 1,))
 
     @cached_property
-    def target_offsets(self) -> NDArray[np.int64]:
+    def target_offsets(self) -> Ints:
         """Boundaries of the pairs among the target positions, shape (n_instances + 1,)."""
         return offsets_of(self.target_lengths)
 
     @cached_property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Ints:
         """Boundaries of the pairs in ``Parts.unary``, shape (n_instances + 1,)."""
         return offsets_of(self.target_lengths * (self.source_lengths + 1))
 
     @cached_property
-    def position_offsets(self) -> NDArray[np.int64]:
+    def position_offsets(self) -> Ints:
         """Boundaries of the target positions in ``Parts.unary``, shape (n_positions + 1,)."""
         return offsets_of(np.repeat(self.source_lengths + 1, self.target_lengths))
 
@@ -151,12 +152,12 @@ class Alignment:
         return "sentence"
 
     @cached_property
-    def instance(self) -> NDArray[np.int64]:
+    def instance(self) -> Ints:
         """Sentence pair of every unary part, shape (n_unary,)."""
         return rows_of(np.diff(self.offsets))
 
     @property
-    def choice(self) -> NDArray[np.int64]:
+    def choice(self) -> Ints:
         """Target position of every link among those of the batch, shape (n_unary,); built anew at every call."""
         return rows_of(np.diff(self.position_offsets))
 
@@ -182,7 +183,7 @@ class Alignment:
         """The values of text columns."""
         return {"direction": ("forward", "backward")}
 
-    def missing(self, name: str) -> NDArray[np.bool_] | None:
+    def missing(self, name: str) -> Bools | None:
         """Where the column is the side that is chosen from, a mask of the NULL links, shape (n_unary,); else None.
 
         A NULL link belongs to no group of that side, but its value there is NULL, with which constraints can compare.
@@ -198,9 +199,9 @@ class Alignment:
         scores: Parts,
         gamma: float,
         *,
-        active: NDArray[np.bool_] | None = None,
-        weights: NDArray[np.float64] | None = None,
-    ) -> tuple[NDArray[np.float64], Parts]:
+        active: Bools | None = None,
+        weights: Floats | None = None,
+    ) -> tuple[Floats, Parts]:
         """Values, shape (n_instances,) in nats, and link posteriors with jump counts; see `Structure.smoothed_max`."""
         gamma = as_gamma(gamma)
         inputs = check_inputs(self, scores, active, weights)
@@ -222,7 +223,7 @@ class Alignment:
             sum_up(self, status != 0, scores, gamma, inputs.weights, values, Parts(marginals, tuple(counts)))
         return values, Parts(marginals, tuple(counts))
 
-    def decode(self, scores: Parts) -> NDArray[np.int64]:
+    def decode(self, scores: Parts) -> Ints:
         """Best source position (or NULL) of every target position, shape (n_positions,).
 
         NULL throughout a pair without any possible alignment, whose value is ``-inf``.
@@ -285,7 +286,7 @@ class Alignment:
     def _no_counts(self) -> kernel.Expected:
         return kernel.Expected(*(np.zeros(shape) for shape in self.factor_shapes))
 
-    def _best(self, inputs: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64], tuple[NDArray[np.float64], ...]]:
+    def _best(self, inputs: Inputs) -> tuple[Floats, Ints, tuple[Floats, ...]]:
         """Values, the label of every target position (I is NULL, negative if undecided) and counts."""
         values, choices, active = np.zeros(self.n_instances), np.full(self.n_positions, -1), inputs.active
         if self.max_jump is None:

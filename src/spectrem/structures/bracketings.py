@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_gamma, as_lengths
 from spectrem.kernels import brackets
 from spectrem.kernels.derivations import ONE, Steps
@@ -72,7 +73,7 @@ class Bracketings:
     [[0, 2], [0, 3]]
     """
 
-    lengths: NDArray[np.int64]
+    lengths: Ints
 
     def __init__(self, lengths: ArrayLike) -> None:
         vars(self).update(lengths=as_lengths(lengths, "lengths"))
@@ -98,17 +99,17 @@ class Bracketings:
         return ()
 
     @cached_property
-    def span_offsets(self) -> NDArray[np.int64]:
+    def span_offsets(self) -> Ints:
         """Boundaries of the sentences among the spans, shape (n_instances + 1,)."""
         return offsets_of(self.lengths * (self.lengths + 1) // 2)
 
     @cached_property
-    def bracket_offsets(self) -> NDArray[np.int64]:
+    def bracket_offsets(self) -> Ints:
         """Boundaries of the sentences among the brackets that `decode` returns, shape (n_instances + 1,)."""
         return offsets_of(np.maximum(self.lengths - 1, 0))
 
     @property
-    def spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def spans(self) -> tuple[Ints, Ints]:
         """Starts and ends of all spans, each of shape (n_spans,); built anew at every call."""
         first = positions_of(self.lengths)
         n_ends = np.repeat(self.lengths, self.lengths) - first
@@ -121,12 +122,12 @@ class Bracketings:
         return "sentence"
 
     @cached_property
-    def instance(self) -> NDArray[np.int64]:
+    def instance(self) -> Ints:
         """Sentence of every unary part, shape (n_unary,)."""
         return np.repeat(np.arange(self.n_instances), 2 * np.diff(self.span_offsets))
 
     @property
-    def choice(self) -> NDArray[np.int64]:
+    def choice(self) -> Ints:
         """Span of every part among those of the batch, shape (n_unary,); built anew at every call."""
         return np.repeat(np.arange(self.n_spans), 2)
 
@@ -147,9 +148,9 @@ class Bracketings:
         scores: Parts,
         gamma: float,
         *,
-        active: NDArray[np.bool_] | None = None,
-        weights: NDArray[np.float64] | None = None,
-    ) -> tuple[NDArray[np.float64], Parts]:
+        active: Bools | None = None,
+        weights: Floats | None = None,
+    ) -> tuple[Floats, Parts]:
         """Values, shape (n_instances,) in nats, and posteriors of spans; see `Structure.smoothed_max`.
 
         Among equals at ``gamma == 0``, every span of the tree is cut at its first place, from the whole sentence on.
@@ -180,7 +181,7 @@ class Bracketings:
         brackets.fill_parts(self.lengths, self.span_offsets, inputs.unary, possible, shares, marginals)
         return values, Parts(marginals)
 
-    def decode(self, scores: Parts) -> NDArray[np.int64]:
+    def decode(self, scores: Parts) -> Ints:
         """Start and end of the constituents of two words and more of the best trees, shape (n_brackets, 2).
 
         A sentence of n words has n - 1 of them, ``bracket_offsets[i]:bracket_offsets[i + 1]``, by start and end; they
@@ -245,7 +246,7 @@ class Bracketings:
         groups = offsets, np.array([inner, len(spans) - int(offsets[1])])
         return Derivations(steps, spans, slice(first, first + 2 * len(spans)), (), *groups, apart=spans + 1)
 
-    def part_scores(self, scores: Parts, instance: int) -> tuple[NDArray[np.float64], float]:
+    def part_scores(self, scores: Parts, instance: int) -> tuple[Floats, float]:
         """Gains of the spans of a sentence over distituents, and what every tree scores besides."""
         one = Bracketings(self.lengths[instance : instance + 1])
         entries = slice(*(2 * self.span_offsets[instance : instance + 2]).tolist())
@@ -254,7 +255,7 @@ class Bracketings:
             gains[:] = -np.inf
         return gains[one.derivations(0).unary // 2], float(base[0])
 
-    def _gains(self, inputs: Inputs, gamma: float) -> tuple[NDArray[np.float64], ...]:
+    def _gains(self, inputs: Inputs, gamma: float) -> tuple[Floats, ...]:
         """Gains of all spans, over gamma and less the largest, scores of no constituent and largest gains."""
         gains, exponents = np.zeros(self.n_spans), np.full(self.n_spans, -np.inf)
         base, tops = np.zeros(self.n_instances), np.zeros(self.n_instances)
@@ -263,7 +264,7 @@ class Bracketings:
         )
         return gains, exponents, base, tops
 
-    def _best(self, inputs: Inputs) -> tuple[NDArray[np.float64], Parts]:
+    def _best(self, inputs: Inputs) -> tuple[Floats, Parts]:
         gains, _, values, _ = self._gains(inputs, 1.0)
         possible, marginals = inputs.active & (values > -np.inf), np.zeros(self.n_unary)
         brackets.max_pass(self.lengths, self.span_offsets, inputs.unary, gains, possible, values, marginals)
@@ -289,7 +290,7 @@ def _steps(n: int) -> Steps:
 
 
 @lru_cache(64)
-def _by_need(n: int) -> NDArray[np.int64]:
+def _by_need(n: int) -> Ints:
     """The spans of n words, those behind the others that all trees have: words and the whole sentence."""
     start, end = Bracketings([n]).spans
     return np.argsort((end - start == 1) | (end - start == n), kind="stable")

@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_gamma, as_lengths
 from spectrem.kernels import categorical as kernel
 from spectrem.structures._polytopes import simplex_polytope
@@ -65,7 +66,7 @@ class Categorical:
     label_columns: ClassVar[tuple[str, ...]] = ("label",)
     one_label: ClassVar[bool] = True
 
-    sizes: NDArray[np.int64]
+    sizes: Ints
     instance_name: str
 
     def __init__(self, sizes: ArrayLike, instance_name: str = "instance") -> None:
@@ -91,17 +92,17 @@ class Categorical:
         return ()
 
     @cached_property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Ints:
         """Boundaries of the instances in ``Parts.unary``, shape (n_instances + 1,)."""
         return offsets_of(self.sizes)
 
     @cached_property
-    def instance(self) -> NDArray[np.int64]:
+    def instance(self) -> Ints:
         """Instance of every unary part, shape (n_unary,)."""
         return rows_of(self.sizes)
 
     @property
-    def choice(self) -> NDArray[np.int64]:
+    def choice(self) -> Ints:
         """Every instance is one choice."""
         return self.instance
 
@@ -115,9 +116,9 @@ class Categorical:
         scores: Parts,
         gamma: float,
         *,
-        active: NDArray[np.bool_] | None = None,
-        weights: NDArray[np.float64] | None = None,
-    ) -> tuple[NDArray[np.float64], Parts]:
+        active: Bools | None = None,
+        weights: Floats | None = None,
+    ) -> tuple[Floats, Parts]:
         """Values, shape (n_instances,) in nats, and marginals; see `Structure.smoothed_max`.
 
         ``weights`` change nothing, as there are no shared factors.
@@ -134,9 +135,7 @@ class Categorical:
         kernel.sum_pass(groups, self.offsets, inputs.unary, gamma, inputs.active, values, marginals)
         return values, Parts(marginals)
 
-    def covariances(
-        self, scores: Parts, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
-    ) -> Parts:
+    def covariances(self, scores: Parts, values: Floats, weights: Floats | None = None) -> Parts:
         """The covariance of every label with the value of the label taken, at gamma = 1; see `Structure`.
 
         Parameters
@@ -155,7 +154,7 @@ class Categorical:
         mean = np.bincount(self.instance, marginals * values, self.n_instances)
         return Parts(marginals * (values - mean[self.instance]))
 
-    def decode(self, scores: Parts) -> NDArray[np.int64]:
+    def decode(self, scores: Parts) -> Ints:
         """Best label of every instance, shape (n_instances,); the lowest among equals, -1 if none is possible."""
         inputs = check_inputs(self, scores)
         choices = np.full(self.n_instances, -1)

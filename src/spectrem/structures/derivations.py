@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_gamma
 from spectrem.kernels import derivations as kernel
 from spectrem.kernels.derivations import ONE, Steps
@@ -71,9 +72,7 @@ def spans_in_tiles(n_starts: int, n_ends: int) -> tuple[NDArray[np.int32], NDArr
     return start[order].astype(np.int32), end[order].astype(np.int32)
 
 
-def steps_of(
-    *groups: Runs, parts: tuple[NDArray[np.int64], NDArray[np.int64]], ones: NDArray[np.int64] | None = None
-) -> Steps:
+def steps_of(*groups: Runs, parts: tuple[Ints, Ints], ones: Ints | None = None) -> Steps:
     """The steps of a grammar.
 
     Parameters
@@ -136,28 +135,28 @@ class Derivations:
     """
 
     steps: Steps
-    unary: NDArray[np.int64]
+    unary: Ints
     entries: slice
-    cells: tuple[NDArray[np.int64], ...]
-    offsets: NDArray[np.int64]
-    uses: NDArray[np.int64]
-    apart: NDArray[np.int64] | None = None
+    cells: tuple[Ints, ...]
+    offsets: Ints
+    uses: Ints
+    apart: Ints | None = None
 
-    def scores(self, scores: Parts) -> NDArray[np.float64]:
+    def scores(self, scores: Parts) -> Floats:
         """Scores of the parts, nats."""
         total = np.append(scores.unary, 0.0)[self.unary]
         for cells, factor in zip(self.cells, scores.factors, strict=True):
             total += np.append(factor, 0.0)[cells]
         return total
 
-    def add(self, numbers: NDArray[np.float64], parts: Parts, weight: float = 1.0) -> None:
+    def add(self, numbers: Floats, parts: Parts, weight: float = 1.0) -> None:
         """Add numbers of the parts to those of the structure, to those of factors times a weight."""
         there = self.unary >= 0
         np.add.at(parts.unary, self.unary[there], numbers[there])
         for cells, factor in zip(self.cells, parts.factors, strict=True):
             np.add.at(factor.reshape(-1), cells[cells >= 0], weight * numbers[cells >= 0])
 
-    def smoothed_max(self, scores: NDArray[np.float64], gamma: float) -> tuple[float, NDArray[np.float64]]:
+    def smoothed_max(self, scores: Floats, gamma: float) -> tuple[float, Floats]:
         """The value, nats, and the marginals of the parts, (n_parts,); at gamma = 0 numbers of parts of the best."""
         numbers, value = self._inside(scores, gamma)
         if value == -np.inf:
@@ -166,28 +165,28 @@ class Derivations:
             return value, self._sample(numbers, 1, gamma, np.random.default_rng(0))[0].astype(np.float64)
         return value, kernel.outside(self.steps, numbers, len(scores))[1]
 
-    def entropy(self, scores: NDArray[np.float64], gamma: float) -> float:
+    def entropy(self, scores: Floats, gamma: float) -> float:
         """Entropy in nats, without the cancellation of ``(value - <scores, marginals>) / gamma``; gamma > 0."""
         numbers, value = self._inside(scores, gamma)
         if value == -np.inf:
             return 0.0
         return kernel.entropy(self.steps, numbers, kernel.outside(self.steps, numbers, len(scores))[0])
 
-    def covariances(self, scores: NDArray[np.float64], along: NDArray[np.float64]) -> NDArray[np.float64]:
+    def covariances(self, scores: Floats, along: Floats) -> Floats:
         """Covariances of the number of every part with the sum of ``along`` over the parts taken, at gamma = 1."""
         numbers, value = self._inside(scores, 1.0)
         if value == -np.inf:
             return np.zeros(len(scores))
         return kernel.covary(self.steps, numbers, along)
 
-    def sample(self, scores: NDArray[np.float64], gamma: float, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    def sample(self, scores: Floats, gamma: float, n: int, rng: np.random.Generator) -> Ints:
         """Numbers of the parts of n structures drawn at random, (n, n_parts); zero if none is possible."""
         numbers, value = self._inside(scores, gamma)
         if value == -np.inf:
             return np.zeros((n, len(scores)), np.int64)
         return self._sample(numbers, n, gamma, rng)
 
-    def n_best(self, scores: NDArray[np.float64], n: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def n_best(self, scores: Floats, n: int) -> tuple[Floats, Ints]:
         """Scores (n,), decreasing, -inf where there are fewer, and numbers of the parts, (n, n_parts)."""
         return kernel.n_best(self.steps, scores, n)
 
@@ -232,12 +231,10 @@ class Derivations:
             factors=tuple(factors),
         )
 
-    def _inside(self, scores: NDArray[np.float64], gamma: float) -> tuple[NDArray[np.float64], float]:
+    def _inside(self, scores: Floats, gamma: float) -> tuple[Floats, float]:
         return kernel.inside(self.steps, scores, self.offsets, self.uses, gamma)
 
-    def _sample(
-        self, numbers: NDArray[np.float64], n: int, gamma: float, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
+    def _sample(self, numbers: Floats, n: int, gamma: float, rng: np.random.Generator) -> Ints:
         return kernel.sample(gamma == 0.0, self.steps, numbers, rng, n, len(self.unary))
 
 
@@ -253,9 +250,9 @@ def smoothed_max(
     structure: Derived,
     scores: Parts,
     gamma: float,
-    active: NDArray[np.bool_] | None,
-    weights: NDArray[np.float64] | None,
-) -> tuple[NDArray[np.float64], Parts]:
+    active: Bools | None,
+    weights: Floats | None,
+) -> tuple[Floats, Parts]:
     """Values and marginals of a batch, as `Structure.smoothed_max` returns them."""
     gamma, checked = as_gamma(gamma), check_inputs(structure, scores, active, weights)
     values, marginals = np.zeros(structure.n_instances), no_parts(structure)
@@ -265,11 +262,11 @@ def smoothed_max(
 
 def sum_up(
     structure: Derived,
-    active: NDArray[np.bool_],
+    active: Bools,
     scores: Parts,
     gamma: float,
-    weights: NDArray[np.float64],
-    values: NDArray[np.float64],
+    weights: Floats,
+    values: Floats,
     marginals: Parts,
 ) -> None:
     """Fill values and add marginals of the active instances, of any length and with scores of any size, one by one."""
@@ -281,9 +278,7 @@ def sum_up(
         np.minimum(probabilities, 1.0, out=probabilities)  # what rounding adds
 
 
-def covariances(
-    structure: Derived, scores: Parts, values: NDArray[np.float64], weights: NDArray[np.float64] | None
-) -> Parts:
+def covariances(structure: Derived, scores: Parts, values: Floats, weights: Floats | None) -> Parts:
     """Covariances of the number of every part with the sum of values of the unary parts taken, at gamma = 1."""
     checked, products = check_inputs(structure, scores, None, weights), no_parts(structure)
     for n in range(structure.n_instances):
@@ -294,9 +289,7 @@ def covariances(
     return products
 
 
-def _matrix(
-    places: list[tuple[NDArray[np.int64], NDArray[np.int64]]], shape: tuple[int, int], signs: list[float]
-) -> sp.csr_array:
+def _matrix(places: list[tuple[Ints, Ints]], shape: tuple[int, int], signs: list[float]) -> sp.csr_array:
     """A sparse matrix with one sign per list of rows and columns."""
     rows, columns = (np.concatenate(ends) for ends in zip(*places, strict=True))
     entries = np.repeat(signs, [len(row) for row, _ in places])

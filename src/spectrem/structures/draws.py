@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_count, as_gamma, as_scores
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.chains import n_best as kernel
@@ -20,7 +20,7 @@ from spectrem.structures.structure import Structure
 
 def sample(
     structure: Structure, scores: Parts, n: int, rng: np.random.Generator | int | None = None, *, gamma: float = 1.0
-) -> NDArray[np.int64]:
+) -> Ints:
     """Draw structures of every instance of a batch, each with the probability that the smoothed max gives it.
 
     Parameters
@@ -63,9 +63,7 @@ def sample(
     return _in_own_form(structure, drawn, n)
 
 
-def n_best(
-    structure: Structure, scores: Parts, n: int, edges: NDArray[np.float64] | None = None
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def n_best(structure: Structure, scores: Parts, n: int, edges: Floats | None = None) -> tuple[Floats, Ints]:
     """The n best structures of every instance of a batch, with their scores.
 
     Parameters
@@ -118,9 +116,7 @@ def n_best(
     return values, _in_own_form(structure, ranked, n)
 
 
-def _best_paths(
-    chain: Chain, checked: Parts, edges: NDArray[np.float64] | None, values: NDArray[np.float64]
-) -> NDArray[np.int64]:
+def _best_paths(chain: Chain, checked: Parts, edges: Floats | None, values: Floats) -> Ints:
     """Fill values and return states, a dozen times as fast as by derivations."""
     k, states = chain.n_states, np.full((values.shape[1], chain.n_tokens), -1, np.int64)
     unary = checked.unary
@@ -134,7 +130,7 @@ def _best_paths(
     return states
 
 
-def _derived(structure: Structure, scores: Parts) -> Iterator[tuple[int, Derivations, NDArray[np.float64], float]]:
+def _derived(structure: Structure, scores: Parts) -> Iterator[tuple[int, Derivations, Floats, float]]:
     """Every instance's number, derivations, scores of their parts, and the score that all its structures share."""
     derive = getattr(structure, "derivations", None)
     if derive is None:
@@ -149,7 +145,7 @@ def _derived(structure: Structure, scores: Parts) -> Iterator[tuple[int, Derivat
         yield n, derivations, part_scores, base
 
 
-def _in_own_form(structure: Structure, drawn: list[tuple[Derivations, NDArray[np.int64]]], n: int) -> NDArray[np.int64]:
+def _in_own_form(structure: Structure, drawn: list[tuple[Derivations, Ints]], n: int) -> Ints:
     """What the structure decodes where only what was drawn is possible."""
     structures: list[Any] = []
     for row in range(n):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem._validate import as_gamma
 from spectrem.structures._ragged import check_scores
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
 
 
-def entropy(structure: Structure, scores: Parts, gamma: float, values: NDArray[np.float64], marginals: Parts) -> float:
+def entropy(structure: Structure, scores: Parts, gamma: float, values: Floats, marginals: Parts) -> float:
     """Entropy of the distribution behind one call of ``smoothed_max``, added over its instances, in nats.
 
     ``(sum(values) - <scores, marginals>) / gamma``, from ``smax = <s, mu> + gamma H(mu)``; 0 at ``gamma == 0``,

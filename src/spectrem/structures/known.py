@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_gamma
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures._columns import declared_missing
@@ -53,7 +54,7 @@ class Known:
     """
 
     inside: Structure
-    shares: NDArray[np.float64]
+    shares: Floats
     counts: tuple[sp.csr_array, ...]
 
     def __init__(self, inside: Structure, shares: ArrayLike, counts: tuple[sp.csr_array, ...] = ()) -> None:
@@ -98,12 +99,12 @@ class Known:
         return getattr(self.inside, "label_columns", ())
 
     @property
-    def instance(self) -> NDArray[np.int64]:
+    def instance(self) -> Ints:
         """Instance of every unary part, shape (n_unary,)."""
         return self.inside.instance
 
     @property
-    def choice(self) -> NDArray[np.int64]:
+    def choice(self) -> Ints:
         """Choice of every unary part, shape (n_unary,)."""
         return self.inside.choice
 
@@ -117,7 +118,7 @@ class Known:
         """The values of text columns, those of the structure inside."""
         return getattr(self.inside, "column_values", {})
 
-    def missing(self, name: str) -> NDArray[np.bool_] | None:
+    def missing(self, name: str) -> Bools | None:
         """Parts that belong to no group of a column, as the structure inside says."""
         return declared_missing(self.inside, name)
 
@@ -137,9 +138,9 @@ class Known:
         scores: Parts,
         gamma: float,
         *,
-        active: NDArray[np.bool_] | None = None,
-        weights: NDArray[np.float64] | None = None,
-    ) -> tuple[NDArray[np.float64], Parts]:
+        active: Bools | None = None,
+        weights: Floats | None = None,
+    ) -> tuple[Floats, Parts]:
         """Expected scores, shape (n_instances,) in nats, and the marginals given; see `Structure.smoothed_max`.
 
         Where a part of positive share has the score ``-inf``, the value is ``-inf`` and the marginals are 0.
@@ -158,7 +159,7 @@ class Known:
         )
         return values, Parts(shares, tuple(factors))
 
-    def decode(self, scores: Parts) -> NDArray[np.int64]:
+    def decode(self, scores: Parts) -> Ints:
         """The best structure at scores that are the logarithm of the shares, as the structure inside decodes it."""
         with np.errstate(divide="ignore"):
             known = np.log(self.shares)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_count, as_lengths, as_scores
 from spectrem.kernels.derivations import ONE, Steps
 from spectrem.structures import derivations as derive
@@ -81,7 +82,7 @@ class Segmentations:
     label_columns: ClassVar[tuple[str, ...]] = ("state",)
     choices_vary: ClassVar[bool] = True
 
-    lengths: NDArray[np.int64]
+    lengths: Ints
     n_states: int
     longest: int
 
@@ -115,23 +116,23 @@ class Segmentations:
         return "sentence"
 
     @cached_property
-    def token_offsets(self) -> NDArray[np.int64]:
+    def token_offsets(self) -> Ints:
         """Boundaries of the sentences among the tokens, shape (n_instances + 1,)."""
         return offsets_of(self.lengths)
 
     @cached_property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Ints:
         """Boundaries in ``Parts.unary`` of the segments that start at a token, shape (n_tokens + 1,)."""
         left = np.repeat(self.lengths, self.lengths) - positions_of(self.lengths)
         return offsets_of(np.minimum(left, self.longest) * self.n_states)
 
     @property
-    def choice(self) -> NDArray[np.int64]:
+    def choice(self) -> Ints:
         """First token of every segment among those of the batch, shape (n_unary,); built anew at every call."""
         return rows_of(np.diff(self.offsets))
 
     @cached_property
-    def instance(self) -> NDArray[np.int64]:
+    def instance(self) -> Ints:
         """Sentence of every part, shape (n_unary,)."""
         return rows_of(self.lengths)[self.choice]
 
@@ -149,7 +150,7 @@ class Segmentations:
             "occurrence": first,
         }
 
-    def scores_of(self, tokens: ArrayLike, lengths: ArrayLike | None = None) -> NDArray[np.float64]:
+    def scores_of(self, tokens: ArrayLike, lengths: ArrayLike | None = None) -> Floats:
         """Scores of segments, shape (n_unary,): the sum of those of their tokens, and one for their length.
 
         Parameters
@@ -179,18 +180,16 @@ class Segmentations:
         scores: Parts,
         gamma: float,
         *,
-        active: NDArray[np.bool_] | None = None,
-        weights: NDArray[np.float64] | None = None,
-    ) -> tuple[NDArray[np.float64], Parts]:
+        active: Bools | None = None,
+        weights: Floats | None = None,
+    ) -> tuple[Floats, Parts]:
         """Values, shape (n_instances,) in nats, and marginals with expected transitions; see `Structure.smoothed_max`.
 
         Among equals at ``gamma == 0``, the lowest last state wins, and then the longest last segment.
         """
         return derive.smoothed_max(self, scores, gamma, active, weights)
 
-    def covariances(
-        self, scores: Parts, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
-    ) -> Parts:
+    def covariances(self, scores: Parts, values: Floats, weights: Floats | None = None) -> Parts:
         """Covariances of every segment and transition with the sum of values of the segments taken, at gamma = 1.
 
         Parameters
@@ -202,7 +201,7 @@ class Segmentations:
         """
         return derive.covariances(self, scores, values, weights)
 
-    def decode(self, scores: Parts) -> NDArray[np.int64]:
+    def decode(self, scores: Parts) -> Ints:
         """Start of the segment (position in the sentence) and state of every token, shape (n_tokens, 2).
 
         -1 throughout a sentence without any possible segmentation.
@@ -257,7 +256,7 @@ def _steps(n: int, k: int, longest: int) -> Steps:
     by_start = offsets_of(sizes[::-1] * k)
     part = by_start[start] + (end - start - 1) * k + state[:, None]
 
-    def made(t: NDArray[np.int64], s: int) -> tuple[Any, ...]:
+    def made(t: Ints, s: int) -> tuple[Any, ...]:
         left, right = begun + s * (n + 1) + t - sizes[t - 1], segments + s * n_segments + by_end[t - 1]
         return done + t * k + s, done + t * k + s, ONE, left, right, sizes[t - 1]
 

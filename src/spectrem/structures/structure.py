@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeGuard
 
-import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem.structures.parts import Parts
 
 
@@ -32,9 +32,9 @@ class Polytope:
     """
 
     equalities: sp.csr_array
-    right_hand_side: NDArray[np.float64]
-    objective: NDArray[np.float64]
-    unary_index: NDArray[np.int64]
+    right_hand_side: Floats
+    objective: Floats
+    unary_index: Ints
     unary: sp.csr_array
     factors: tuple[sp.csr_array, ...]
 
@@ -86,12 +86,12 @@ class Structure(Protocol):
         ...
 
     @property
-    def instance(self) -> NDArray[np.int64]:
+    def instance(self) -> Ints:
         """Instance of every unary part, shape (n_unary,)."""
         ...
 
     @property
-    def choice(self) -> NDArray[np.int64]:
+    def choice(self) -> Ints:
         """The choice of which every unary part is an outcome, shape (n_unary,); no structure has two parts of a choice.
 
         A row chooses its label, a token its tag, a position of an alignment what it is linked to. ``E.count`` counts
@@ -113,9 +113,9 @@ class Structure(Protocol):
         scores: Parts,
         gamma: float,
         *,
-        active: NDArray[np.bool_] | None = None,
-        weights: NDArray[np.float64] | None = None,
-    ) -> tuple[NDArray[np.float64], Parts]:
+        active: Bools | None = None,
+        weights: Floats | None = None,
+    ) -> tuple[Floats, Parts]:
         """Value (nats, one per instance) and gradient (marginals) of the smoothed maximum.
 
         ``gamma > 0``: ``gamma * log sum exp(score / gamma)`` over structures. ``gamma == 0``: the best
@@ -125,7 +125,7 @@ class Structure(Protocol):
         """
         ...
 
-    def decode(self, scores: Parts) -> NDArray[np.int64]:
+    def decode(self, scores: Parts) -> Ints:
         """The best structure in the family's own form (labels, states, source positions ...)."""
         ...
 
@@ -143,7 +143,7 @@ class Labels(Structure, Protocol):
         ...
 
     @property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Ints:
         """Boundaries of the instances in ``Parts.unary``, shape (n_instances + 1,)."""
         ...
 

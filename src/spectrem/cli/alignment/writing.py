@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Floats
 from spectrem.data import EncodedPairs, Links, links_of_words, pharaoh_lines
 from spectrem.data.segmented import take_lines
 from spectrem.estimators import LinkPosteriors, WordAligner
@@ -108,12 +108,12 @@ def probability_lines(posteriors: LinkPosteriors, min_probability: float) -> Ite
         yield " ".join(entries)
 
 
-def _entries(matrix: NDArray[np.float64], least: float) -> Iterator[tuple[int, int, float]]:
+def _entries(matrix: Floats, least: float) -> Iterator[tuple[int, int, float]]:
     rows, columns = (matrix >= least).nonzero()
     return zip(rows.tolist(), columns.tolist(), matrix[rows, columns].tolist(), strict=True)
 
 
-def _null(linked: NDArray[np.float64]) -> list[float]:
+def _null(linked: Floats) -> list[float]:
     return (1.0 - linked).clip(0.0, 1.0).tolist()
 
 
@@ -167,7 +167,7 @@ def json_lines(part: AlignedPairs, pairs: EncodedPairs, begin: int, long: LongPa
         yield json.dumps(record, ensure_ascii=False)
 
 
-def _unlinked(null: NDArray[np.float64], linked: set[int], n_words: int) -> list[list[float | None]]:
+def _unlinked(null: Floats, linked: set[int], n_words: int) -> list[list[float | None]]:
     """Words without a link, each with the probability that it has no counterpart; 1 where the other side is empty."""
     if len(null) != n_words:
         null = np.ones(n_words)

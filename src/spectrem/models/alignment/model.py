@@ -32,7 +32,7 @@ from spectrem.models.alignment.pairs import (
 from spectrem.models.priors import DirichletPrior, Prior
 from spectrem.structures import Alignment, Parts, Product
 
-Real = TypeVar("Real", NDArray[np.float64], NDArray[np.float32])
+Real = TypeVar("Real", Floats, NDArray[np.float32])
 
 # Probabilities are at least this, so that no word is impossible: at worst NULL produces it.
 _FLOOR = 1e-12

@@ -49,7 +49,7 @@ class Features:
     True
     """
 
-    indptr: NDArray[np.int64]
+    indptr: Ints
     indices: NDArray[np.int32]
     values: NDArray[np.floating] | None
     n_features: int
@@ -103,14 +103,14 @@ class Features:
         """Number of rows or tokens."""
         return len(self.indptr) - 1
 
-    def take(self, rows: NDArray[np.int64]) -> Features:
+    def take(self, rows: Ints) -> Features:
         """The features of the choices of these numbers, in their order."""
         sizes = np.diff(self.indptr)[rows]
         entries = ranges_of(self.indptr[:-1][rows], sizes)
         values = None if self.values is None else self.values[entries]
         return Features(offsets_of(sizes), self.indices[entries], values, self.n_features)
 
-    def where(self, chosen: NDArray[np.bool_]) -> Features:
+    def where(self, chosen: Bools) -> Features:
         """The chosen features alone, under their numbers; the others are left out of all choices."""
         kept = chosen[self.indices]
         before = np.zeros(len(kept) + 1, np.int64)
@@ -118,7 +118,7 @@ class Features:
         values = None if self.values is None else self.values[kept]
         return Features(before[self.indptr], self.indices[kept], values, self.n_features)
 
-    def renumbered(self, numbers: NDArray[np.int64]) -> Features:
+    def renumbered(self, numbers: Ints) -> Features:
         """The same with ``numbers[f]`` for feature f, a permutation; the features of a choice increase."""
         rows = self.matrix
         rows.indices = numbers.astype(rows.indices.dtype)[self.indices]
@@ -194,7 +194,7 @@ class Support:
 
     n_features: int
     n_labels: int
-    indptr: NDArray[np.int64] | None = None
+    indptr: Ints | None = None
     labels: NDArray[np.integer] | None = None
 
     @classmethod
@@ -337,7 +337,7 @@ class Support:
         return np.zeros((n_wide if n_wide <= len(features.indices) else 0, self._n_places))
 
 
-def _entries(features: Features) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.floating]]:
+def _entries(features: Features) -> tuple[Ints, NDArray[np.int32], NDArray[np.floating]]:
     values = _NO_VALUES if features.values is None else features.values
     return features.indptr, features.indices, values
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Ints
 from spectrem._validate import as_count, as_integers, as_lengths, as_offsets
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.derivations import ONE, Steps
@@ -20,7 +21,7 @@ from spectrem.structures.derivations import NO_STEPS, Derivations, keep_steps, p
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope, Structure
 
-Allowed = tuple[NDArray[np.int64], NDArray[np.int64]]
+Allowed = tuple[Ints, Ints]
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -32,7 +33,7 @@ class TokenStructure(Structure):
     and ``derivations``.
     """
 
-    lengths: NDArray[np.int64]
+    lengths: Ints
     n_states: int
     allowed: Allowed | None
     instance_name: str = "sentence"  # hides the property of the protocol
@@ -72,12 +73,12 @@ class TokenStructure(Structure):
         return int(self.offsets[-1])
 
     @cached_property
-    def token_offsets(self) -> NDArray[np.int64]:
+    def token_offsets(self) -> Ints:
         """Boundaries of the sentences among the tokens, shape (n_instances + 1,)."""
         return offsets_of(self.lengths)
 
     @cached_property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Ints:
         """Boundaries of the tokens in ``Parts.unary``, shape (n_tokens + 1,)."""
         return self._state_offsets
 
@@ -87,12 +88,12 @@ class TokenStructure(Structure):
         return (self.label_name,)
 
     @cached_property
-    def instance(self) -> NDArray[np.int64]:
+    def instance(self) -> Ints:
         """Sentence of every unary part, shape (n_unary,)."""
         return np.repeat(rows_of(self.lengths), np.diff(self.offsets))
 
     @property
-    def choice(self) -> NDArray[np.int64]:
+    def choice(self) -> Ints:
         """Token of every unary part, shape (n_unary,); built anew at every call."""
         return rows_of(np.diff(self.offsets))
 
@@ -130,30 +131,30 @@ class TokenStructure(Structure):
         return Derivations(steps, entries, own, cells, offsets, np.array(uses))
 
     @cached_property
-    def _state_offsets(self) -> NDArray[np.int64]:
+    def _state_offsets(self) -> Ints:
         """Boundaries of the tokens among all pairs of a token and an allowed state, shape (n_tokens + 1,)."""
         if self.allowed is not None:
             return self.allowed[0]
         return np.arange(self.n_tokens + 1, dtype=np.int64) * self.n_states
 
     @property
-    def _tags(self) -> NDArray[np.int64]:
+    def _tags(self) -> Ints:
         """State of every unary part."""
         return self._all_states
 
     @property
-    def _all_states(self) -> NDArray[np.int64]:
+    def _all_states(self) -> Ints:
         """The allowed states of all tokens, token after token."""
         return self._states(slice(0, self.n_tokens))
 
     @property
-    def _kernel_states(self) -> tuple[NDArray[np.int64], bool]:
+    def _kernel_states(self) -> tuple[Ints, bool]:
         """The allowed states of all tokens and False, or all states, once, and True."""
         if self.allowed is None:
             return np.arange(self.n_states), True
         return self.allowed[1], False
 
-    def _states(self, tokens: slice) -> NDArray[np.int64]:
+    def _states(self, tokens: slice) -> Ints:
         """The allowed states of a range of tokens, token after token."""
         if self.allowed is None:
             return np.tile(np.arange(self.n_states), tokens.stop - tokens.start)
@@ -165,14 +166,14 @@ class TokenStructure(Structure):
         tokens = slice(int(self.token_offsets[n]), int(self.token_offsets[n + 1]))
         return tokens, slice(int(self.offsets[tokens.start]), int(self.offsets[tokens.stop]))
 
-    def _paths(self, instance: int) -> Iterator[NDArray[np.int64]]:
+    def _paths(self, instance: int) -> Iterator[Ints]:
         """Every sequence of states of one sentence, as pairs of a token and a state; the last token's change first."""
         tokens, _ = self._tokens_and_parts(instance)
         bounds = pairwise(self._state_offsets[tokens.start : tokens.stop + 1])
         for path in itertools.product(*(range(start, stop) for start, stop in bounds)):
             yield np.array(path, np.int64)
 
-    def _chosen_states(self, choices: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _chosen_states(self, choices: Ints) -> Ints:
         """States of choices among each token's own states; -1 stays -1."""
         if self.allowed is None:
             return choices
@@ -226,9 +227,7 @@ def _steps(order: int, n_states: int, widths: tuple[int, ...], states: tuple[int
     )
 
 
-def check_states(
-    offsets: NDArray[np.int64], states: ArrayLike, n_states: int, name: str, row: str
-) -> NDArray[np.int64]:
+def check_states(offsets: Ints, states: ArrayLike, n_states: int, name: str, row: str) -> Ints:
     """States of ragged rows: as many as ``offsets`` say, in range, increasing within a row."""
     checked = as_integers(states, name)
     if len(checked) != offsets[-1]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import chain as kernel
 from spectrem.structures._ragged import Inputs, check_inputs, indicators, no_parts, runs_at_once
@@ -29,9 +29,9 @@ class MarkovStructure(TokenStructure):
         scores: Parts,
         gamma: float,
         *,
-        active: NDArray[np.bool_] | None = None,
-        weights: NDArray[np.float64] | None = None,
-    ) -> tuple[NDArray[np.float64], Parts]:
+        active: Bools | None = None,
+        weights: Floats | None = None,
+    ) -> tuple[Floats, Parts]:
         """Values, shape (n_instances,) in nats, and marginals with expected factors; see `Structure.smoothed_max`.
 
         Among equals at ``gamma == 0``, the lowest last state wins (at order 2, then the lowest state before it), and
@@ -48,7 +48,7 @@ class MarkovStructure(TokenStructure):
         values, marginals, _, factors = table.sum_pass(self.token_offsets, rows, inputs.active, inputs.weights, ones)
         return values, Parts(marginals, factors)
 
-    def decode(self, scores: Parts) -> NDArray[np.int64]:
+    def decode(self, scores: Parts) -> Ints:
         """Best state of every token, shape (n_tokens,); -1 throughout an impossible sentence."""
         _, choices, _ = self._viterbi(check_inputs(self, scores))
         return self._chosen_states(choices)
@@ -65,9 +65,7 @@ class MarkovStructure(TokenStructure):
             np.add.at(longest, tuple(tags[k : len(tags) - order + k] for k in range(order + 1)), 1.0)
             yield indicator
 
-    def _viterbi(
-        self, inputs: Inputs
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64], tuple[NDArray[np.float64], ...]]:
+    def _viterbi(self, inputs: Inputs) -> tuple[Floats, Ints, tuple[Floats, ...]]:
         """Values, the choice of every token among its states, and counts of factors."""
         order, (states, dense) = len(self.factor_shapes), self._kernel_states
         values, choices = np.zeros(self.n_instances), np.full(self.n_tokens, -1)
@@ -129,9 +127,7 @@ class Chain(MarkovStructure):
         """The transition matrix."""
         return ((self.n_states, self.n_states),)
 
-    def covariances(
-        self, scores: Parts, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
-    ) -> Parts:
+    def covariances(self, scores: Parts, values: Floats, weights: Floats | None = None) -> Parts:
         """Of every state of a token, and of every transition, with the sum of values of the states taken, at gamma = 1.
 
         Parameters

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import edge_chain as kernel
 from spectrem.kernels.derivations import ONE, Steps
@@ -94,14 +95,14 @@ class EdgeChain(TokenStructure):
         return ((self.n_states, self.n_states),)
 
     @cached_property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Ints:
         """Boundaries of the tokens in ``Parts.unary``, shape (n_tokens + 1,)."""
         before = np.concatenate([[1], self._widths[:-1]])[: self.n_tokens]
         before[self.token_offsets[:-1][self.lengths > 0]] = 1
         return offsets_of(before * self._widths)
 
     @cached_property
-    def state_part(self) -> NDArray[np.int64]:
+    def state_part(self) -> Ints:
         """The token and state of every part as a part of the `Chain` of the same shape, shape (n_unary,).
 
         Scores of states are spread by ``scores[state_part]``, marginals summed by ``np.bincount(state_part,
@@ -111,7 +112,7 @@ class EdgeChain(TokenStructure):
         return self._state_offsets[token] + self._places % self._widths[token]
 
     @cached_property
-    def part_before(self) -> NDArray[np.int64]:
+    def part_before(self) -> Ints:
         """The token and state before every part as a part of the `Chain` of the same shape; -1 at first tokens."""
         token = self.choice
         first = np.zeros(self.n_tokens, np.bool_)
@@ -132,9 +133,9 @@ class EdgeChain(TokenStructure):
         scores: Parts,
         gamma: float,
         *,
-        active: NDArray[np.bool_] | None = None,
-        weights: NDArray[np.float64] | None = None,
-    ) -> tuple[NDArray[np.float64], Parts]:
+        active: Bools | None = None,
+        weights: Floats | None = None,
+    ) -> tuple[Floats, Parts]:
         """Values, shape (n_instances,) in nats, and marginals with expected transitions; see `Structure.smoothed_max`.
 
         Among equals at ``gamma == 0``, the lowest last state wins, and before it the lowest predecessor.
@@ -164,9 +165,7 @@ class EdgeChain(TokenStructure):
                 np.minimum(marginals[parts], 1.0, out=marginals[parts])
         return values, self._with_counts(marginals, None if weights is None else given.weights)
 
-    def covariances(
-        self, scores: Parts, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
-    ) -> Parts:
+    def covariances(self, scores: Parts, values: Floats, weights: Floats | None = None) -> Parts:
         """Of every part, and of every transition, with the sum of values of the parts taken, at gamma = 1.
 
         Parameters
@@ -185,7 +184,7 @@ class EdgeChain(TokenStructure):
         kernel.covary(self.token_offsets, self._widths, self.offsets, marginals, values, found)
         return self._with_counts(found, weights)
 
-    def decode(self, scores: Parts) -> NDArray[np.int64]:
+    def decode(self, scores: Parts) -> Ints:
         """Best state of every token, shape (n_tokens,); -1 throughout an impossible sentence."""
         given = check_inputs(self, scores)
         total, choices = self._with_transitions(given.unary, given.factors[0]), np.full(self.n_tokens, -1)
@@ -221,27 +220,27 @@ class EdgeChain(TokenStructure):
             yield indicator
 
     @property
-    def _tags(self) -> NDArray[np.int64]:
+    def _tags(self) -> Ints:
         """State of every unary part."""
         return self._all_states[self.state_part]
 
     @property
-    def _widths(self) -> NDArray[np.int64]:
+    def _widths(self) -> Ints:
         """Number of states of every token."""
         return np.diff(self._state_offsets)
 
     @property
-    def _places(self) -> NDArray[np.int64]:
+    def _places(self) -> Ints:
         """Place of every part among those of its token."""
         return positions_of(np.diff(self.offsets))
 
     @cached_property
-    def _cells(self) -> NDArray[np.int64]:
+    def _cells(self) -> Ints:
         """The raveled transition of every part; one past the last at first tokens."""
         states, before = self._all_states, self.part_before
         return np.where(before >= 0, states[before] * self.n_states + self._tags, self.n_states**2)
 
-    def _with_counts(self, marginals: NDArray[np.float64], weights: NDArray[np.float64] | None) -> Parts:
+    def _with_counts(self, marginals: Floats, weights: Floats | None) -> Parts:
         """Numbers of parts, and their sums by transition, sentences times weights."""
         counts, own = np.zeros(self.factor_shapes[0]), np.ones(self.n_instances) if weights is None else weights
         layout = (self.token_offsets, self._widths, self.offsets, *self._kernel_states)
@@ -253,7 +252,7 @@ class EdgeChain(TokenStructure):
         """Sentences that are worked on at once."""
         return runs_at_once(self.offsets[self.token_offsets], _AT_ONCE)
 
-    def _with_transitions(self, unary: NDArray[np.float64], transition: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _with_transitions(self, unary: Floats, transition: Floats) -> Floats:
         """Scores of all parts, those of transitions included."""
         return unary + np.append(transition, 0.0)[self._cells] if transition.any() else unary
 

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem._validate import as_bool, as_gamma, as_integers, as_lengths
 from spectrem.exceptions import InvalidInputError
@@ -35,7 +36,7 @@ class Trees(Structure):
     A family of trees adds the shapes of its parts, ``polytope``, and the three methods that `smoothed_max` calls.
     """
 
-    lengths: NDArray[np.int64]
+    lengths: Ints
     single_root: bool
 
     crossing: ClassVar[bool] = False
@@ -61,7 +62,7 @@ class Trees(Structure):
         return ()
 
     @cached_property
-    def token_offsets(self) -> NDArray[np.int64]:
+    def token_offsets(self) -> Ints:
         """Boundaries of the sentences among the words, shape (n_instances + 1,)."""
         return offsets_of(self.lengths)
 
@@ -80,9 +81,9 @@ class Trees(Structure):
         scores: Parts,
         gamma: float,
         *,
-        active: NDArray[np.bool_] | None = None,
-        weights: NDArray[np.float64] | None = None,
-    ) -> tuple[NDArray[np.float64], Parts]:
+        active: Bools | None = None,
+        weights: Floats | None = None,
+    ) -> tuple[Floats, Parts]:
         """Values, shape (n_instances,) in nats, and marginals of the parts; see `Structure.smoothed_max`.
 
         ``weights`` change nothing, as there are no shared factors.
@@ -94,7 +95,7 @@ class Trees(Structure):
         values, heads = self._best(inputs)
         return values, self._indicators(heads)
 
-    def decode(self, scores: Parts) -> NDArray[np.int64]:
+    def decode(self, scores: Parts) -> Ints:
         """Best head of every word, shape (n_tokens,): its position in the sentence, or ``ROOT`` (-1).
 
         -2 throughout a sentence without any possible tree.
@@ -112,23 +113,23 @@ class Trees(Structure):
                 all_heads[self.token_offsets[n] : self.token_offsets[n + 1]] = heads
                 yield self._indicators(all_heads)
 
-    def by_length(self, active: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def by_length(self, active: Bools) -> Ints:
         """Numbers of the active sentences that have words, by length: those that share lanes then have similar ones."""
         return self._by_length[(active & (self.lengths > 0))[self._by_length]]
 
     @cached_property
-    def _by_length(self) -> NDArray[np.int64]:
+    def _by_length(self) -> Ints:
         return np.argsort(self.lengths, kind="stable")
 
-    def _sums(self, inputs: Inputs, gamma: float) -> tuple[NDArray[np.float64], Parts]:
+    def _sums(self, inputs: Inputs, gamma: float) -> tuple[Floats, Parts]:
         """Values and marginals; gamma > 0."""
         raise NotImplementedError
 
-    def _best(self, inputs: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def _best(self, inputs: Inputs) -> tuple[Floats, Ints]:
         """Values, and heads of all words in the best trees."""
         raise NotImplementedError
 
-    def _indicators(self, heads: NDArray[np.int64]) -> Parts:
+    def _indicators(self, heads: Ints) -> Parts:
         """Indicators of the parts of trees, of none where heads are not known."""
         raise NotImplementedError
 
@@ -147,22 +148,22 @@ class ArcStructure(Trees):
         return int(self.block_offsets[-1])
 
     @cached_property
-    def block_offsets(self) -> NDArray[np.int64]:
+    def block_offsets(self) -> Ints:
         """Boundaries of the sentences in ``Parts.unary``, shape (n_instances + 1,)."""
         return offsets_of(self.lengths**2)
 
     @cached_property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Ints:
         """Boundaries of the words, as dependents, in ``Parts.unary``, shape (n_tokens + 1,)."""
         return offsets_of(np.repeat(self.lengths, self.lengths))
 
     @cached_property
-    def instance(self) -> NDArray[np.int64]:
+    def instance(self) -> Ints:
         """Sentence of every arc, shape (n_unary,)."""
         return rows_of(self.lengths**2)
 
     @property
-    def choice(self) -> NDArray[np.int64]:
+    def choice(self) -> Ints:
         """Dependent of every arc among the words of the batch, shape (n_unary,); built anew at every call."""
         return rows_of(np.repeat(self.lengths, self.lengths))
 
@@ -221,7 +222,7 @@ class ArcStructure(Trees):
             columns[f"dependent_{name}"] = words[first + dependent]
         return columns
 
-    def arcs_of(self, heads: ArrayLike) -> NDArray[np.int64]:
+    def arcs_of(self, heads: ArrayLike) -> Ints:
         """The arcs that words take, as positions in ``Parts.unary``; -1 where the head of a word is not given.
 
         Parameters
@@ -268,13 +269,13 @@ class ArcStructure(Trees):
         return np.where(checked == UNKNOWN_HEAD, -1, arcs)
 
     @property
-    def _ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _ends(self) -> tuple[Ints, Ints]:
         """Dependent and head of every arc as positions in the sentence; the head of an arc from the root is its end."""
         lengths = self.lengths
         dependent = np.repeat(positions_of(lengths), np.repeat(lengths, lengths))
         return dependent, positions_of(np.repeat(lengths, lengths))
 
-    def _indicators(self, heads: NDArray[np.int64]) -> Parts:
+    def _indicators(self, heads: Ints) -> Parts:
         """Indicators of the arcs of trees, of none where heads are not known."""
         indicator, arcs = no_parts(self), self.arcs_of(heads)
         indicator.unary[arcs[arcs >= 0]] = 1.0

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._heads import UNKNOWN_HEAD
 from spectrem.kernels.trees import edmonds, matrix_tree, matrix_tree_log
 from spectrem.structures._polytopes import check_tree_program, simplex_polytope
@@ -65,7 +65,7 @@ class NonProjectiveTrees(ArcStructure):
 
     crossing = True
 
-    def _sums(self, inputs: Inputs, gamma: float) -> tuple[NDArray[np.float64], Parts]:
+    def _sums(self, inputs: Inputs, gamma: float) -> tuple[Floats, Parts]:
         values, marginals = np.zeros(self.n_instances), np.zeros(self.n_unary)
         status = (inputs.active & (self.lengths > 0)).astype(np.int8)
         tops = np.zeros(self.n_instances)
@@ -95,7 +95,7 @@ class NonProjectiveTrees(ArcStructure):
         unary = check_scores(self, scores).unary[arcs]
         return _polytope(int(self.lengths[n]), self.single_root, arcs.start, unary)
 
-    def _groups(self, active: NDArray[np.bool_]) -> list[tuple[NDArray[np.int64], NDArray[np.int64], int]]:
+    def _groups(self, active: Bools) -> list[tuple[Ints, Ints, int]]:
         """Runs of groups of sentences of one length: the sentences, where blocks of groups start, and their total."""
         lanes = matrix_tree.LANES
         sentences = np.flatnonzero(active)
@@ -113,14 +113,14 @@ class NonProjectiveTrees(ArcStructure):
             groups.append((members, places[run] - first, int(places[run.stop]) - first))
         return groups
 
-    def _best(self, inputs: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def _best(self, inputs: Inputs) -> tuple[Floats, Ints]:
         values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, UNKNOWN_HEAD)
         layout = (self.lengths, self.block_offsets, self.token_offsets, inputs.unary)
         edmonds.max_pass(*layout, self.single_root, inputs.active, values, heads)
         return values, heads
 
 
-def _polytope(n: int, single_root: bool, start: int, scores: NDArray[np.float64]) -> Polytope:
+def _polytope(n: int, single_root: bool, start: int, scores: Floats) -> Polytope:
     """The polytope of a sentence of n words, whose arcs are parts from ``start`` on, with ``scores``, shape (n * n,).
 
     Every word takes one arc. For every word there is a flow of one unit from the root to it, over arcs that are taken:
@@ -146,7 +146,7 @@ def _polytope(n: int, single_root: bool, start: int, scores: NDArray[np.float64]
     arc, flow = dependent * n + head, n * n + np.arange(n_flows)
     rows, columns, signs = [], [], []
 
-    def add(row: NDArray[np.int64], column: NDArray[np.int64], sign: float) -> None:
+    def add(row: Ints, column: Ints, sign: float) -> None:
         rows.append(row)
         columns.append(column)
         signs.append(np.full(len(row), sign))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.derivations import ONE, Steps
@@ -86,10 +87,10 @@ class ProjectiveTrees(ArcStructure):
     def _layout(self) -> _Layout:
         return _Layout(eisner, self.block_offsets, self.offsets)
 
-    def _sums(self, inputs: Inputs, gamma: float) -> tuple[NDArray[np.float64], Parts]:
+    def _sums(self, inputs: Inputs, gamma: float) -> tuple[Floats, Parts]:
         return _sums(self, self._layout, inputs, gamma)
 
-    def _best(self, inputs: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def _best(self, inputs: Inputs) -> tuple[Floats, Ints]:
         return _best(self, self._layout, inputs)
 
     def derivations(self, instance: int) -> Derivations:
@@ -100,9 +101,7 @@ class ProjectiveTrees(ArcStructure):
         steps = projective_steps(n, self.single_root) if n else NO_STEPS
         return Derivations(steps, every, parts, (), np.arange(n + 1) * n, np.ones(n, np.int64))
 
-    def covariances(
-        self, scores: Parts, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
-    ) -> Parts:
+    def covariances(self, scores: Parts, values: Floats, weights: Floats | None = None) -> Parts:
         """Covariances of every arc with the sum of values of the arcs taken, at gamma = 1.
 
         Parameters
@@ -149,13 +148,13 @@ class ValenceParts(NamedTuple):
         Parts that no tree has: a second arc from the root to the same word.
     """
 
-    dependent: NDArray[np.int64]
-    head: NDArray[np.int64]
-    side: NDArray[np.int64]
-    later: NDArray[np.bool_]
-    stop: NDArray[np.bool_]
-    root: NDArray[np.bool_]
-    never: NDArray[np.bool_]
+    dependent: Ints
+    head: Ints
+    side: Ints
+    later: Bools
+    stop: Bools
+    root: Bools
+    never: Bools
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -222,24 +221,24 @@ class ValenceTrees(Trees):
         return int(self.offsets[-1])
 
     @cached_property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Ints:
         """Boundaries of the sentences in ``Parts.unary``, shape (n_instances + 1,)."""
         return offsets_of(2 * self.lengths**2 + 4 * self.lengths)
 
     @cached_property
-    def _choice_offsets(self) -> NDArray[np.int64]:
+    def _choice_offsets(self) -> Ints:
         """Boundaries in ``Parts.unary`` of what words may hang on, and of the stops of their sides."""
         sizes, sentence = np.full(3 * self.n_tokens, 2), np.repeat(np.arange(self.n_instances), self.lengths)
         sizes[2 * self.token_offsets[sentence] + np.arange(self.n_tokens)] = 2 * self.lengths[sentence]
         return offsets_of(sizes)
 
     @cached_property
-    def instance(self) -> NDArray[np.int64]:
+    def instance(self) -> Ints:
         """Sentence of every part, shape (n_unary,)."""
         return np.repeat(np.arange(self.n_instances), np.diff(self.offsets))
 
     @property
-    def choice(self) -> NDArray[np.int64]:
+    def choice(self) -> Ints:
         """The dependent of every arc among the words of the batch; behind them two numbers per word for its stops."""
         parts = self.parts
         return np.where(parts.stop, self.n_tokens + 2 * parts.head + parts.side, parts.dependent)
@@ -314,7 +313,7 @@ class ValenceTrees(Trees):
         return by_part & ~stop if by_part.dtype.kind == "b" else missing_where(by_part, stop)
 
     @property
-    def _arc(self) -> NDArray[np.int64]:
+    def _arc(self) -> Ints:
         """The arc of every part among those of all sentences, the first one at stops."""
         n, place = self.lengths[self.instance], positions_of(np.diff(self.offsets))
         first = offsets_of(self.lengths**2)[:-1][self.instance]
@@ -358,13 +357,13 @@ class ValenceTrees(Trees):
     def _layout(self) -> _Layout:
         return _Layout(valence, self.offsets, self._choice_offsets)
 
-    def _sums(self, inputs: Inputs, gamma: float) -> tuple[NDArray[np.float64], Parts]:
+    def _sums(self, inputs: Inputs, gamma: float) -> tuple[Floats, Parts]:
         return _sums(self, self._layout, inputs, gamma)
 
-    def _best(self, inputs: Inputs) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def _best(self, inputs: Inputs) -> tuple[Floats, Ints]:
         return _best(self, self._layout, inputs)
 
-    def _indicators(self, heads: NDArray[np.int64]) -> Parts:
+    def _indicators(self, heads: Ints) -> Parts:
         return self.parts_of(heads)
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
@@ -402,13 +401,11 @@ class _Layout(NamedTuple):
     """
 
     kernel: Any
-    offsets: NDArray[np.int64]
-    choices: NDArray[np.int64]
+    offsets: Ints
+    choices: Ints
 
 
-def _sums(
-    trees: ProjectiveTrees | ValenceTrees, layout: _Layout, inputs: Inputs, gamma: float
-) -> tuple[NDArray[np.float64], Parts]:
+def _sums(trees: ProjectiveTrees | ValenceTrees, layout: _Layout, inputs: Inputs, gamma: float) -> tuple[Floats, Parts]:
     """Values and marginals."""
     kernel, offsets, choices = layout
     sizes = np.diff(offsets)
@@ -428,9 +425,7 @@ def _sums(
     return values, Parts(marginals)
 
 
-def _best(
-    trees: ProjectiveTrees | ValenceTrees, layout: _Layout, inputs: Inputs
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _best(trees: ProjectiveTrees | ValenceTrees, layout: _Layout, inputs: Inputs) -> tuple[Floats, Ints]:
     """Values, and heads of all words."""
     kernel, offsets, _ = layout
     values, heads = np.zeros(trees.n_instances), np.full(trees.n_tokens, UNKNOWN_HEAD)
@@ -535,15 +530,7 @@ def _valence(n: int, single_root: bool) -> Steps:
     )
 
 
-def _roots(
-    n: int,
-    single_root: bool,
-    prefix: int,
-    rooted: int,
-    arcs: NDArray[np.int64],
-    left: NDArray[np.int64],
-    right: NDArray[np.int64],
-) -> list[Runs]:
+def _roots(n: int, single_root: bool, prefix: int, rooted: int, arcs: Ints, left: Ints, right: Ints) -> list[Runs]:
     """The last steps, from arcs from the root and the places of what hangs on the left and on the right of words."""
     word = np.arange(n)
     below = (rooted + word, rooted + word, arcs, prefix, left, 1 if single_root else word + 1)

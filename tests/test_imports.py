@@ -47,7 +47,7 @@ ALLOWED = {
     "_heads": set(),
     "_arrays": set(),
     "_outputs": set(),
-    "_validate": set(),
+    "_validate": {"_arrays"},
     "_compiled": set(),
     "_lanes": {"_compiled", "_vectors"},
     "_logs": {"_compiled"},

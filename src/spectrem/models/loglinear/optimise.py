@@ -16,6 +16,7 @@ from scipy.linalg.lapack import dtrtrs
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
+from spectrem.corpus.corpus import ONE_BLAS_THREAD
 from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.kernels import loglinear as kernel
 from spectrem.models.estep import Statistics
@@ -670,16 +671,17 @@ def maximise_posterior(
             on_step(value)
         return near(u, value, slope, how.tol, _HIDDEN)
 
-    best = minimise(
-        penalised,
-        point(theta),
-        done=done,
-        sizes=sizes,
-        max_steps=MOST_STEPS if how.max_steps is None else how.max_steps,
-        memory=how.memory,
-        state=state,
-        on_state=None if on_state is None else lambda state: on_state(state, weights(state.point)),
-    )
+    with ONE_BLAS_THREAD:  # products of long vectors wait for threads that the shards keep busy
+        best = minimise(
+            penalised,
+            point(theta),
+            done=done,
+            sizes=sizes,
+            max_steps=MOST_STEPS if how.max_steps is None else how.max_steps,
+            memory=how.memory,
+            state=state,
+            on_state=None if on_state is None else lambda state: on_state(state, weights(state.point)),
+        )
     if best.ending is Ending.STALLED and near(*best[:3], max(how.tol, _HIDDEN), 10 * _HIDDEN):
         best = best._replace(ending=Ending.CONVERGED)
     return best._replace(point=weights(best.point) if best.n_steps else theta)

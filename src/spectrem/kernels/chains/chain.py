@@ -5,7 +5,8 @@ from the node [from, middle] of a token to the node [middle, to] of the next one
 back and ``middle`` the one before; at order 1 ``from`` is the state before, and ``middle`` is always 0, a state that no
 token has. So transitions are tensors [middle, from, to]: of shape (1, n, n) at order 1, (n, n, n) at order 2 and, to
 second tokens at order 2, (n, 1, n). Probabilities of nodes lie in flat working space, those of token t from
-``begins[t]`` on. The innermost loops run along memory.
+``begins[t]`` on. The innermost loops run along memory. What a token needs is inlined by force:
+where tokens have few states, calls with as many arguments would take a quarter of the time.
 
 The sum pass reads scores by row: token t of the batch takes those of row ``rows[t]`` of a `Table`. Instance n owns the
 tokens ``token_offsets[n]:token_offsets[n + 1]``. It is scaled: every potential and every normalised forward probability
@@ -107,7 +108,7 @@ def node_counts(order, token_offsets, rows, offsets):
     return of_instance, of_token
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def _sum(values):
     total = 0.0
     for k in range(len(values)):
@@ -115,7 +116,7 @@ def _sum(values):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
 def _multiply(masses, at, step, stride, tensor, states, sources, n_sources, middle, n_middle, here, width, out, to):
     """out[to + j * width + k] = sum_i masses[at + i * step + j * stride] * tensor[middle j, source i, target k].
 
@@ -123,12 +124,14 @@ def _multiply(masses, at, step, stride, tensor, states, sources, n_sources, midd
     """
     if width < tensor.shape[2]:
         for j in range(n_middle):
-            m, start = states[middle + j], at + j * stride
+            m, start = states[middle + j], to + j * width
             for k in range(width):
-                total, target = 0.0, states[here + k]
-                for i in range(n_sources):
-                    total += masses[start + i * step] * tensor[m, states[sources + i], target]
-                out[to + j * width + k] = total
+                out[start + k] = 0.0
+            for i in range(n_sources):
+                mass, source = masses[at + i * step + j * stride], states[sources + i]
+                if mass != 0.0:
+                    for k in range(width):
+                        out[start + k] += mass * tensor[m, source, states[here + k]]
         return
     fours = n_sources // 4 * 4
     for j in range(n_middle):
@@ -153,7 +156,7 @@ def _multiply(masses, at, step, stride, tensor, states, sources, n_sources, midd
                     arriving[k] += mass * tensor[m, source, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
 def _look_back(
     weight, masses, at, future, ahead, tensor, states, sources, n_sources, middle, n_middle, here, width, pairs, out
 ):  # fmt: skip
@@ -173,7 +176,7 @@ def _look_back(
             out[j * n_sources + i] = total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
 def _add_outer(weight, masses, at, future, ahead, states, middle, n_middle, pairs):
     """pairs[middle j, i, k] += weight * masses[i, j] * future[j, k] between tokens that have all states."""
     n_states = pairs.shape[2]
@@ -210,18 +213,18 @@ def _add_outer_of_tokens(weight, masses, futures, counts):
                     counts[j, i, k] += mass * futures[t, j, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
-def _emit(potentials, begin, width, out):
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def _emit(potentials, begin, n_middle, width, out):
     """out[j, k] *= potentials[begin + k]; returns the sum."""
     emission, total = potentials[begin : begin + width], 0.0
-    for start in range(0, len(out), max(width, 1)):
+    for j in range(n_middle):
         for k in range(width):
-            out[start + k] *= emission[k]
-            total += out[start + k]
+            out[j * width + k] *= emission[k]
+            total += out[j * width + k]
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
 def _normalise(alpha, scale):
     """alpha *= scale. Returns whether something is below the floor; without branches, for vector instructions."""
     n_small = 0
@@ -231,7 +234,7 @@ def _normalise(alpha, scale):
     return n_small > 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
 def _lose(alpha, scale, lost, leaking):
     """Remove from alpha what is below FLOOR and add it to ``lost``. Returns the share that may be missing."""
     for k in range(len(alpha)):
@@ -271,7 +274,7 @@ def _forward(first, n_tokens, rows, table, alpha_space, lost_space, begins, scal
                 alpha_space, at,
             )  # fmt: skip
         alpha = alpha_space[at : at + n_nodes]
-        total = _emit(potentials, begin, width, alpha)
+        total = _emit(potentials, begin, n_before, width, alpha)
         # What a floored emission and a floored transition take from one node, at most.
         fresh = (FLOOR if floored[row] else 0.0) + (FLOOR if factor_floored[factor] else 0.0)
         if leaking:
@@ -281,7 +284,7 @@ def _forward(first, n_tokens, rows, table, alpha_space, lost_space, begins, scal
                 lost_space, lost_before, n_before, 1, tensor, states, prior, n_prior, before, n_before, here, width,
                 lost_space, lost,
             )  # fmt: skip
-            _emit(potentials, begin, width, lost_space[lost : lost + n_nodes])
+            _emit(potentials, begin, n_before, width, lost_space[lost : lost + n_nodes])
             # What the floors take from this step is at most their share of all mass, the missing mass included.
             fresh = fresh * (1.0 + share) + UNDERFLOW
             for k in range(lost, lost + n_nodes):
@@ -306,7 +309,7 @@ def _forward(first, n_tokens, rows, table, alpha_space, lost_space, begins, scal
     return value, share
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
 def _leave(alpha, at, n_middle, beta, potentials, begin, width, scale, weight, future, counts):
     """Counts of a token's states; future = emission * beta * scale, [middle, here] like alpha; beta is transposed."""
     if n_middle == 1:
@@ -411,64 +414,47 @@ def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected,
         expected.second[:] += seconds * table.second
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _arrive(
-    best, at, tensor, states, prior, n_prior, before, n_before, here, width, unary, begin, to, origins, origins_at
-):  # fmt: skip
-    """For all nodes here, the best score and the first place among the states ``from`` that it comes from."""
-    if width < tensor.shape[2]:
-        for j in range(n_before):
-            m = states[before + j]
-            for k in range(width):
-                top, origin, target = -np.inf, 0, states[here + k]
-                for i in range(n_prior):
-                    score = best[at + i * n_before + j] + tensor[m, states[prior + i], target]
-                    if score > top:
-                        top, origin = score, i
-                best[to + j * width + k] = top + unary[begin + k]
-                origins[origins_at + j * width + k] = origin
-        return
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+def _arrive(best, at, tensor, states, prior, n_prior, before, n_before, here, width, unary, begin, to):
+    """The best score of every node here, best[to + j * width + k]; what it comes from is found for the best path."""
     scores = unary[begin : begin + width]
     for j in range(n_before):
-        m, start = states[before + j], origins_at + j * width
-        arriving, origin = best[to + j * width : to + (j + 1) * width], origins[start : start + width]
+        m, arriving = states[before + j], best[to + j * width : to + (j + 1) * width]
+        if width < tensor.shape[2]:
+            for k in range(width):
+                top, target = -np.inf, states[here + k]
+                for i in range(n_prior):
+                    top = max(top, best[at + i * n_before + j] + tensor[m, states[prior + i], target])
+                arriving[k] = top + scores[k]
+            continue
         for k in range(width):
-            arriving[k], origin[k] = -np.inf, 0
+            arriving[k] = -np.inf
         for i in range(n_prior):
             so_far, source = best[at + i * n_before + j], states[prior + i]
-            if so_far == -np.inf:
-                continue
             for k in range(width):
-                better = so_far + tensor[m, source, k] > arriving[k]
-                arriving[k] = so_far + tensor[m, source, k] if better else arriving[k]
-                origin[k] = i if better else origin[k]
+                score = so_far + tensor[m, source, k]
+                arriving[k] = score if score > arriving[k] else arriving[k]
         for k in range(width):
             arriving[k] += scores[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _best_forward(order, first, n_tokens, offsets, states, dense, unary, second, later, best, origins, begins):
-    """Origins of all nodes; the best scores of the last token's nodes end up in the half ``(n_tokens - 1) % 2``."""
-    nothing, most = len(states) - 1, len(best) // 2
+def _best_forward(order, first, n_tokens, offsets, states, dense, unary, second, later, best, begins):
+    """The best scores of all nodes."""
+    nothing = len(states) - 1
     prior, n_prior, before, n_before = nothing, 1, nothing, 1
     begins[0] = 0
     for t in range(n_tokens):
         begin, width = offsets[first + t], offsets[first + t + 1] - offsets[first + t]
-        here, at, to = 0 if dense else begin, (1 - t % 2) * most, t % 2 * most
-        begins[t + 1] = begins[t] + n_before * width
+        here, at, to = 0 if dense else begin, begins[max(t - 1, 0)], begins[t]
+        begins[t + 1] = to + n_before * width
         if t == 0:
             for k in range(width):
                 best[k] = unary[begin + k]
         elif t == 1 and order == 2:
-            _arrive(
-                best, at, second, states, prior, n_prior, before, n_before, here, width, unary, begin, to,
-                origins, begins[t],
-            )  # fmt: skip
+            _arrive(best, at, second, states, prior, n_prior, before, n_before, here, width, unary, begin, to)
         else:
-            _arrive(
-                best, at, later, states, prior, n_prior, before, n_before, here, width, unary, begin, to,
-                origins, begins[t],
-            )  # fmt: skip
+            _arrive(best, at, later, states, prior, n_prior, before, n_before, here, width, unary, begin, to)
         if order == 2:
             prior, n_prior, before, n_before = before, n_before, here, width
         else:
@@ -487,25 +473,35 @@ def _best_node(best, width):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _trace(order, first, n_tokens, node, offsets, states, dense, origins, begins, weight, choices, seconds, laters):
-    """Follow the origins back from a node of the last token."""
+def _trace(
+    order, first, n_tokens, node, offsets, states, dense, best, begins, second, later, weight,
+    choices, seconds, laters,
+):  # fmt: skip
+    """Follow the best path back from a node of the last token; of equal origins the first."""
+    nothing = len(states) - 1
+    width = offsets[first + n_tokens] - offsets[first + n_tokens - 1]
+    k, j = node % width, node // width
     for t in range(n_tokens - 1, -1, -1):
-        begin, width = offsets[first + t], offsets[first + t + 1] - offsets[first + t]
-        at, middle = node % width, node // width
-        choices[first + t] = at
+        choices[first + t] = k
         if t == 0:
             return
-        origin, n_middle, earlier = origins[begins[t] + node], 1, 0 if dense else offsets[first + t - 1]
-        state_from, state_middle = 0, 0
-        if order == 1:
-            state_from = states[earlier + origin]
-        else:
-            n_middle, state_middle = offsets[first + t] - offsets[first + t - 1], states[earlier + middle]
-            if t > 1:
-                state_from = states[(0 if dense else offsets[first + t - 2]) + origin]
-        pairs = seconds if t == 1 else laters
-        pairs[state_middle, state_from, states[(0 if dense else begin) + at]] += weight
-        node = origin * n_middle + middle
+        here, before = offsets[first + t], offsets[first + t - 1]
+        prior, n_prior, middle, n_before = before, here - before, nothing, 1
+        if order == 2:
+            middle, n_before = (0 if dense else before) + j, n_prior
+            prior = offsets[first + t - 2] if t > 1 else nothing
+            n_prior = before - prior if t > 1 else 1
+        if dense and (order == 1 or t > 1):
+            prior = 0
+        m, target, left = states[middle], states[(0 if dense else here) + k], begins[t - 1] + j
+        tensor, pairs = (second, seconds) if t == 1 else (later, laters)
+        origin, top = 0, -np.inf
+        for i in range(n_prior):
+            score = best[left + i * n_before] + tensor[m, states[prior + i], target]
+            if score > top:
+                origin, top = i, score
+        pairs[m, states[prior + origin], target] += weight
+        k, j = (origin, 0) if order == 1 else (j, origin)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -518,9 +514,8 @@ def max_pass(
     ``states`` are those of tokens, or all of them once where ``dense``, and a last 0. Arrays of transitions are
     [middle, from, to]; at order 1 those to second and to later tokens are the same.
     """
-    longest = longest_of(token_offsets)
-    n_nodes, most = node_counts(order, token_offsets, np.arange(len(offsets) - 1), offsets)
-    best_spaces, origins, begins = np.empty(2 * most), np.empty(n_nodes, np.int64), np.empty(longest + 1, np.int64)
+    n_nodes, _ = node_counts(order, token_offsets, np.arange(len(offsets) - 1), offsets)
+    best, begins = np.empty(n_nodes), np.empty(longest_of(token_offsets) + 1, np.int64)
     for n in range(len(values)):
         if not active[n]:
             continue
@@ -528,16 +523,13 @@ def max_pass(
         values[n] = 0.0
         if n_tokens == 0:
             continue
-        _best_forward(
-            order, first, n_tokens, offsets, states, dense, unary, second, later, best_spaces, origins, begins
-        )  # fmt: skip
-        last = (n_tokens - 1) % 2 * most
-        best = best_spaces[last : last + begins[n_tokens] - begins[n_tokens - 1]]
-        node = _best_node(best, offsets[first + n_tokens] - offsets[first + n_tokens - 1])
-        values[n] = best[node] if node >= 0 else -np.inf
+        _best_forward(order, first, n_tokens, offsets, states, dense, unary, second, later, best, begins)
+        last = best[begins[n_tokens - 1] : begins[n_tokens]]
+        node = _best_node(last, offsets[first + n_tokens] - offsets[first + n_tokens - 1])
+        values[n] = last[node] if node >= 0 else -np.inf
         if node >= 0:
             _trace(
-                order, first, n_tokens, node, offsets, states, dense, origins, begins, weights[n],
+                order, first, n_tokens, node, offsets, states, dense, best, begins, second, later, weights[n],
                 choices, seconds, laters,
             )  # fmt: skip
         else:

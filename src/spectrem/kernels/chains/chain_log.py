@@ -13,80 +13,78 @@ from spectrem._logs import log_sum, share_out
 from spectrem.kernels.chains.chain import longest_of, node_counts
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _states_of(token, first, rows, table):
-    """The states of a token; the one that no token has before the first."""
-    if token < 0:
-        return table.states[len(table.states) - 1 :]
-    row = rows[first + token]
-    return (
-        table.states[: len(table.first)] if table.dense else table.states[table.offsets[row] : table.offsets[row + 1]]
-    )
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+def _states_of(token, rows, offsets, dense, last):
+    """Where the states of a token begin and how many they are; with -1, those of the ``last``, which no token has."""
+    if token < 0 or dense:
+        return (last, 1) if token < 0 else (0, last)
+    return offsets[rows[token]], offsets[rows[token] + 1] - offsets[rows[token]]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sides(t, first, rows, table):
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+def _sides(order, t, rows, offsets, dense, last):
     """The states ``from`` and in the ``middle`` of the nodes that token t arrives from."""
-    if table.order == 2:
-        return _states_of(t - 2, first, rows, table), _states_of(t - 1, first, rows, table)
-    return _states_of(t - 1, first, rows, table), _states_of(-1, first, rows, table)
+    source, middle = (max(t - 2, -1), t - 1) if order == 2 else (t - 1, -1)
+    return *_states_of(source, rows, offsets, dense, last), *_states_of(middle, rows, offsets, dense, last)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _forward(first, n_tokens, rows, table, alpha_space, begins, terms):
+def _forward(rows, table, alpha, begins, terms):
     """Log-probabilities of nodes, each token's normalised; returns the value."""
-    value = 0.0
+    order, offsets, states, dense, gamma = table.order, table.offsets, table.states, table.dense, table.gamma
+    unary, initial, second, later = table.scores, table.first_scores, table.second_scores, table.later_scores
+    value, last = 0.0, len(states) - 1
     begins[0] = 0
-    for t in range(n_tokens):
-        row, tensor = rows[first + t], table.second_scores if t == 1 else table.later_scores
-        prior, before = _sides(t, first, rows, table)
-        here, scores = _states_of(t, first, rows, table), table.scores[table.offsets[row] : table.offsets[row + 1]]
-        width, n_before = len(here), len(before)
-        begins[t + 1] = begins[t] + width * n_before
-        alpha, previous = alpha_space[begins[t] : begins[t + 1]], alpha_space[begins[max(t - 1, 0)] : begins[t]]
-        for k in range(width):
-            if t == 0:
-                alpha[k] = table.first_scores[here[k]] + scores[k]
-                continue
-            for j in range(n_before):
-                for i in range(len(prior)):
-                    terms[i] = previous[i * n_before + j] + tensor[before[j], prior[i], here[k]]
-                alpha[j * width + k] = log_sum(terms[: len(prior)], table.gamma) + scores[k]
-        scale = log_sum(alpha, table.gamma)
+    for t in range(len(rows)):
+        tensor, start, at, left = second if t == 1 else later, offsets[rows[t]], begins[t], begins[max(t - 1, 0)]
+        prior, n_prior, before, n_before = _sides(order, t, rows, offsets, dense, last)
+        here, width = _states_of(t, rows, offsets, dense, last)
+        begins[t + 1] = at + width * n_before
+        for j in range(n_before):
+            for k in range(width):
+                arriving, middle, target = initial[states[here + k]], states[before + j], states[here + k]
+                if t > 0:
+                    for i in range(n_prior):
+                        terms[i] = alpha[left + i * n_before + j] + tensor[middle, states[prior + i], target]
+                    arriving = log_sum(terms[:n_prior], gamma)
+                alpha[at + j * width + k] = arriving + unary[start + k]
+        scale = log_sum(alpha[at : begins[t + 1]], gamma)
         if scale == -np.inf:
             return -np.inf
         value += scale
-        for k in range(len(alpha)):
+        for k in range(at, begins[t + 1]):
             alpha[k] -= scale
     return value
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _backward(first, n_tokens, rows, table, weight, row_weight, alpha, begins, present, earlier, terms, expected):
+def _backward(rows, table, weight, row_weight, alpha, begins, present, earlier, terms, expected):
     """Divide the probabilities of nodes; matrices of them, ``present`` and ``earlier``, are [middle, here]."""
+    order, offsets, states, dense, gamma = table.order, table.offsets, table.states, table.dense, table.gamma
+    second, later, seconds, laters = table.second_scores, table.later_scores, expected.second, expected.later
+    counts, starts, n_tokens, last = expected.rows, expected.first, len(rows), len(states) - 1
     n_nodes = begins[n_tokens] - begins[n_tokens - 1]
     present[:n_nodes] = alpha[begins[n_tokens - 1] : begins[n_tokens]]
-    share_out(present[:n_nodes], table.gamma)
+    share_out(present[:n_nodes], gamma)
     for t in range(n_tokens - 1, -1, -1):
-        start, here = table.offsets[rows[first + t]], _states_of(t, first, rows, table)
-        prior, before = _sides(t, first, rows, table)
-        tensor, pairs = table.later_scores, expected.later
-        if t == 1:
-            tensor, pairs = table.second_scores, expected.second
-        previous = alpha[begins[max(t - 1, 0)] : begins[t]]
-        earlier[: len(previous)] = 0.0
-        for node in range(begins[t + 1] - begins[t]):
-            j, k, mass = node // len(here), node % len(here), present[node]
-            expected.rows[start + k] += row_weight * mass
-            if t == 0:
-                expected.first[here[k]] += weight * mass
-            elif mass > 0.0:
-                for i in range(len(prior)):
-                    terms[i] = previous[i * len(before) + j] + tensor[before[j], prior[i], here[k]]
-                share_out(terms[: len(prior)], table.gamma)
-                for i in range(len(prior)):
-                    pairs[before[j], prior[i], here[k]] += weight * mass * terms[i]
-                    earlier[i * len(before) + j] += mass * terms[i]
+        prior, n_prior, before, n_before = _sides(order, t, rows, offsets, dense, last)
+        start, left, (here, width) = offsets[rows[t]], begins[max(t - 1, 0)], _states_of(t, rows, offsets, dense, last)
+        tensor, pairs = (second, seconds) if t == 1 else (later, laters)
+        for k in range(n_prior * n_before):
+            earlier[k] = 0.0
+        for j in range(n_before):
+            for k in range(width):
+                mass, middle, target = present[j * width + k], states[before + j], states[here + k]
+                counts[start + k] += row_weight * mass
+                if t == 0:
+                    starts[target] += weight * mass
+                elif mass > 0.0:
+                    for i in range(n_prior):
+                        terms[i] = alpha[left + i * n_before + j] + tensor[middle, states[prior + i], target]
+                    share_out(terms[:n_prior], gamma)
+                    for i in range(n_prior):
+                        pairs[middle, states[prior + i], target] += weight * mass * terms[i]
+                        earlier[i * n_before + j] += mass * terms[i]
         present, earlier = earlier, present
 
 
@@ -100,8 +98,8 @@ def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected,
         if status[n] != 1:
             continue
         status[n] = 0
-        first, n_tokens = token_offsets[n], token_offsets[n + 1] - token_offsets[n]
-        values[n] = _forward(first, n_tokens, rows, table, alpha, begins, terms)
-        if values[n] > -np.inf and n_tokens > 0:
+        sentence = rows[token_offsets[n] : token_offsets[n + 1]]
+        values[n] = _forward(sentence, table, alpha, begins, terms)
+        if values[n] > -np.inf and len(sentence) > 0:
             spaces = (alpha, begins, present, earlier, terms)
-            _backward(first, n_tokens, rows, table, weights[n], row_weights[n], *spaces, expected)
+            _backward(sentence, table, weights[n], row_weights[n], *spaces, expected)

@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_array, as_generator
 from spectrem.data import UNKNOWN_HEAD, ParsedSentence, projectivise
-from spectrem.data.treebank import check_texts, describe_problem, is_projective
+from spectrem.data.treebank import check_heads, check_texts, is_projective
 from spectrem.estimators import engine, storage
 from spectrem.estimators.conventions import Estimator, PerSentence, check_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.parser.parameters import ParserParameters
-from spectrem.estimators.sentences import check_tree_values, read_sentence_columns
+from spectrem.estimators.sentences import check_tree_values, heads_per_sentence, read_sentence_columns
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite
 from spectrem.exceptions import InvalidInputError, advice, quoted
 from spectrem.learning import Record, SmallSteps, Step, run_online
@@ -555,14 +555,7 @@ def read_heads(sentences: Sequence[ParsedSentence], heads: Any, projective: bool
     InvalidInputError
         Naming the sentence and what is wrong.
     """
-    if isinstance(heads, str | Mapping) or not (heads is None or hasattr(heads, "__len__")):
-        raise InvalidInputError(f"heads must be a list, one entry per sentence, got {quoted(heads)}; put it in one")
-    entries = [sentence.heads for sentence in sentences] if heads is None else list(heads)
-    if len(entries) != len(sentences):
-        raise InvalidInputError(
-            f"heads must be given for every sentence, got {len(entries)} for {len(sentences)}; give None for a "
-            "sentence without heads"
-        )
+    entries = [one.heads for one in sentences] if heads is None else heads_per_sentence(heads, len(sentences))
     numbers, kinds, shares, n_lifted = [], np.zeros(len(sentences), np.int64), {}, 0
     for number, (sentence, entry) in enumerate(zip(sentences, entries, strict=True)):
         n = len(sentence.forms)
@@ -571,7 +564,7 @@ def read_heads(sentences: Sequence[ParsedSentence], heads: Any, projective: bool
         if array is not None and array.ndim == 2:
             shares[number], kinds[number] = _read_shares(number, array, n), parsing.SHARED
         elif array is not None:
-            positions = _read_numbers(number, array, n)
+            positions = check_heads(array, number, n)
             kinds[number] = parsing.FREE if (positions == UNKNOWN_HEAD).any() else parsing.GIVEN
             if projective and kinds[number] == parsing.GIVEN and not is_projective(positions):
                 lifted = projectivise(positions)
@@ -600,22 +593,6 @@ def read_columns(sentences: Sequence[ParsedSentence], columns: Any, tags: str | 
         for name, field in zip(_WORDS, ("forms", "upos", "xpos", tags), strict=True)
     }
     return named._replace(of_words={**words, **named.of_words})
-
-
-def _read_numbers(number: int, array: NDArray, n: int) -> Ints:
-    if array.shape != (n,) or (n and array.dtype.kind not in "iu"):
-        raise InvalidInputError(
-            f"heads of sentence {number} must be {n} integers, one per word, or a matrix of probabilities of shape "
-            f"({n}, {n}), got shape {array.shape} of {array.dtype}"
-        )
-    positions = array.astype(np.int64)
-    problem = describe_problem(positions)
-    if problem is not None:
-        raise InvalidInputError(
-            f"heads of sentence {number} must fit a tree, but {problem[1]}; heads count from 0, -1 is the root, -2 is "
-            "not known"
-        )
-    return positions
 
 
 def _read_shares(number: int, matrix: NDArray, n: int) -> Floats:

@@ -145,7 +145,7 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         sample_weight : array-like of shape (n_sentences,), optional
             At least 0.
         columns : mapping of name -> sequence, optional
-            What constraints name beside the columns that there are anyway: per sentence a value, or a sequence of a
+            More columns that constraints may name: per sentence a value, or a sequence of a
             value per word, of which ``first_``, ``last_``, ``before_`` and ``after_`` with the name are columns of
             spans.
 

@@ -124,7 +124,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         sample_weight : array-like of shape (n_sentences,), optional
             At least 0.
         columns : mapping of name -> sequence, optional
-            What constraints name beside the columns that there are anyway: for every sentence a value; a sequence of
+            More columns that constraints may name: for every sentence a value; a sequence of
             values of its words, which become ``head_<name>`` and ``dependent_<name>``; or a matrix of values of its
             arcs, [dependent, head], with those from the root on the diagonal.
 

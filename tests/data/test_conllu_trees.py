@@ -88,7 +88,10 @@ def test_what_is_written_is_read_back(tmp_path):
     [
         (ParsedSentence((), (), ()), "sentence 0 is empty"),
         (ParsedSentence(("a",), ("X",), ()), "sentence 0: xpos must be one per word, got 0 for 1 words"),
-        (ParsedSentence(("a",), ("X",), ("_",), np.array([0])), "heads must be a tree, but word 0 is its own head"),
+        (
+            ParsedSentence(("a",), ("X",), ("_",), np.array([0])),
+            "heads of sentence 0 must fit a tree, but word 0 is its own head",
+        ),
         (ParsedSentence(("a",), ("X",), ("_",), np.array([1])), "word 0 has the head 1"),
         (ParsedSentence(("a",), ("X",), ("_",), np.array([-3])), "word 0 has the head -3"),
         (ParsedSentence(("a\tb",), ("X",), ("_",)), "cannot be written"),

@@ -49,8 +49,8 @@ def features(templates, bits, atoms, head, dependent):
             h = joined(h, int(atoms[at, column]) if 0 <= at < n else -at if at < 0 else 4 + at - n)
         return h
 
-    rows = [joined(16, part(head, k)) for k in templates.of_heads]
-    rows += [joined(17, part(dependent, k)) for k in templates.of_dependents]
+    rows = [joined(16, part(head, k)) for k in templates.head_parts]
+    rows += [joined(17, part(dependent, k)) for k in templates.dependent_parts]
     pairs = [joined(256 + t, part(head, a)) + joined(1, part(dependent, b)) for t, (a, b) in enumerate(templates.pairs)]
     low, high = sorted((head, dependent))
     tag = templates.between
@@ -138,7 +138,7 @@ def known_text(rng):
     heads = np.array([-2, -2, -2, 1, -2, -2, -2, 1, -1, 1, -2, -2, -1])
     kinds = np.array([FREE, FREE, GIVEN, SHARED, FREE, GIVEN])
     shares = {3: np.array([[0.3, 0.7], [0.3, 0.7]])}
-    return random_text(rng, lengths, heads=heads, kinds=kinds, shares=shares)
+    return random_text(rng, lengths, heads=heads, supervision=kinds, shares=shares)
 
 
 def test_partial_heads_forbid_the_others():
@@ -203,7 +203,7 @@ def test_batches_hold_every_sentence_once():
     text = known_text(np.random.default_rng(6))
     batches = text.batches(2, np.random.default_rng(0))
     assert sorted(n for batch in batches for n in batch.instances.tolist()) == [0, 1, 2, 3, 5]
-    assert all(batch.known == (text.kinds[batch.instances] != FREE).all() for batch in batches)
+    assert all(batch.known == (text.supervision[batch.instances] != FREE).all() for batch in batches)
     again = text.batches(2, np.random.default_rng(0))
     assert [b.instances.tolist() for b in again] == [b.instances.tolist() for b in batches]
 

@@ -673,10 +673,10 @@ def _transfer(options: TransferOptions, settings: dict[str, Any]) -> None:
         )
     lengths = [len(one.forms) for one in source], [len(one.forms) for one in target]
     links = read_links(options.align, lengths=lengths)
-    kind = DependencyModel if options.dmv else EdgeFactoredParser
-    start = None if options.start is None else _load_start(options.start, kind)
+    estimator = DependencyModel if options.dmv else EdgeFactoredParser
+    start = None if options.start is None else _load_start(options.start, estimator)
     sentences: Sequence[Any] = tags_of(target, options.field, options.target) if options.dmv else target
-    parser = kind(**settings)
+    parser = estimator(**settings)
 
     transferred: Any = None
 
@@ -708,19 +708,19 @@ def _transfer(options: TransferOptions, settings: dict[str, Any]) -> None:
         )
 
 
-def _load_start(path: str, kind: type) -> Any:
+def _load_start(path: str, estimator: type) -> Any:
     """A saved model of the kind that is learned."""
     from spectrem.estimators import DependencyModel
     from spectrem.estimators.storage import load
 
     model = load(path)
-    if not isinstance(model, kind):
+    if not isinstance(model, estimator):
         hint = ""
-        if DependencyModel in (kind, type(model)):
-            hint = ", or drop --dmv" if kind is DependencyModel else ", or add --dmv"
+        if DependencyModel in (estimator, type(model)):
+            hint = ", or drop --dmv" if estimator is DependencyModel else ", or add --dmv"
         raise InvalidInputError(
-            f"--start {path}: holds a model of the kind {type(model).__name__}, but a {kind.__name__} is learned; give "
-            f"a model of the same kind{hint}"
+            f"--start {path}: holds a model of the kind {type(model).__name__}, but a {estimator.__name__} is learned; "
+            f"give a model of the same kind{hint}"
         )
     return model
 

@@ -110,6 +110,42 @@ def describe_problem(heads: Ints, first: int = 0) -> tuple[int, str] | None:
     return None
 
 
+def check_heads(heads: ArrayLike, sentence: int, n: int, *, unknown: bool = False) -> Ints:
+    """The heads of the n words of a sentence as positions, -1 for the root, -2 where not known.
+
+    Parameters
+    ----------
+    heads : array-like of shape (n,)
+    sentence : int
+        Its number, for errors.
+    n : int
+    unknown : bool
+        Whether None may stand for heads that are not known.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are not whole numbers, one per word, or do not fit a tree.
+    """
+    name = f"heads of sentence {sentence}"
+    positions = as_array(heads, name)
+    if unknown and positions.dtype == object and positions.ndim == 1:
+        positions = as_array([UNKNOWN_HEAD if head is None else head for head in positions.tolist()], name)
+    if positions.shape != (n,) or (n and positions.dtype.kind not in "iu"):
+        raise InvalidInputError(
+            f"{name} must be {n} integers, one per word, got shape {positions.shape} of {positions.dtype}; decide for "
+            f"heads first, with {UNKNOWN_HEAD} where they are not known"
+        )
+    positions = positions.astype(np.int64)
+    problem = describe_problem(positions)
+    if problem is not None:
+        raise InvalidInputError(
+            f"{name} must fit a tree, but {problem[1]}; heads count from 0, {ROOT} is the root, {UNKNOWN_HEAD} is not "
+            "known"
+        )
+    return positions
+
+
 def is_projective(heads: ArrayLike) -> bool:
     """Whether no two arcs cross, those from the root, which stands before the first word, included.
 
@@ -315,26 +351,17 @@ def _text_of(number: int, sentence: ParsedSentence) -> str:
     n = len(sentence.forms)
     if not n:
         raise InvalidInputError(f"sentence {number} is empty, which CoNLL-U cannot say; leave it out")
-    heads = np.full(n, UNKNOWN_HEAD) if sentence.heads is None else as_array(sentence.heads, "heads")
     for name, size in {"upos": len(sentence.upos), "xpos": len(sentence.xpos)}.items():
         if size != n:
             raise InvalidInputError(f"sentence {number}: {name} must be one per word, got {size} for {n} words")
-    if heads.shape != (n,) or heads.dtype.kind not in "iu":
-        raise InvalidInputError(
-            f"sentence {number}: heads must be {n} whole numbers, one per word, got shape {heads.shape} of "
-            f"{heads.dtype}; decide for heads first"
-        )
+    if sentence.heads is not None:
+        check_heads(sentence.heads, number, n)
     for text in chain(sentence.forms, sentence.upos, sentence.xpos, sentence.relations or ()):
         if not text or any(mark in text for mark in _FORBIDDEN):
             raise InvalidInputError(
                 f"sentence {number}: {text!r} cannot be written; forms, tags and relations are str, not empty, "
                 "without tabs and line ends; replace it"
             )
-    problem = describe_problem(heads)
-    if problem is not None:
-        raise InvalidInputError(
-            f"sentence {number}: heads must be a tree, but {problem[1]}; use -2 for heads that are not known"
-        )
     forms, names, relations = zip(*_words(sentence), strict=True)
     return number_lines(map(conllu_cells, forms, sentence.upos, sentence.xpos, names, relations))
 

@@ -351,6 +351,23 @@ def _is_row(listed: list[Any]) -> bool:
 # ---- columns for constraints ----------------------------------------------------------------------------------------
 
 
+def heads_per_sentence(heads: Any, n_sentences: int) -> list[Any]:
+    """The heads of every sentence, None where there are none.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is not a list with one entry per sentence.
+    """
+    is_list = hasattr(heads, "__len__") and not isinstance(heads, str | Mapping)
+    if not is_list or len(heads) != n_sentences:
+        raise InvalidInputError(
+            f"heads must have one entry per sentence ({n_sentences}), got {len(heads) if is_list else quoted(heads)}; "
+            "use None for sentences without heads"
+        )
+    return list(heads)
+
+
 def read_sentence_columns(columns: Any, lengths: Ints, taken: Collection[str], *, arcs: bool = True) -> Columns:
     """Columns as arrays, in which values that are missing are so however they are spelled.
 

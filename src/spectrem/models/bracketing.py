@@ -238,7 +238,7 @@ def build_shards(
     tags : array-like of shape (n_tokens,), int
         Sentence after sentence.
     numbers : SpanNumbers
-        Of all spans of the corpus.
+        The numbers of all spans of the corpus.
     weights : array-like of shape (n_sentences,), optional
         Weight of every sentence, >= 0; default 1.
     columns : Columns, optional

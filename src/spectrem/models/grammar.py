@@ -82,8 +82,8 @@ def cells_of(trees: ValenceTrees, tags: Ints, heads: Ints, n_tags: int) -> Ints:
     cells[parts.root] = n_arcs + tags[parts.dependent[parts.root]]
     first = trees.token_offsets[:-1][trees.instance]
     head = np.where(parts.root, -1, parts.head - first)
-    given = heads[parts.dependent]
-    cells[parts.never | (~parts.stop & (given != UNKNOWN_HEAD) & (given != head))] = n_cells(n_tags) - 1
+    known_heads = heads[parts.dependent]
+    cells[parts.never | (~parts.stop & (known_heads != UNKNOWN_HEAD) & (known_heads != head))] = n_cells(n_tags) - 1
     return cells
 
 

@@ -86,15 +86,15 @@ class ArcTemplates(NamedTuple):
         Parts of the head and the dependent that are joined.
     between : int
         The part that words between head and dependent give, once for each value.
-    of_heads, of_dependents : ndarray of int64
+    head_parts, dependent_parts : ndarray of int64
         Parts of the head alone, and of the dependent alone.
     """
 
     parts: Ints
     pairs: Ints
     between: int
-    of_heads: Ints
-    of_dependents: Ints
+    head_parts: Ints
+    dependent_parts: Ints
 
 
 @cache
@@ -123,9 +123,9 @@ def arc_templates(fine: bool) -> ArcTemplates:
         row[: len(_PARTS[name])] = _PARTS[name]
     number = {name: k for k, name in enumerate(names)}
     pairs = [(number[head], number[dependent]) for head, dependent in _PAIRS + _PAIRS_FINE * fine]
-    of_heads = [number[name] for name in _ONE + _ONE_FINE * fine]
-    of_dependents = [number[name] for name in _ONE + _FURTHER + _ONE_FINE * fine]
-    return ArcTemplates(parts, np.array(pairs), number["tag"], np.array(of_heads), np.array(of_dependents))
+    head_parts = [number[name] for name in _ONE + _ONE_FINE * fine]
+    dependent_parts = [number[name] for name in _ONE + _FURTHER + _ONE_FINE * fine]
+    return ArcTemplates(parts, np.array(pairs), number["tag"], np.array(head_parts), np.array(dependent_parts))
 
 
 class TokenAtoms(NamedTuple):
@@ -225,7 +225,7 @@ class ParsingShard:
     instances : ndarray of shape (n_sentences,), int64
         Numbers of the sentences in the corpus.
     columns : Columns
-        What constraints may name.
+        Columns that constraints may name.
     counts : ndarray of shape (n_sentences,), float64, or None
         How often sentences count in constraints; None: by their weights.
     """
@@ -256,10 +256,10 @@ class ParsingText:
     atoms : ndarray of shape (n_tokens, 3), uint32
     heads : ndarray of shape (n_tokens,), int64
         Positions in the sentence, -1 for the root, -2 where not known.
-    kinds : ndarray of shape (n_sentences,), int
+    supervision : ndarray of shape (n_sentences,), int
         FREE, GIVEN (all heads) or SHARED (distributions over heads).
     shares : mapping of int -> ndarray of shape (length, length), float64
-        Of the number of every sentence with distributions, these, [dependent, head].
+        Distributions over heads, [dependent, head], by the number of their sentence.
     weights : ndarray of shape (n_sentences,), float64
     columns : Columns
     counts : ndarray of shape (n_sentences,), float64, or None
@@ -275,7 +275,7 @@ class ParsingText:
     lengths: Ints
     atoms: Atoms
     heads: Ints
-    kinds: Ints
+    supervision: Ints
     shares: Mapping[int, Floats]
     weights: Floats
     columns: Columns = Columns()  # noqa: RUF009
@@ -292,43 +292,43 @@ class ParsingText:
         return offsets_of(self.lengths)
 
     def take(self, sentences: Ints) -> ParsingShard:
-        """The shard of sentences of one kind, by their numbers."""
-        sizes, kind = self.lengths[sentences], FREE if not len(sentences) else int(self.kinds[sentences[0]])
+        """The shard of sentences with the same supervision, by their numbers."""
+        sizes, level = self.lengths[sentences], FREE if not len(sentences) else int(self.supervision[sentences[0]])
         words = ranges_of(self._tokens[sentences], sizes)
         word_heads, shares = self.heads[words], None
-        if kind == SHARED:
+        if level == SHARED:
             shares = np.concatenate([self.shares[n].ravel() for n in sentences.tolist()])
-        none = kind == SHARED or (kind == FREE and bool((word_heads == UNKNOWN_HEAD).all()))
+        none = level == SHARED or (level == FREE and bool((word_heads == UNKNOWN_HEAD).all()))
         heads = None if none else word_heads
         columns = self.columns.take(sentences, self.lengths)
         counts = None if self.counts is None else self.counts[sentences]
-        known = kind != FREE
+        known = level != FREE
         return ParsingShard(
             sizes, self.atoms[words], heads, shares, known, self.weights[sentences], sentences, columns, counts
         )
 
     def without(self, left_out: Bools) -> ParsingText:
         """The same sentences, some of which, shape (n_sentences,), are in no shard."""
-        return replace(self, kinds=np.where(left_out, LEFT_OUT, self.kinds))
+        return replace(self, supervision=np.where(left_out, LEFT_OUT, self.supervision))
 
     def shards(self, most: int = _LEAST_ARCS) -> list[ParsingShard]:
         """Shards of about ``most`` arcs, or an eighth of all if that is more: first what is inferred, then the known.
 
         Sentences without words are in none. At least one shard, the same for every number of threads.
         """
-        groups = (self.kinds == kind for kind in (FREE, GIVEN, SHARED))
+        groups = (self.supervision == level for level in (FREE, GIVEN, SHARED))
         return [self.take(sentences) for sentences, _ in cut(self.lengths**2, groups, most)]
 
     def batches(self, size: int, rng: np.random.Generator) -> list[ParsingShard]:
         """Shards of about ``size`` sentences drawn at random, in random order, for learning in small steps.
 
-        All sentences of a shard are of one kind; those without words are in none.
+        All sentences of a shard have the same supervision; those without words are in none.
         """
         batches = []
-        for kind in (FREE, GIVEN, SHARED):
+        for level in (FREE, GIVEN, SHARED):
             # sentences of like lengths in a batch would be worked on more quickly, but learn less: three tenths of a
             # point of accuracy on English
-            sentences = rng.permutation(np.flatnonzero((self.lengths > 0) & (self.kinds == kind)))
+            sentences = rng.permutation(np.flatnonzero((self.lengths > 0) & (self.supervision == level)))
             batches += [self.take(run) for run in runs_of(sentences, np.ones(len(sentences), np.int64), size)]
         return [batches[place] for place in rng.permutation(len(batches))]
 
@@ -600,7 +600,7 @@ def relation_shards(
     lengths, atoms, heads
         As of `arc_features`.
     relations : sequence of str
-        Of the words to learn from.
+        The relations of the words to learn from.
     words : ndarray of int64
         The numbers of these among all words.
     weights : ndarray of shape (n_tokens,)

@@ -13,7 +13,6 @@ from sklearn.model_selection import cross_val_score
 from spectrem import BracketingModel, E, part
 from spectrem.corpus import Local, Spilled
 from spectrem.datasets import make_bracketed_corpus
-from spectrem.estimators.sentences import read_text
 from spectrem.exceptions import InvalidInputError, NotFittedError
 from spectrem.learning import Anneal, FitStatus
 from spectrem.models import bracketing
@@ -157,9 +156,9 @@ def test_constraints_hold_in_training_and_bracketing():
 def test_the_best_trees_that_meet_constraints():
     model = make(max_iter=1).fit(SENTENCES).set_params(constraints=[RULE], project_at_predict=True)
     short = [sentence for sentence in SENTENCES if "IN" in sentence and len(sentence) < 8][:12]
-    own = ConstituentContextModel(model.coding_.vocabulary, True, names=model.coding_.names)
-    [shard] = model.coding_.encode(read_text(short))
-    trees, scores = own.structure(shard), own.scores(model.params_, shard)
+    new = model._encoded(short)
+    [shard] = new.shards
+    trees, scores = new.model.structure(shard), new.model.scores(model.params_, shard)
     start, end = trees.spans
     best = []
     for n, sentence in enumerate(short):
@@ -221,7 +220,7 @@ def test_results_do_not_depend_on_where_shards_live(gamma, constraints, tmp_path
     monkeypatch.setattr(bracketing, "_LEAST_SPANS", 400)
     options = {"gamma": gamma, "constraints": constraints, "max_iter": 2, "dual_steps": 0}
     one = make(**options).fit(SENTENCES)
-    assert len(one.coding_.encode(read_text(SENTENCES))) > 2
+    assert len(one._encoded(SENTENCES).shards) > 2
     other = make(corpus=partial(Spilled, folder=tmp_path), **options).fit(SENTENCES)
     assert np.array_equal(one.params_.yields, other.params_.yields)
     assert one.predict(SENTENCES) == other.predict(SENTENCES)

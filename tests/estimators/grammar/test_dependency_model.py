@@ -228,12 +228,18 @@ def test_what_does_not_converge_is_said():
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        ([[1, 2]], r"y must have one entry per sentence \(2\), got 1"),
-        ([[1], None], r"y must have a head per word of sentence 0 \(3\), got 1"),
-        ([[1, 0, -1], None], "y: sentence 0: words 0 and 1 are heads of each other in a cycle"),
-        ([[0, -1, 1], None], "y: sentence 0: word 0 is its own head"),
-        ([[3, -1, 1], None], "y: sentence 0: word 0 has the head 3, but the sentence has the words 0 to 2"),
-        ([[1.5, -1, 1], None], "y must hold whole numbers or None"),
+        ([[1, 2]], r"heads must have one entry per sentence \(2\), got 1"),
+        ([[1], None], r"heads of sentence 0 must be 3 integers, one per word, got shape \(1,\)"),
+        (
+            [[1, 0, -1], None],
+            "heads of sentence 0 must fit a tree, but words 0 and 1 are heads of each",
+        ),
+        ([[0, -1, 1], None], "heads of sentence 0 must fit a tree, but word 0 is its own head"),
+        (
+            [[3, -1, 1], None],
+            "heads of sentence 0 must fit a tree, but word 0 has the head 3, but the sentence",
+        ),
+        ([[1.5, -1, 1], None], "heads of sentence 0 must be 3 integers, one per word, got .* of float64"),
         ([None, [2, 3, None, None]], "y: the heads that are known of sentence 1 belong to no projective tree"),
     ],
 )

@@ -229,7 +229,7 @@ def test_weights_of_sentences():
         ({}, [TRAIN[0]._replace(upos=())], None, "sentence 0 must have one upos and one xpos per word, got"),
         ({}, bare(TRAIN), None, "heads must be known of some word, got none"),
         ({"unlabelled_weight": 0}, bare(TRAIN), None, "unlabelled_weight must be above 0 where no sentence has all"),
-        ({}, TRAIN[:2], [None], "heads must be given for every sentence, got 1 for 2"),
+        ({}, TRAIN[:2], [None], r"heads must have one entry per sentence \(2\), got 1"),
         ({}, TRAIN[:1], [[0, 1]], "heads of sentence 0 must be . integers, one per word"),
         ({}, [TRAIN[0]._replace(heads=np.zeros(len(TRAIN[0].forms), int))], None, "must fit a tree, but word 0 is its"),
         ({}, TRAIN[:1], [np.zeros((len(TRAIN[0].forms),) * 2)], "add up to 1 for every word, but add up to 0 for word"),

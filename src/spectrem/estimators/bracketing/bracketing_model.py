@@ -35,34 +35,10 @@ _BYTES_PER_SPAN, _MOST_SPANS = 100, 1 << 27
 _VOCABULARY = ("yield_keys", "yield_offsets", "context_keys")
 
 
-@dataclass(frozen=True, eq=False)
-class SpanCoding:
-    """How a model numbers tags and spans.
-
-    Attributes
-    ----------
-    tags : tuple of str or int
-    vocabulary : SpanVocabulary
-    """
-
-    tags: tuple[Word, ...]
-    vocabulary: SpanVocabulary
-
-    @property
-    def names(self) -> tuple[Word, ...]:
-        """The names of the tags in constraints: text, or whole numbers if all are."""
-        return sentences.tag_names(self.tags)
-
-    def encode(self, text: LabelledText, columns: Columns = Columns()) -> list[BracketShard]:  # noqa: B008
-        """Shards of other sentences; tags and spans that training did not meet have no number."""
-        tags = _numbers(self.tags, text.words)
-        return bracketing.build_shards(text.lengths, tags, self.vocabulary.number(text.lengths, tags), columns=columns)
-
-
 def _write(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    coding, params = estimator.coding_, estimator.params_
-    keys = {name: getattr(coding.vocabulary, name) for name in _VOCABULARY}
-    return {}, {"tags": storage.pack_names(coding.tags), **keys, "yields": params.yields, "contexts": params.contexts}
+    params, keys = estimator.params_, {name: getattr(estimator.coding_, name) for name in _VOCABULARY}
+    tags = storage.pack_names(estimator.tags_)
+    return {}, {"tags": tags, **keys, "yields": params.yields, "contexts": params.contexts}
 
 
 def _read(estimator: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -72,7 +48,8 @@ def _read(estimator: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]
     vocabulary = _checked(SpanVocabulary(len(tags), *(arrays[name] for name in _VOCABULARY)))
     shapes = {"yields": (2, vocabulary.n_yields), "contexts": (2, vocabulary.n_contexts)}
     _CODEC.check_arrays(arrays, shapes)
-    estimator._take(SpanCoding(tags, vocabulary), SpanParameters(arrays["yields"], arrays["contexts"]))
+    estimator.tags_, estimator.coding_ = tags, vocabulary
+    estimator.params_ = SpanParameters(arrays["yields"], arrays["contexts"])
 
 
 def _checked(vocabulary: SpanVocabulary) -> SpanVocabulary:
@@ -119,8 +96,8 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
     ----------
     tags_ : tuple of str or int
         The tags, or words, of the training sentences.
-    coding_ : SpanCoding
-        Their numbers and those of their spans.
+    coding_ : SpanVocabulary
+        The numbers of their spans.
     params_ : SpanParameters
     history_ : list of Record
         With the violation that few ``dual_steps`` leave of constraints over the corpus.
@@ -168,7 +145,7 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         sample_weight : array-like of shape (n_sentences,), optional
             At least 0.
         columns : mapping of name -> sequence, optional
-            What constraints name beside the columns that there are anyway: per sentence a value, or a sequence of a
+            More columns that constraints may name: per sentence a value, or a sequence of a
             value per word, of which ``first_``, ``last_``, ``before_`` and ``after_`` with the name are columns of
             spans.
 
@@ -188,18 +165,19 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         check_same_index(X=X, sample_weight=sample_weight)
         text = _read_sentences(X)
         named = _read_columns(columns, text.lengths)
-        coding, shards = _learn_spans(text, row_weights(sample_weight, len(text.lengths), "sentence"), named)
+        weights = row_weights(sample_weight, len(text.lengths), "sentence")
+        tags, vocabulary, shards = _learn_spans(text, weights, named)
         for place in bracketing.PLACES:
-            check_values(self.constraints, place, coding.names)
+            check_values(self.constraints, place, sentences.tag_names(tags))
         of_spans = {f"{place}_{name}": values for name, values in named.of_words.items() for place in bracketing.PLACES}
         check_columns(self.constraints, {**named.of_sentences, **of_spans})
-        model, corpus = _make_model(self, coding), engine.make_corpus(self, shards)
+        model, corpus = _make_model(self, tags, vocabulary), engine.make_corpus(self, shards)
         estep = engine.estep_of(self, reference=_split_reference if self.reference == "split" else None)
         trained = engine.train(self, engine.Task(model, corpus, partial(_start, self.init, model, corpus), estep))
-        self._take(coding, trained.params)
+        self.tags_, self.coding_, self.params_ = tags, vocabulary, trained.params
         self.log_likelihood_ = corpus.sum(engine.log_likelihood, engine.log_likelihoods, model, trained.params)
         yields = "yields given their length" if self.by_length else "yields of all lengths"
-        engine.record(self, trained, len(text.lengths), {"model": yields, "tags": len(coding.tags)})
+        engine.record(self, trained, len(text.lengths), {"model": yields, "tags": len(tags)})
         return self
 
     def predict(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[Brackets]:
@@ -254,13 +232,10 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         return new.values(_finite_log_likelihoods, new.model, self.params_)
 
     def _encoded(self, X: Sentences, columns: Mapping[str, Any] | None = None) -> engine.NewSentences:
-        model, text = _make_model(as_fitted(self), self.coding_), _read_sentences(X)
-        shards = self.coding_.encode(text, _read_columns(columns, text.lengths))
+        model, text = _make_model(as_fitted(self), self.tags_, self.coding_), _read_sentences(X)
+        tags, named = _numbers(self.tags_, text.words), _read_columns(columns, text.lengths)
+        shards = bracketing.build_shards(text.lengths, tags, self.coding_.number(text.lengths, tags), columns=named)
         return engine.NewSentences(self, model, self.params_, shards, text.lengths)
-
-    def _take(self, coding: SpanCoding, params: SpanParameters) -> None:
-        """Set the attributes that bracketing needs, from training or a file."""
-        self.coding_, self.params_, self.tags_ = coding, params, coding.tags
 
 
 def _read_sentences(X: Sentences) -> LabelledText:
@@ -288,7 +263,9 @@ def _read_columns(columns: Any, lengths: Ints) -> Columns:
     return sentences.read_sentence_columns(columns, lengths, taken, arcs=False)
 
 
-def _learn_spans(text: LabelledText, weights: Floats, columns: Columns) -> tuple[SpanCoding, list[BracketShard]]:
+def _learn_spans(
+    text: LabelledText, weights: Floats, columns: Columns
+) -> tuple[tuple[Word, ...], SpanVocabulary, list[BracketShard]]:
     """Number the tags and spans of sentences to train on; those of weight 0 are left out.
 
     Raises
@@ -306,7 +283,7 @@ def _learn_spans(text: LabelledText, weights: Floats, columns: Columns) -> tuple
     vocabulary, numbers = SpanVocabulary.learn(lengths, flat, len(tags))
     of_words = {name: values[np.repeat(counted, text.lengths)] for name, values in columns.of_words.items()}
     columns = columns._replace(of_words=of_words)
-    return SpanCoding(tags, vocabulary), bracketing.build_shards(lengths, flat, numbers, weights, columns)
+    return tags, vocabulary, bracketing.build_shards(lengths, flat, numbers, weights, columns)
 
 
 def _numbers(tags: tuple[Word, ...], words: list[Any]) -> Ints:
@@ -314,10 +291,10 @@ def _numbers(tags: tuple[Word, ...], words: list[Any]) -> Ints:
     return np.fromiter((index.get(word, -1) for word in words), np.int64, len(words))
 
 
-def _make_model(settings: Any, coding: SpanCoding) -> ConstituentContextModel:
+def _make_model(settings: Any, tags: tuple[Word, ...], vocabulary: SpanVocabulary) -> ConstituentContextModel:
     """The model that the settings of an estimator describe."""
     smoothing = span_smoothing(settings.smoothing)
-    return ConstituentContextModel(coding.vocabulary, settings.by_length, smoothing, coding.names)
+    return ConstituentContextModel(vocabulary, settings.by_length, smoothing, sentences.tag_names(tags))
 
 
 def _start(init: Any, model: ConstituentContextModel, corpus: Corpus) -> SpanParameters:
@@ -325,22 +302,22 @@ def _start(init: Any, model: ConstituentContextModel, corpus: Corpus) -> SpanPar
     if isinstance(init, str):
         return bracketing.start_from(model, corpus, init)
     params: SpanParameters = getattr(init, "params_", init)
-    coding: SpanCoding | None = getattr(init, "coding_", None)
     shapes = (2, model.vocabulary.n_yields), (2, model.vocabulary.n_contexts)
-    got = params.yields.shape, params.contexts.shape
-    if got != shapes or (coding is not None and not _numbers_alike(coding, model)):
+    shapes_given = params.yields.shape, params.contexts.shape
+    is_model = hasattr(init, "coding_")
+    if shapes_given != shapes or (is_model and not _numbers_alike(init, model)):
         raise InvalidInputError(
             f"init must have a probability for each yield and context of these sentences, arrays of shapes {shapes}, "
-            f"got {got}{'' if coding is None else ' of other spans'}; give a model that was fitted to the same "
+            f"got {shapes_given}{' of other spans' if is_model else ''}; give a model that was fitted to the same "
             "sentences"
         )
     return params
 
 
-def _numbers_alike(coding: SpanCoding, model: ConstituentContextModel) -> bool:
-    """Whether two vocabularies give the same spans of the same tags the same numbers."""
-    keys = ((getattr(coding.vocabulary, name), getattr(model.vocabulary, name)) for name in _VOCABULARY)
-    return coding.names == model.names and all(np.array_equal(*pair) for pair in keys)
+def _numbers_alike(fitted: Any, model: ConstituentContextModel) -> bool:
+    """Whether two models give the same spans of the same tags the same numbers."""
+    keys = ((getattr(fitted.coding_, name), getattr(model.vocabulary, name)) for name in _VOCABULARY)
+    return sentences.tag_names(fitted.tags_) == model.names and all(np.array_equal(*pair) for pair in keys)
 
 
 def _split_reference(shard: BracketShard) -> Parts:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem._validate import as_array, as_generator
+from spectrem._validate import as_generator
 from spectrem.corpus import Corpus
-from spectrem.data.treebank import ROOT, UNKNOWN_HEAD, describe_problem
+from spectrem.data.treebank import ROOT, UNKNOWN_HEAD, check_heads
 from spectrem.estimators import engine, sentences
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
 from spectrem.estimators.declare import check_parameters, documented
@@ -21,7 +21,7 @@ from spectrem.estimators.grammar.parameters import TABLES, GrammarSettings
 from spectrem.estimators.sentences import Heads, Sentences, Tag
 from spectrem.estimators.shared_parameters import table_priors
 from spectrem.estimators.storage import Codec, Member, Saved, rows
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError
 from spectrem.models import grammar
 from spectrem.models.grammar import GrammarParameters, GrammarShard, ValenceModel
 from spectrem.models.shards import count_known
@@ -124,7 +124,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         sample_weight : array-like of shape (n_sentences,), optional
             At least 0.
         columns : mapping of name -> sequence, optional
-            What constraints name beside the columns that there are anyway: for every sentence a value; a sequence of
+            More columns that constraints may name: for every sentence a value; a sequence of
             values of its words, which become ``head_<name>`` and ``dependent_<name>``; or a matrix of values of its
             arcs, [dependent, head], with those from the root on the diagonal.
 
@@ -361,23 +361,11 @@ def _read_heads(y: Heads | None, lengths: Ints, single_root: bool) -> Ints:
     heads = np.full(int(lengths.sum()), UNKNOWN_HEAD)
     if y is None:
         return heads
-    is_list = hasattr(y, "__len__") and not isinstance(y, str | Mapping)
-    if not is_list or len(y) != len(lengths):
-        raise InvalidInputError(
-            f"y must have one entry per sentence ({len(lengths)}), got {len(y) if is_list else quoted(y)}; use "
-            "None for sentences without heads"
-        )
     offsets = offsets_of(lengths)
-    for n, entry in enumerate(y):
+    for n, entry in enumerate(sentences.heads_per_sentence(y, len(lengths))):
         if entry is None:
             continue
-        positions = _heads_of(entry, n, int(lengths[n]))
-        problem = describe_problem(positions)
-        if problem is not None:
-            raise InvalidInputError(
-                f"y: sentence {n}: {problem[1]}; heads are positions counted from 0, {ROOT} for the root, None where "
-                "not known"
-            )
+        positions = check_heads(entry, n, int(lengths[n]), unknown=True)
         n_roots = int((positions == ROOT).sum())
         if n_roots > 1 and single_root:
             raise InvalidInputError(
@@ -385,18 +373,3 @@ def _read_heads(y: Heads | None, lengths: Ints, single_root: bool) -> Ints:
             )
         heads[offsets[n] : offsets[n + 1]] = positions
     return heads
-
-
-def _heads_of(heads: Any, n: int, length: int) -> Ints:
-    if isinstance(heads, str | Mapping) or not hasattr(heads, "__len__") or len(heads) != length:
-        size = len(heads) if hasattr(heads, "__len__") and not isinstance(heads, str | Mapping) else quoted(heads)
-        raise InvalidInputError(
-            f"y must have a head per word of sentence {n} ({length}), got {size}; use None for heads that are not known"
-        )
-    positions = as_array([UNKNOWN_HEAD if head is None else head for head in heads], f"y of sentence {n}")
-    if positions.size and (positions.dtype.kind not in "iu" or positions.ndim > 1):
-        raise InvalidInputError(
-            f"y must hold whole numbers or None, got {quoted(list(heads))} for sentence {n}; heads are positions in "
-            "the sentence, counted from 0"
-        )
-    return positions.astype(np.int64)

@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_array, as_generator
 from spectrem.data import UNKNOWN_HEAD, ParsedSentence, projectivise
-from spectrem.data.treebank import check_texts, describe_problem, is_projective
+from spectrem.data.treebank import check_heads, check_texts, is_projective
 from spectrem.estimators import engine, storage
 from spectrem.estimators.conventions import Estimator, PerSentence, check_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.parser.parameters import ParserParameters
-from spectrem.estimators.sentences import check_tree_values, read_sentence_columns
+from spectrem.estimators.sentences import check_tree_values, heads_per_sentence, read_sentence_columns
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite
 from spectrem.exceptions import InvalidInputError, advice, quoted
 from spectrem.learning import Record, SmallSteps, Step, run_online
@@ -134,8 +134,8 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
     relations_ : RelationModel or None
         The classifier of arcs, where relations were learned.
     history_ : list of Record
-        Of the passes of online learning, or of EM; where all sentences have all heads and learning is in batch, one
-        record, of the end of training.
+        Records of the passes of online learning, or of EM; where all sentences have all heads and learning is in
+        batch, one record, of the end of training.
     n_iter_ : int
     objective_ : float
         That of the last record, nats.
@@ -184,7 +184,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         sample_weight : array-like of shape (n_sentences,), optional
             At least 0.
         columns : mapping of name -> sequence, optional
-            What constraints name beside the columns that there are anyway: per sentence a value; a sequence of a value
+            More columns that constraints may name: per sentence a value; a sequence of a value
             per word, of which ``head_`` and ``dependent_`` with the name are columns; or a matrix of a value per arc,
             [dependent, head], arcs from the root on the diagonal.
 
@@ -206,7 +206,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         atoms = TokenAtoms.of(sentences, self.min_count)
         lengths = _lengths(sentences)
         counts = row_weights(sample_weight, len(sentences), "sentence")
-        free, present = known.kinds == parsing.FREE, (lengths > 0) & (counts > 0)
+        free, present = known.supervision == parsing.FREE, (lengths > 0) & (counts > 0)
         learns = self.unlabelled_weight > 0 and bool((free & present).any())
         any_known = bool((~free & present).any())
         any_head = bool((known.heads >= -1)[np.repeat(present, lengths)].any())
@@ -224,7 +224,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         tags = {name: np.unique(named.of_words[name]).tolist() for name in _TAGS if name in named.of_words}
         check_tree_values(self.constraints, tags, named)
         text = ParsingText(
-            lengths, atoms.encode(sentences), known.heads, known.kinds, known.shares, weights, named, counts
+            lengths, atoms.encode(sentences), known.heads, known.supervision, known.shares, weights, named, counts
         )
         text = text.without(~present if learns or self.constraints else ~present | free)
         model = _make_model(self, atoms)
@@ -333,7 +333,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         known, lengths = read_heads(sentences, y, projective=False), _lengths(sentences)
         weights = np.repeat(row_weights(sample_weight, len(sentences), "sentence"), lengths)
         weights *= np.concatenate([np.zeros(0), *not_punctuation([sentence.upos for sentence in sentences])])
-        weights *= (known.heads != UNKNOWN_HEAD) | np.repeat(known.kinds == parsing.SHARED, lengths)
+        weights *= (known.heads != UNKNOWN_HEAD) | np.repeat(known.supervision == parsing.SHARED, lengths)
         if not weights.any():
             raise InvalidInputError(
                 "heads must be known of some word other than punctuation, of weight above 0, to be scored, got none"
@@ -437,7 +437,7 @@ def _train_online(
     estep, steps = engine.estep_of(parser), SmallSteps(parser.passes, parser.rate)
     theta: Any = model.initial()
     history: tuple[Record, ...] = ()
-    for stage in [text.without(text.kinds == parsing.FREE)] * any_known + [text] * learns:
+    for stage in [text.without(text.supervision == parsing.FREE)] * any_known + [text] * learns:
         batches = stage.batches(parser.batch_size, as_generator(parser.random_state))
         result = run_online(
             model,
@@ -498,7 +498,7 @@ class Heads(NamedTuple):
     ----------
     heads : ndarray of shape (n_tokens,), int64
         -2 where not known.
-    kinds : ndarray of shape (n_sentences,), int
+    supervision : ndarray of shape (n_sentences,), int
         FREE, GIVEN or SHARED.
     shares : dict of int -> ndarray of shape (length, length)
     n_lifted : int
@@ -506,7 +506,7 @@ class Heads(NamedTuple):
     """
 
     heads: Ints
-    kinds: Ints
+    supervision: Ints
     shares: dict[int, Floats]
     n_lifted: int
 
@@ -555,30 +555,23 @@ def read_heads(sentences: Sequence[ParsedSentence], heads: Any, projective: bool
     InvalidInputError
         Naming the sentence and what is wrong.
     """
-    if isinstance(heads, str | Mapping) or not (heads is None or hasattr(heads, "__len__")):
-        raise InvalidInputError(f"heads must be a list, one entry per sentence, got {quoted(heads)}; put it in one")
-    entries = [sentence.heads for sentence in sentences] if heads is None else list(heads)
-    if len(entries) != len(sentences):
-        raise InvalidInputError(
-            f"heads must be given for every sentence, got {len(entries)} for {len(sentences)}; give None for a "
-            "sentence without heads"
-        )
-    numbers, kinds, shares, n_lifted = [], np.zeros(len(sentences), np.int64), {}, 0
+    entries = [one.heads for one in sentences] if heads is None else heads_per_sentence(heads, len(sentences))
+    numbers, supervision, shares, n_lifted = [], np.zeros(len(sentences), np.int64), {}, 0
     for number, (sentence, entry) in enumerate(zip(sentences, entries, strict=True)):
         n = len(sentence.forms)
         positions = np.full(n, UNKNOWN_HEAD)
         array = None if entry is None else as_array(entry, f"heads of sentence {number}")
         if array is not None and array.ndim == 2:
-            shares[number], kinds[number] = _read_shares(number, array, n), parsing.SHARED
+            shares[number], supervision[number] = _read_shares(number, array, n), parsing.SHARED
         elif array is not None:
-            positions = _read_numbers(number, array, n)
-            kinds[number] = parsing.FREE if (positions == UNKNOWN_HEAD).any() else parsing.GIVEN
-            if projective and kinds[number] == parsing.GIVEN and not is_projective(positions):
+            positions = check_heads(array, number, n)
+            supervision[number] = parsing.FREE if (positions == UNKNOWN_HEAD).any() else parsing.GIVEN
+            if projective and supervision[number] == parsing.GIVEN and not is_projective(positions):
                 lifted = projectivise(positions)
                 n_lifted += int((lifted != positions).sum())
                 positions = lifted
         numbers.append(positions)
-    return Heads(np.concatenate([np.zeros(0, np.int64), *numbers]), kinds, shares, n_lifted)
+    return Heads(np.concatenate([np.zeros(0, np.int64), *numbers]), supervision, shares, n_lifted)
 
 
 def read_columns(sentences: Sequence[ParsedSentence], columns: Any, tags: str | None) -> Columns:
@@ -600,22 +593,6 @@ def read_columns(sentences: Sequence[ParsedSentence], columns: Any, tags: str | 
         for name, field in zip(_WORDS, ("forms", "upos", "xpos", tags), strict=True)
     }
     return named._replace(of_words={**words, **named.of_words})
-
-
-def _read_numbers(number: int, array: NDArray, n: int) -> Ints:
-    if array.shape != (n,) or (n and array.dtype.kind not in "iu"):
-        raise InvalidInputError(
-            f"heads of sentence {number} must be {n} integers, one per word, or a matrix of probabilities of shape "
-            f"({n}, {n}), got shape {array.shape} of {array.dtype}"
-        )
-    positions = array.astype(np.int64)
-    problem = describe_problem(positions)
-    if problem is not None:
-        raise InvalidInputError(
-            f"heads of sentence {number} must fit a tree, but {problem[1]}; heads count from 0, -1 is the root, -2 is "
-            "not known"
-        )
-    return positions
 
 
 def _read_shares(number: int, matrix: NDArray, n: int) -> Floats:

@@ -8,7 +8,7 @@ direction of the arc (dependent on the right or on the left), 3 to 8 and 9 to 14
 six bins. An arc reads three cells of a row, so that the two conjunctions cost no further line; what takes time is the
 line, some four nanoseconds where the table fits the second cache.
 
-Parts of one word alone have rows, too. Their cells are added up once per word (``_own``), so that an arc reads one
+Parts of one word alone have rows, too. Their cells are added up once per word (``_sum_ends``), so that an arc reads one
 number for all of them; ``add_counts`` goes the other way, from arcs to words to rows.
 
 Words are numbered from 1 here, and 0 is the root, which stands before the first word; what lies beyond the sentence on
@@ -82,7 +82,7 @@ def _hash_ends(hashes, pairs, between, heads, dependents, middles):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _own(hashes, single, side, shift, table, sums):
+def _sum_ends(hashes, single, side, shift, table, sums):
     """Per word and cell, the weights of all parts of the word alone; conjunctions contain what they refine."""
     for q in range(len(hashes)):
         sums[q] = 0.0
@@ -118,12 +118,12 @@ def _scratch(lengths, n_parts, n_pairs):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def score_arcs(lengths, atoms, parts, pairs, between, of_heads, of_dependents, shift, table, scores):
+def score_arcs(lengths, atoms, parts, pairs, between, head_parts, dependent_parts, shift, table, scores):
     """Fill the scores of all arcs, of every sentence a block [dependent, head], arcs from the root on its diagonal.
 
-    ``parts[k]`` lists (column of atoms, distance), ended by -1; ``pairs`` the parts of head and dependent; ``of_heads``
-    and ``of_dependents`` the parts of one word alone; ``between`` the part that is collected from the words in between,
-    each value once. The table has ``2 ** (32 - shift)`` rows.
+    ``parts[k]`` lists (column of atoms, distance), ended by -1; ``pairs`` the parts of head and dependent;
+    ``head_parts`` and ``dependent_parts`` the parts of one word alone; ``between`` the part that is collected from the
+    words in between, each value once. The table has ``2 ** (32 - shift)`` rows.
     """
     n_pairs = len(pairs)
     hashes, heads, dependents, middles, seen = _scratch(lengths, len(parts), n_pairs)
@@ -131,11 +131,11 @@ def score_arcs(lengths, atoms, parts, pairs, between, of_heads, of_dependents, s
     dependent_sums = np.empty((len(hashes), CELLS))
     token, start = 0, 0
     for n in lengths:
-        own = hashes[: n + 1]
-        _hash_parts(atoms[token : token + n], parts, own)
-        _hash_ends(own, pairs, between, heads, dependents, middles)
-        _own(own, of_heads, 0, shift, table, head_sums)
-        _own(own, of_dependents, 1, shift, table, dependent_sums)
+        word_hashes = hashes[: n + 1]
+        _hash_parts(atoms[token : token + n], parts, word_hashes)
+        _hash_ends(word_hashes, pairs, between, heads, dependents, middles)
+        _sum_ends(word_hashes, head_parts, 0, shift, table, head_sums)
+        _sum_ends(word_hashes, dependent_parts, 1, shift, table, dependent_sums)
         block = scores[start : start + n * n].reshape((n, n))
         for q in range(n + 1):
             for step in (1, -1):
@@ -161,7 +161,7 @@ def score_arcs(lengths, atoms, parts, pairs, between, of_heads, of_dependents, s
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_arcs(
-    lengths, atoms, parts, pairs, between, of_heads, of_dependents, shift, shares, least, rate, clock, table, later
+    lengths, atoms, parts, pairs, between, head_parts, dependent_parts, shift, shares, least, rate, clock, table, later
 ):
     """``table += rate * features`` of all arcs times their shares, the transpose of `score_arcs`.
 
@@ -175,9 +175,9 @@ def add_arcs(
     averages = len(later) > 0
     token, start = 0, 0
     for n in lengths:
-        own = hashes[: n + 1]
-        _hash_parts(atoms[token : token + n], parts, own)
-        _hash_ends(own, pairs, between, heads, dependents, middles)
+        word_hashes = hashes[: n + 1]
+        _hash_parts(atoms[token : token + n], parts, word_hashes)
+        _hash_ends(word_hashes, pairs, between, heads, dependents, middles)
         head_sums[: n + 1] = 0.0
         dependent_sums[: n + 1] = 0.0
         block = shares[start : start + n * n].reshape((n, n))
@@ -211,10 +211,10 @@ def add_arcs(
                                 later[first + cell] += clock * change
                     d += step
         for side in range(2):
-            single, sums = (of_heads, head_sums) if side == 0 else (of_dependents, dependent_sums)
+            single, sums = (head_parts, head_sums) if side == 0 else (dependent_parts, dependent_sums)
             for q in range(n + 1):
                 for k in single:
-                    first = _first_cell(_joined(np.uint32(16 + side), own[q, k]), shift)
+                    first = _first_cell(_joined(np.uint32(16 + side), word_hashes[q, k]), shift)
                     for c in range(CELLS):
                         change = rate * sums[q, c]
                         table[first + c] += change

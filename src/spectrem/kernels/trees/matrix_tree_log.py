@@ -48,11 +48,12 @@ def _eliminate(graph, bottom, top, k, low, high, several, gamma):
     for h in range(low, high):
         graph[k, h] -= total
     for d in range(low, high):
-        if graph[d, k] > -np.inf:
+        factor = graph[d, k]
+        if factor > -np.inf:
             for h in range(low, high):
-                share = graph[k, k if h == d else h]
+                share = graph[k, k] if h == d else graph[k, h]
                 if share > -np.inf:
-                    graph[d, h] = _add(graph[d, h], graph[d, k] + share, gamma)
+                    graph[d, h] = _add(graph[d, h], factor + share, gamma)
     return total, several
 
 
@@ -76,7 +77,10 @@ def _eliminate_all_but_each(n, depth, graphs, several, reach, direct, gamma):
             first, end, bottom, top = _interval(n, level, node)
             low, high = bottom, top
             graph, rooted = graphs[level, node % 2], several[level - 1, node // 2]
-            graph[low:high, low:high] = graphs[level - 1, node // 2 % 2, low:high, low:high]
+            parent = graphs[level - 1, node // 2 % 2]
+            for d in range(low, high):
+                for h in range(low, high):
+                    graph[d, h] = parent[d, h]
             while first < end and (low < first or end < high):
                 k = low if low < first else high - 1
                 low, high = (low + 1, high) if low < first else (low, high - 1)

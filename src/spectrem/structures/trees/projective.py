@@ -35,7 +35,54 @@ from spectrem.structures.trees._trees import ArcStructure, Trees
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class ProjectiveTrees(ArcStructure):
+class _SpanTrees(Trees):
+    """Abstract: trees without crossing arcs, summed and maximised over spans by the kernel of their layout."""
+
+    @property
+    def _layout(self) -> tuple[Any, Ints, Ints]:
+        """The kernel, boundaries of sentences, and those of choices, of each of which a tree takes one part."""
+        raise NotImplementedError
+
+    def derivations(self, instance: int) -> Derivations:
+        """The steps that derive the trees of one sentence."""
+        raise NotImplementedError
+
+    def _sums(self, inputs: Inputs, gamma: float) -> tuple[Floats, Parts]:
+        kernel, offsets, choices = self._layout
+        sizes = np.diff(offsets)
+        # marginals take the place of potentials, since new memory costs as much as filling it
+        values, marginals, tops = np.zeros(self.n_instances), np.empty(self.n_unary), np.empty(len(choices) - 1)
+        subtract_tops(inputs.unary, choices, gamma, marginals, tops)
+        np.exp(marginals, out=marginals)  # which has vector instructions that a kernel does not have
+        if not inputs.active.all():
+            marginals[np.repeat(~inputs.active, sizes)] = 0.0
+        status = (inputs.active & (self.lengths > 0)).astype(np.int8)
+        order = self.by_length(inputs.active & (self.lengths <= eisner.LONGEST))
+        batch = (self.lengths, offsets, self.token_offsets, marginals, tops, gamma, self.single_root)
+        kernel.sum_pass(order, *batch, values, status)
+        if status.any():
+            marginals[np.repeat(status == 1, sizes)] = 0.0
+            sum_up(self, status == 1, Parts(inputs.unary), gamma, inputs.weights, values, Parts(marginals))
+        return values, Parts(marginals)
+
+    def _best(self, inputs: Inputs) -> tuple[Floats, Ints]:
+        kernel, offsets, _ = self._layout
+        values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, UNKNOWN_HEAD)
+        long = inputs.active & (self.lengths > eisner.LONGEST_MAX)
+        batch = (self.lengths, offsets, self.token_offsets, inputs.unary, self.single_root)
+        kernel.max_pass(self.by_length(inputs.active & ~long), *batch, values, heads)
+        for n in np.flatnonzero(long).tolist():
+            derivations, size = self.derivations(n), int(self.lengths[n])
+            values[n], taken = derivations.smoothed_max(inputs.unary[derivations.entries], 0.0)
+            if values[n] > -np.inf:
+                per_arc = 1 if len(taken) == size * size else 2
+                dependent, head = np.nonzero(taken[: per_arc * size * size].reshape(size, size, per_arc).any(axis=2))
+                heads[int(self.token_offsets[n]) + dependent] = np.where(head == dependent, ROOT, head)
+        return values, heads
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class ProjectiveTrees(_SpanTrees, ArcStructure):
     """Dependency trees without crossing arcs: every word takes one head, another word or the root.
 
     The sum pass is the inside-outside algorithm over the spans of [Eisner1996], the max pass his parser. Time grows
@@ -84,14 +131,8 @@ class ProjectiveTrees(ArcStructure):
     """
 
     @property
-    def _layout(self) -> _Layout:
-        return _Layout(eisner, self.block_offsets, self.offsets)
-
-    def _sums(self, inputs: Inputs, gamma: float) -> tuple[Floats, Parts]:
-        return _sums(self, self._layout, inputs, gamma)
-
-    def _best(self, inputs: Inputs) -> tuple[Floats, Ints]:
-        return _best(self, self._layout, inputs)
+    def _layout(self) -> tuple[Any, Ints, Ints]:
+        return eisner, self.block_offsets, self.offsets
 
     def derivations(self, instance: int) -> Derivations:
         """The steps of Eisner's algorithm that derive the trees of one sentence."""
@@ -158,7 +199,7 @@ class ValenceParts(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class ValenceTrees(Trees):
+class ValenceTrees(_SpanTrees):
     """Projective trees whose parts say which child of its head a word is, and when heads stop taking children.
 
     A head takes the children of each side from the inside out, and then stops, as in the dependency model with valence
@@ -354,14 +395,8 @@ class ValenceTrees(Trees):
         return indicator
 
     @property
-    def _layout(self) -> _Layout:
-        return _Layout(valence, self.offsets, self._choice_offsets)
-
-    def _sums(self, inputs: Inputs, gamma: float) -> tuple[Floats, Parts]:
-        return _sums(self, self._layout, inputs, gamma)
-
-    def _best(self, inputs: Inputs) -> tuple[Floats, Ints]:
-        return _best(self, self._layout, inputs)
+    def _layout(self) -> tuple[Any, Ints, Ints]:
+        return valence, self.offsets, self._choice_offsets
 
     def _indicators(self, heads: Ints) -> Parts:
         return self.parts_of(heads)
@@ -382,64 +417,6 @@ class ValenceTrees(Trees):
         return Derivations(
             steps, np.arange(parts.start, parts.stop), parts, (), choices[words] - parts.start, np.ones(3 * n, np.int64)
         )
-
-
-# ---- sums and maxima --------------------------------------------------------------------------------------------
-
-
-class _Layout(NamedTuple):
-    """How the parts of projective trees lie in ``Parts.unary``, and the kernel that reads them.
-
-    Attributes
-    ----------
-    kernel : module
-        With ``sum_pass`` and ``max_pass``.
-    offsets : ndarray of shape (n_instances + 1,)
-        Boundaries of the sentences.
-    choices : ndarray
-        Boundaries of choices, as many for every word: a structure takes one part of each.
-    """
-
-    kernel: Any
-    offsets: Ints
-    choices: Ints
-
-
-def _sums(trees: ProjectiveTrees | ValenceTrees, layout: _Layout, inputs: Inputs, gamma: float) -> tuple[Floats, Parts]:
-    """Values and marginals."""
-    kernel, offsets, choices = layout
-    sizes = np.diff(offsets)
-    # marginals take the place of potentials, since new memory costs as much as filling it
-    values, marginals, tops = np.zeros(trees.n_instances), np.empty(trees.n_unary), np.empty(len(choices) - 1)
-    subtract_tops(inputs.unary, choices, gamma, marginals, tops)
-    np.exp(marginals, out=marginals)  # which has vector instructions that a kernel does not have
-    if not inputs.active.all():
-        marginals[np.repeat(~inputs.active, sizes)] = 0.0
-    status = (inputs.active & (trees.lengths > 0)).astype(np.int8)
-    order = trees.by_length(inputs.active & (trees.lengths <= eisner.LONGEST))
-    batch = (trees.lengths, offsets, trees.token_offsets, marginals, tops, gamma, trees.single_root)
-    kernel.sum_pass(order, *batch, values, status)
-    if status.any():
-        marginals[np.repeat(status == 1, sizes)] = 0.0
-        sum_up(trees, status == 1, Parts(inputs.unary), gamma, inputs.weights, values, Parts(marginals))
-    return values, Parts(marginals)
-
-
-def _best(trees: ProjectiveTrees | ValenceTrees, layout: _Layout, inputs: Inputs) -> tuple[Floats, Ints]:
-    """Values, and heads of all words."""
-    kernel, offsets, _ = layout
-    values, heads = np.zeros(trees.n_instances), np.full(trees.n_tokens, UNKNOWN_HEAD)
-    long = inputs.active & (trees.lengths > eisner.LONGEST_MAX)
-    batch = (trees.lengths, offsets, trees.token_offsets, inputs.unary, trees.single_root)
-    kernel.max_pass(trees.by_length(inputs.active & ~long), *batch, values, heads)
-    for n in np.flatnonzero(long).tolist():
-        derivations, size = trees.derivations(n), int(trees.lengths[n])
-        values[n], taken = derivations.smoothed_max(inputs.unary[derivations.entries], 0.0)
-        if values[n] > -np.inf:
-            per_arc = 1 if len(taken) == size * size else 2
-            dependent, head = np.nonzero(taken[: per_arc * size * size].reshape(size, size, per_arc).any(axis=2))
-            heads[int(trees.token_offsets[n]) + dependent] = np.where(head == dependent, ROOT, head)
-    return values, heads
 
 
 # ---- steps ----------------------------------------------------------------------------------------------------------

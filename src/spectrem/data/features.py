@@ -324,16 +324,10 @@ def token_features(sentences: Iterable[Sequence[Any]], templates: str) -> Iterat
 
 def _columns(sentence: Sequence[Any], number: int, n_columns: int, templates: str) -> list[list[str]]:
     tokens = list(sentence)
-    columns = [tokens] if n_columns == 1 else list(map(list, zip(*tokens, strict=True))) if _are_pairs(tokens) else []
-    if n_columns == 2 and not tokens:
-        return [[], []]
-    if (
-        len(columns) != n_columns
-        or isinstance(sentence, str)
-        or not all(set(map(type, column)) <= {str} for column in columns)
-    ):
+    is_token = _is_word if n_columns == 1 else _is_tagged_word
+    bad = 0 if isinstance(sentence, str) else next((t for t, token in enumerate(tokens) if not is_token(token)), None)
+    if bad is not None:
         wanted = "a word" if n_columns == 1 else "a pair of a word and its tag"
-        bad = next((t for t, token in enumerate(tokens) if not _is_token(token, n_columns)), 0)
         shown = sentence if isinstance(sentence, str) else tokens[bad]
         error = InvalidInputError(
             f"every token must be {wanted} for the templates {templates!r}, got {quoted(shown)} in sentence {number}, "
@@ -341,17 +335,15 @@ def _columns(sentence: Sequence[Any], number: int, n_columns: int, templates: st
         )
         error.keys = {"sentence": number, "token": bad}
         raise error
-    return columns
+    return [tokens] if n_columns == 1 else [[token[column] for token in tokens] for column in range(n_columns)]
 
 
-def _are_pairs(tokens: list[Any]) -> bool:
-    return all(isinstance(token, tuple | list) and len(token) == 2 for token in tokens)
+def _is_word(token: Any) -> bool:
+    return type(token) is str
 
 
-def _is_token(token: Any, n_columns: int) -> bool:
-    if n_columns == 1:
-        return isinstance(token, str)
-    return isinstance(token, tuple | list) and len(token) == 2 and all(isinstance(part, str) for part in token)
+def _is_tagged_word(token: Any) -> bool:
+    return isinstance(token, tuple | list) and len(token) == 2 and all(map(_is_word, token))
 
 
 def _words(words: list[str]) -> list[list[str]]:

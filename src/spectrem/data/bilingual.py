@@ -202,8 +202,8 @@ def split_factors(bitext: Bitext, factors: str) -> FactoredBitext:
     --------
     >>> from spectrem.data import encode_bitext
     >>> tagged = encode_bitext(["the|the|DT houses|house|NNS"], ["les|le|DET maisons|maison|NC"])
-    >>> found = split_factors(tagged, "word|class|tag")
-    >>> found.bitext.target_vocabulary.words, found.source_classes
+    >>> factored = split_factors(tagged, "word|class|tag")
+    >>> factored.bitext.target_vocabulary.words, factored.source_classes
     (('les', 'maisons'), {'the': 'the', 'houses': 'house'})
     >>> split_factors(tagged, "form|word|tag").bitext.target_vocabulary.words
     ('le', 'maison')
@@ -228,9 +228,9 @@ def _split_side(name: str, side: Side, names: Sequence[str]) -> tuple[Side, dict
         at = int(np.argmax(np.append(wrong, False)[tokens])) if len(tokens) else 0
         line = int(np.searchsorted(offsets, at, side="right"))
         token = vocabulary.words[tokens[at]] if len(tokens) and wrong[tokens[at]] else vocabulary.words[wrong.argmax()]
-        n_found, wanted = token.count(SEPARATOR) + 1, quoted(SEPARATOR.join(names))
-        problem = f"has {n_found} factors, and {wanted} names {len(names)}; give every token as many"
-        if n_found == len(names):
+        n_factors, wanted = token.count(SEPARATOR) + 1, quoted(SEPARATOR.join(names))
+        problem = f"has {n_factors} factors, and {wanted} names {len(names)}; give every token as many"
+        if n_factors == len(names):
             problem = f"has an empty word where {wanted} names it; write one, and {SEPARATOR} inside words as &#124;"
         raise InvalidInputError(f"{name} sentence {line} (counted from 1): {quoted(token)} {problem}")
     words = [fields[place] for fields in split]

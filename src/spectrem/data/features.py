@@ -168,7 +168,7 @@ class FeatureIndex:
 
     @classmethod
     def _of_distinct(cls, names: tuple[str, ...]) -> FeatureIndex:
-        """Without the inverse, which is not made before it is asked for."""
+        """An index of names known to be distinct, whose ``numbers`` are made when first used."""
         index = object.__new__(cls)
         object.__setattr__(index, "names", names)
         return index
@@ -219,7 +219,7 @@ class FeatureIndex:
 
 
 def _encode(sentences: Iterable[Sequence[Any]], numbers: Mapping[str, int], unknown: int | None) -> TokenFeatures:
-    """Look all names up; without ``unknown`` the mapping gives new names a number of their own."""
+    """The numbers of the names of all tokens; without ``unknown`` the mapping gives new names a number of their own."""
     lengths, sizes, indices, values = array("q"), array("i"), array("i"), array("d")
     has_values = False
 
@@ -264,7 +264,7 @@ def _view(numbers: array[Any], dtype: type) -> NDArray[Any]:
 
 
 def _without_unknown(tokens: TokenFeatures) -> TokenFeatures:
-    """Without the entries numbered -1."""
+    """The same tokens without the entries numbered -1."""
     known = tokens.indices >= 0
     if known.all():
         return tokens
@@ -324,16 +324,10 @@ def token_features(sentences: Iterable[Sequence[Any]], templates: str) -> Iterat
 
 def _columns(sentence: Sequence[Any], number: int, n_columns: int, templates: str) -> list[list[str]]:
     tokens = list(sentence)
-    columns = [tokens] if n_columns == 1 else list(map(list, zip(*tokens, strict=True))) if _are_pairs(tokens) else []
-    if n_columns == 2 and not tokens:
-        return [[], []]
-    if (
-        len(columns) != n_columns
-        or isinstance(sentence, str)
-        or not all(set(map(type, column)) <= {str} for column in columns)
-    ):
+    is_token = _is_word if n_columns == 1 else _is_tagged_word
+    bad = 0 if isinstance(sentence, str) else next((t for t, token in enumerate(tokens) if not is_token(token)), None)
+    if bad is not None:
         wanted = "a word" if n_columns == 1 else "a pair of a word and its tag"
-        bad = next((t for t, token in enumerate(tokens) if not _is_token(token, n_columns)), 0)
         shown = sentence if isinstance(sentence, str) else tokens[bad]
         error = InvalidInputError(
             f"every token must be {wanted} for the templates {templates!r}, got {quoted(shown)} in sentence {number}, "
@@ -341,24 +335,22 @@ def _columns(sentence: Sequence[Any], number: int, n_columns: int, templates: st
         )
         error.keys = {"sentence": number, "token": bad}
         raise error
-    return columns
+    return [tokens] if n_columns == 1 else [[token[column] for token in tokens] for column in range(n_columns)]
 
 
-def _are_pairs(tokens: list[Any]) -> bool:
-    return all(isinstance(token, tuple | list) and len(token) == 2 for token in tokens)
+def _is_word(token: Any) -> bool:
+    return type(token) is str
 
 
-def _is_token(token: Any, n_columns: int) -> bool:
-    if n_columns == 1:
-        return isinstance(token, str)
-    return isinstance(token, tuple | list) and len(token) == 2 and all(isinstance(part, str) for part in token)
+def _is_tagged_word(token: Any) -> bool:
+    return isinstance(token, tuple | list) and len(token) == 2 and all(map(_is_word, token))
 
 
 def _words(words: list[str]) -> list[list[str]]:
     around = [_at("w", words, offset) for offset in (-2, -1, 1, 2)]
     pairs = [_joined("w", words, (-1, 0)), _joined("w", words, (0, 1))]
     shapes = [_at("shape", list(map(word_shape, words)), offset) for offset in (-1, 1)]
-    return _by_token([*map(_own_features, words)], [*around, *pairs, *shapes])
+    return _by_token([*map(_word_features, words)], [*around, *pairs, *shapes])
 
 
 def _chunking(words: list[str], tags: list[str]) -> list[list[str]]:
@@ -410,11 +402,11 @@ def _joined(name: str, values: list[str], offsets: tuple[int, ...]) -> list[str 
     return [None] * min(-first, len(values)) + made + [None] * (len(values) - min(-first, len(values)) - len(made))
 
 
-def _by_token(own_features: Sequence[Sequence[str]], columns: Columns, *, marks: bool = True) -> list[list[str]]:
-    """The features of every token: its own and those of all columns, without None; marks of first and last token."""
+def _by_token(word_features: Sequence[Sequence[str]], columns: Columns, *, marks: bool = True) -> list[list[str]]:
+    """The features of every token: of its word and of all columns, without None; marks of first and last token."""
     features = [
         [*first, *(feature for feature in row if feature is not None)]
-        for first, row in zip(own_features, zip(*columns, strict=True), strict=True)
+        for first, row in zip(word_features, zip(*columns, strict=True), strict=True)
     ]
     if marks and features:
         features[0].append("__BOS__")
@@ -423,7 +415,7 @@ def _by_token(own_features: Sequence[Sequence[str]], columns: Columns, *, marks:
 
 
 @lru_cache(1 << 16)
-def _own_features(word: str) -> tuple[str, ...]:
+def _word_features(word: str) -> tuple[str, ...]:
     """Features of a word without its neighbours."""
     ends = range(1, min(len(word), 4) + 1)
     marks = {"capital": str.isupper, "digit": str.isdigit, "hyphen": "-".__eq__}

@@ -411,7 +411,7 @@ def parse_json_links(data: bytes, name: str, n_sentences: int | None, bitext: st
     [(0, 1), (1, 0)]
     """
     sentences, sources, targets = list[int](), list[int](), list[int]()
-    n_found = 0
+    n_objects = 0
     for number, record in parse_objects(decoded_lines([data], name), name):
         links = record.get("links")
         if not isinstance(links, list):
@@ -423,16 +423,16 @@ def parse_json_links(data: bytes, name: str, n_sentences: int | None, bitext: st
         lengths = [len(record[side]) if isinstance(record.get(side), list) else None for side in ("source", "target")]
         for link in links:
             _check_json_link(link, lengths, f"{name}, line {number}")
-            sentences.append(n_found)
+            sentences.append(n_objects)
             sources.append(link[0])
             targets.append(link[1])
-        n_found += 1
-    if n_sentences is not None and n_found != n_sentences:
+        n_objects += 1
+    if n_sentences is not None and n_objects != n_sentences:
         raise InvalidInputError(
-            f"{name} has {n_found} JSON objects, but {bitext} has {n_sentences} sentence pairs; give the alignment "
+            f"{name} has {n_objects} JSON objects, but {bitext} has {n_sentences} sentence pairs; give the alignment "
             "of the same file, one object per pair"
         )
-    return Links.from_arrays(sentences, sources, targets, n_sentences=n_found)
+    return Links.from_arrays(sentences, sources, targets, n_sentences=n_objects)
 
 
 def _check_json_link(link: Any, lengths: list[int | None], place: str) -> None:

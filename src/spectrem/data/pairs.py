@@ -91,7 +91,7 @@ def _of_table(table: TableFile, columns: Sequence[str]) -> Iterator[tuple[str | 
 def _unjoined(
     pairs: Iterator[tuple[str | None, ...]], table: TableFile, columns: Sequence[str]
 ) -> Iterator[tuple[str | None, ...]]:
-    """The same pairs, unless a cell holds parts of several rows."""
+    """The same pairs; raises an error where a cell holds parts of several rows."""
     for row, pair in enumerate(pairs):
         for column, cell in zip(columns, pair, strict=True):
             if cell is not None and "\t" in cell and "\n" in cell:

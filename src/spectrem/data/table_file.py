@@ -1,4 +1,4 @@
-"""A table in a file, looked at by polars column by column and piece by piece: CSV, TSV, Parquet."""
+"""A table in a file, read by polars column by column and piece by piece: CSV, TSV, Parquet."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ class TableFile:
         return InvalidInputError(f"{self.name}, {self.place(row)}, column {name!r}: {message}")
 
     def _refuse(self, odd: polars.Series, name: str, hint: str, rule: str = "") -> None:
-        """Refuse the first cell that is odd, if one is."""
+        """Raise an error for the first cell that breaks the rule, if there is one."""
         row = odd.arg_max()
         if row is not None and odd[row]:
             cell = self._cell(row, name)
@@ -223,7 +223,7 @@ class TableFile:
 
     @cached_property
     def _column_types(self) -> Mapping[str, tuple[bool, bool, bool]]:
-        """Per column: is it one of numbers; if not, does that seem a slip; are some of its cells numbers."""
+        """Of every column: whether all cells are numbers; if not, whether that seems a slip; whether some are."""
         if not self.is_text:
             return {name: (kind.is_numeric(), False, False) for name, kind in self.schema.items()}
         filled, numbers = self._count(self.names, _ANY, _NUMBER)

@@ -77,13 +77,13 @@ def alignment_scores(predicted: Links, gold: Links, *, alpha: float = 0.5) -> Al
         )
     predicted_keys, possible, sure = predicted.keys, gold.keys, gold.keys[gold.sure]
     n_right = np.intersect1d(predicted_keys, possible, assume_unique=True).size
-    n_found = np.intersect1d(predicted_keys, sure, assume_unique=True).size
+    n_sure_right = np.intersect1d(predicted_keys, sure, assume_unique=True).size
 
     precision = n_right / predicted_keys.size if predicted_keys.size else 1.0
-    recall = n_found / sure.size if sure.size else 1.0
+    recall = n_sure_right / sure.size if sure.size else 1.0
     total = predicted_keys.size + sure.size
     return AlignmentScores(
-        aer=1.0 - (n_right + n_found) / total if total else 0.0,
+        aer=1.0 - (n_right + n_sure_right) / total if total else 0.0,
         precision=precision,
         recall=recall,
         f_measure=_f_measure(precision, recall, alpha),
@@ -96,7 +96,7 @@ def alignment_scores(predicted: Links, gold: Links, *, alpha: float = 0.5) -> Al
 def expected_f1_threshold(
     posteriors: ArrayLike, weights: ArrayLike | None = None, *, right: ArrayLike | None = None
 ) -> float:
-    """The threshold whose links have the greatest expected F1 when their probabilities are believed.
+    """The threshold whose links have the greatest expected F1 if they are right as often as their probabilities say.
 
     Links above a threshold are right in as many cases as the sum of their probabilities says, out of as many as the
     sum over all links, so that ``F1 = 2 * sum(right above) / (count(p above) + sum(p))``. Where this is greatest, the

@@ -245,7 +245,7 @@ def _flat_mask(mask: Sequence[ArrayLike] | None, lengths: Ints) -> Bools:
 def _equal_relations(
     gold: Sequence[Sequence[str]] | None, predicted: Sequence[Sequence[str]] | None, lengths: Ints
 ) -> Bools | None:
-    """Where relations agree, or None without relations."""
+    """Whether the relation of each word is the gold one, shape (n_words,), or None without relations."""
     if gold is None and predicted is None:
         return None
     if gold is None or predicted is None:

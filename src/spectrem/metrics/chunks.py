@@ -163,7 +163,7 @@ def count_by_type(
     """Counts of all types together, and of each, sorted by type."""
     types = sorted(n_predicted.keys() | n_gold.keys())
     total = ChunkCounts(n_correct.total(), n_predicted.total(), n_gold.total())
-    return total, {kind: ChunkCounts(n_correct[kind], n_predicted[kind], n_gold[kind]) for kind in types}
+    return total, {name: ChunkCounts(n_correct[name], n_predicted[name], n_gold[name]) for name in types}
 
 
 def _sentences(tags: Sequence[Sequence[str]], name: str) -> list[list[str]]:
@@ -474,7 +474,7 @@ def relation_scores(predicted: Sequence[Any], gold: Sequence[Any]) -> RelationSc
 
 
 def _count(pairs: Sequence[tuple[Any, Any]]) -> LabelScores:
-    """Scores of predicted labels with gold ones; None is none."""
+    """Scores of pairs of a predicted and a gold label, None where there is none."""
     n_predicted = Counter(guess for guess, _ in pairs if guess is not None)
     n_gold = Counter(truth for _, truth in pairs if truth is not None)
     n_correct = Counter(guess for guess, truth in pairs if guess is not None and guess == truth)

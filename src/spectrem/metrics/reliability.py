@@ -109,7 +109,7 @@ def _edges(bins: int | Sequence[float]) -> Floats:
 
 
 def check_probabilities(posteriors: Floats) -> None:
-    """Refuse what lies outside [0, 1], or is NaN."""
+    """Raise an error if a probability lies outside [0, 1] or is NaN."""
     if not ((posteriors >= 0) & (posteriors <= 1)).all():
         raise InvalidInputError(
             f"posteriors must be probabilities in [0, 1], got values from {posteriors.min()} to "

@@ -15,7 +15,6 @@ from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_count, as_lengths
 from spectrem.constraints import check_columns
 from spectrem.constraints.compilation.draft import used_columns
-from spectrem.constraints.compilation.groups import Key
 from spectrem.constraints.text import flatten
 from spectrem.corpus import Corpus
 from spectrem.data.features import FeatureIndex, check_sentence, token_features
@@ -246,10 +245,10 @@ class CRFTagger(Saved, CRFParameters, Estimator):
             At least 1.
         """
         n = as_count(n, "n", minimum=1)
-        text = as_fitted(self)._read(X, lengths, None)
+        text = self._read(X, lengths, None)
         shards = self._shards(text)
         sequences: list[list[TagSequence]] = []
-        names, sizes = np.array(self.tags_, object), iter(text.lengths[text.lengths > 0].tolist())
+        names, sizes = np.array(self.tags_, object), iter(text.sizes[text.sizes > 0].tolist())
         for values, states in engine.make_corpus(self, shards).collect(_best_sequences, self.model_, self.theta_, n):
             end = 0
             for scores, size in zip(values.tolist(), sizes, strict=False):
@@ -257,7 +256,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
                 tags = names[states[:, end - size : end]].tolist()
                 sequences.append([TagSequence(*pair) for pair in zip(tags, scores, strict=True) if pair[1] > -np.inf])
         filled = iter(sequences)
-        return [next(filled) if size else [TagSequence([], 0.0)] for size in text.lengths.tolist()]
+        return [next(filled) if size else [TagSequence([], 0.0)] for size in text.sizes.tolist()]
 
     def score(
         self,
@@ -291,11 +290,11 @@ class CRFTagger(Saved, CRFParameters, Estimator):
 
     def score_samples(self, X: TokenSentences, y: TokenLabelsLike, *, lengths: ArrayLike | None = None) -> Floats:
         """log p(y | X) of every sentence, shape (n_sentences,), nats; of partial labels, of all that they allow."""
-        text = as_fitted(self)._read(X, lengths, None)
-        labels = read_labels(y, text.lengths, self.tags_, stacked=lengths is not None)
+        text = self._read(X, lengths, None)
+        labels = read_labels(y, text.sizes, self.tags_, stacked=lengths is not None)
         numbered, known = labels.numbered(self.tags_), labels.known()
         shards = self._shards(text, numbered, known)
-        new = engine.NewSentences(self, self.model_, self.theta_, shards, text.lengths)
+        new = engine.NewSentences(self, self.model_, self.theta_, shards, text.sizes)
         return new.values(_log_probabilities, self.model_, self.theta_)
 
     def top_features(self, n: int = 10) -> dict[Tag, list[tuple[str, float]]]:
@@ -333,18 +332,18 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         table[slice(None) if cells is None else cells] = self.model_.split(self.theta_).transitions
         return table.reshape(n, n)
 
-    def _read(self, X: TokenSentences, lengths: ArrayLike | None, columns: Mapping[str, Any] | None) -> TokenText:
-        return read_tokens(self, X, lengths, columns, fitted=True)[0]
+    def _read(self, X: TokenSentences, lengths: ArrayLike | None, columns: Mapping[str, Any] | None) -> LogLinearShard:
+        return read_tokens(as_fitted(self), X, lengths, columns, fitted=True)[0]
 
     def _encoded(
         self, X: TokenSentences, lengths: ArrayLike | None, columns: Mapping[str, Any] | None
     ) -> engine.NewSentences:
-        text = as_fitted(self)._read(X, lengths, columns)
-        return engine.NewSentences(self, _constrained_model(self), self.theta_, self._shards(text), text.lengths)
+        text = self._read(X, lengths, columns)
+        return engine.NewSentences(self, _constrained_model(self), self.theta_, self._shards(text), text.sizes)
 
-    def _shards(self, text: TokenText, labels: Labels | None = None, known: Any = None) -> list[LogLinearShard]:
+    def _shards(self, text: LogLinearShard, labels: Labels | None = None, known: Any = None) -> list[LogLinearShard]:
         return loglinear.build_shards(
-            text.features, text.lengths, labels, known, columns=text.columns, n_labels=len(self.tags_)
+            text.features, text.sizes, labels, known, columns=text.columns, n_labels=len(self.tags_)
         )
 
 
@@ -392,11 +391,11 @@ def _pose(
     Also what was read, without the text, which takes as much memory as the shards, and the number of sentences.
     """
     read = read_sentences(tagger, sentences, y, lengths, columns)
-    n, known, model = len(read.text.lengths), read.known, read.model
-    counts = row_weights(sample_weight, n, "sentence")
-    present = (read.text.lengths > 0) & (counts > 0)
+    data, known, model = read.data, read.known, read.model
+    counts = row_weights(sample_weight, data.n_instances, "sentence")
+    present = (data.lengths > 0) & (counts > 0)
     check_tag_values(tagger.constraints, read.tags, _TAG_COLUMNS)
-    check_columns(tagger.constraints, read.text.columns)
+    check_columns(tagger.constraints, data.columns)
     learns, any_known = tagger.unlabelled_weight > 0 and bool((~known & present).any()), bool((known & present).any())
     if not any_known and not (learns and (tagger.constraints or read.any_label)):
         raise InvalidInputError(
@@ -404,7 +403,7 @@ def _pose(
         )
     weights = counts * np.where(known, 1.0, tagger.unlabelled_weight)
     shards = loglinear.build_shards(
-        read.text.features, read.text.lengths, read.labels, known, weights, read.text.columns, counts=counts,
+        data.features, data.lengths, data.labels, known, weights, data.columns, counts=counts,
         present=present if learns or tagger.constraints else present & known,
         n_weights=model.n_weights, n_labels=model.n_labels,
     )  # fmt: skip
@@ -417,7 +416,7 @@ def _pose(
         labelled=partial(fit_labelled, tagger, model, corpus, goes_on=learns) if any_known else None,
         learns=learns,
     )
-    return task, read._replace(text=None, labels=None, known=None), n
+    return task, read._replace(data=None, known=None), data.n_instances
 
 
 class ReadText(NamedTuple):
@@ -425,11 +424,10 @@ class ReadText(NamedTuple):
 
     Attributes
     ----------
-    text : TokenText
+    data : LogLinearShard
+        All sentences, with columns for constraints; tokens without a label may have all.
     features : FeatureIndex or None
     tags : tuple of str or int
-    labels : Labels
-        Tokens without any may have all.
     known : ndarray of shape (n_sentences,), bool
         Sentences where every token has a label or a distribution.
     any_label : bool
@@ -437,10 +435,9 @@ class ReadText(NamedTuple):
     model : LogLinearModel or PairModel
     """
 
-    text: Any
+    data: Any
     features: FeatureIndex | None
     tags: tuple[Tag, ...]
-    labels: Any
     known: Any
     any_label: bool
     model: Any
@@ -455,29 +452,29 @@ def read_sentences(tagger: Any, sentences: Any, y: Any, lengths: Any, columns: M
         If settings, sentences and labels do not fit each other.
     """
     text, index = read_tokens(tagger, sentences, lengths, columns, fitted=False)
-    n = len(text.lengths)
-    if not text.lengths.sum():
+    n = text.n_instances
+    if not text.features.n_choices:
         raise InvalidInputError(f"X must hold a token to train on, got {n} sentences without any")
-    labels = read_labels([None] * n if y is None else y, text.lengths, tagger.tags, stacked=lengths is not None)
+    labels = read_labels([None] * n if y is None else y, text.sizes, tagger.tags, stacked=lengths is not None)
     tags = labels.tags if tagger.tags is None else check_tags(tagger.tags)
     if not tags:
         raise InvalidInputError("tags must be given where y holds no labels, got none; list them in tags")
     known, numbered = labels.known(), labels.numbered(tags)
     possible = possible_moves(tagger.scheme, tags)
     if possible is not None:
-        check_labels(possible, tagger.scheme, tags, text.lengths, numbered, known)
+        check_labels(possible, tagger.scheme, tags, text.sizes, numbered, known)
     support, transitions = Support(text.features.n_features, len(tags)), None
     listed = _listed(labels, numbered)
     if tagger.pairs == "observed":
         support = Support.observed(text.features, listed.offsets, listed.labels, len(tags))
-        transitions = _observed_transitions(labels, numbered, len(tags))
+        transitions = _observed_transitions(listed, text.sizes, len(tags))
     if index is not None:  # features in an order in which they are added up quickly
         order = support.order()
         support, index = support.take(order), index.take(order)
-        text = text._replace(features=text.features.renumbered(np.argsort(order)))
+        text = replace(text, features=text.features.renumbered(np.argsort(order)))
     edges = _edge_pairs(tagger, len(tags), text, listed, index) if tagger.edge_features else None
     model = model_of(tagger, tags, support, transitions, edges)
-    return ReadText(text, index, tags, numbered, known, bool((labels.kind >= 0).any()), model)
+    return ReadText(replace(text, labels=numbered), index, tags, known, bool((labels.kind >= 0).any()), model)
 
 
 def _listed(labels: TokenLabels, numbered: Labels) -> Labels:
@@ -486,7 +483,7 @@ def _listed(labels: TokenLabels, numbered: Labels) -> Labels:
     return Labels(offsets_of(sizes * labelled), numbered.labels[np.repeat(labelled, sizes)])
 
 
-def _edge_pairs(tagger: Any, n: int, text: TokenText, listed: Labels, index: FeatureIndex | None) -> Support:
+def _edge_pairs(tagger: Any, n: int, text: LogLinearShard, listed: Labels, index: FeatureIndex | None) -> Support:
     """The pairs of features that ``edge_features`` name and of transitions, ``before * n + tag``, with a weight."""
     if index is None:
         raise InvalidInputError(
@@ -502,10 +499,10 @@ def _edge_pairs(tagger: Any, n: int, text: TokenText, listed: Labels, index: Fea
     if tagger.pairs == "all":
         numbers = np.flatnonzero(chosen)
         return Support.pairs(np.repeat(numbers, n * n), np.tile(np.arange(n * n), len(numbers)), len(chosen), n * n)
-    left, right = listed.neighbours(text.lengths)
+    left, right = listed.neighbours(text.sizes)
     cells = listed.labels[left] * n + listed.labels[right]
     sizes = np.diff(listed.offsets)
-    per_token = np.where(positions_of(text.lengths) > 0, sizes * np.roll(sizes, 1), 0)
+    per_token = np.where(positions_of(text.sizes) > 0, sizes * np.roll(sizes, 1), 0)
     return Support.observed(text.features.where(chosen), offsets_of(per_token), cells, n * n)
 
 
@@ -534,42 +531,19 @@ def with_pairs(model: Any, constraints: Any) -> Any:
     return model if isinstance(model, PairModel) else PairModel(model)
 
 
-def _observed_transitions(labels: TokenLabels, numbered: Labels, n: int) -> Ints:
+def _observed_transitions(listed: Labels, lengths: Ints, n: int) -> Ints:
     """Pairs of tags that two neighbouring tokens may have by their labels, as ``before * n + tag``, increasing."""
-    later = np.flatnonzero(positions_of(labels.lengths) > 0)
-    later = later[(labels.kind[later] >= 0) & (labels.kind[later - 1] >= 0)]
-    together = labels.kind[later - 1] * max(len(labels.kinds), 1) + labels.kind[later]
-    _, first = np.unique(together, return_index=True)
-    seen = np.zeros((n, n), np.bool_)
-    bounds = numbered.offsets
-    for token in later[first].tolist():
-        before = numbered.labels[bounds[token - 1] : bounds[token]]
-        seen[np.ix_(before, numbered.labels[bounds[token] : bounds[token + 1]])] = True
-    return np.flatnonzero(seen.ravel())
+    allowed = sp.csr_array((np.ones(len(listed.labels)), listed.labels, listed.offsets), (len(listed.offsets) - 1, n))
+    later = np.flatnonzero(positions_of(lengths) > 0)
+    return np.flatnonzero((allowed[later - 1].T @ allowed[later]).toarray())
 
 
 # ---- sentences ------------------------------------------------------------------------------------------------------
 
 
-class TokenText(NamedTuple):
-    """Sentences as tokens with features.
-
-    Attributes
-    ----------
-    features : Features
-    lengths : ndarray of shape (n_sentences,), int64
-    columns : dict of name -> ndarray of shape (n_tokens,)
-        For constraints.
-    """
-
-    features: Features
-    lengths: Ints
-    columns: dict[str, Key]
-
-
 def read_tokens(
     tagger: Any, sentences: Any, lengths: ArrayLike | None, columns: Mapping[str, Any] | None, *, fitted: bool
-) -> tuple[TokenText, FeatureIndex | None]:
+) -> tuple[LogLinearShard, FeatureIndex | None]:
     """Read sentences, with the features that training numbered or, before it, number them; those of matrices are.
 
     Raises
@@ -589,7 +563,7 @@ def read_tokens(
                 f"X must have {tagger.n_features_in_} features, as in fit, got {features.n_features}; give the same "
                 "columns"
             )
-        return TokenText(features, sizes, token_columns(columns, sizes, _TAKEN)), None
+        return LogLinearShard.whole(features, sizes, columns=token_columns(columns, sizes, _TAKEN)), None
     source = _Source(tagger, sentences)
     if index is None:
         index, tokens = FeatureIndex.learn(source, tagger.min_count)
@@ -597,7 +571,8 @@ def read_tokens(
         tokens = index.encode(source)
     words = {} if source.words is None else {"word": np.array(source.words, np.str_)}
     named = {**words, **token_columns(columns, tokens.lengths, _TAKEN)}
-    return TokenText(Features(tokens.indptr, tokens.indices, tokens.values, len(index)), tokens.lengths, named), index
+    features = Features(tokens.indptr, tokens.indices, tokens.values, len(index))
+    return LogLinearShard.whole(features, tokens.lengths, columns=named), index
 
 
 class _Source:
@@ -637,7 +612,7 @@ def _as_matrix(tagger: Any, sentences: Any, lengths: ArrayLike | None) -> tuple[
                 "tokens of all sentences"
             )
         return features, sizes
-    if _is_matrix(sentences) and sentences.ndim == 2:
+    if _is_matrix(sentences):
         raise InvalidInputError(
             f"lengths must say where sentences end in a single matrix, got none for X of shape {sentences.shape}; give "
             "the tokens of every sentence, or a list of one matrix per sentence"
@@ -645,21 +620,18 @@ def _as_matrix(tagger: Any, sentences: Any, lengths: ArrayLike | None) -> tuple[
     if not isinstance(sentences, Sequence | np.ndarray) or not len(sentences) or not _is_matrix(sentences[0]):
         return None
     _refuse_templates(tagger)
-    widths = []
+    width = sentences[0].shape[1]
     for number, sentence in enumerate(sentences):
-        if not _is_matrix(sentence) or sentence.ndim != 2:
-            shape = f"shape {sentence.shape}" if _is_matrix(sentence) else quoted(sentence)
+        if not _is_matrix(sentence):
             raise InvalidInputError(
-                f"X must hold one matrix of shape (n_tokens, n_features) per sentence, got {shape} for sentence "
-                f"{number}; give all the same kind"
+                "X must hold one matrix of shape (n_tokens, n_features) per sentence, got "
+                f"{quoted(sentence)} for sentence {number}; give all the same kind"
             )
-        widths.append(sentence.shape[1])
-    if len(set(widths)) > 1:
-        other = next(n for n, width in enumerate(widths) if width != widths[0])
-        raise InvalidInputError(
-            f"X must have as many features in every sentence, got {widths[0]} in sentence 0 and {widths[other]} in "
-            f"sentence {other}; give all matrices the same columns"
-        )
+        if sentence.shape[1] != width:
+            raise InvalidInputError(
+                f"X must have as many features in every sentence, got {width} in sentence 0 and {sentence.shape[1]} "
+                f"in sentence {number}; give all matrices the same columns"
+            )
     stacked = sp.vstack(list(sentences)) if any(map(sp.issparse, sentences)) else np.concatenate(list(sentences))
     return _checked(stacked), np.array([sentence.shape[0] for sentence in sentences], np.int64)
 
@@ -674,9 +646,8 @@ def _checked(matrix: Any) -> Features:
 
 
 def _is_matrix(value: Any) -> bool:
-    if sp.issparse(value):
-        return True
-    return isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype.kind in "buif"
+    numeric = sp.issparse(value) or (isinstance(value, np.ndarray) and value.dtype.kind in "buif")
+    return numeric and value.ndim == 2
 
 
 def _refuse_templates(tagger: Any) -> None:

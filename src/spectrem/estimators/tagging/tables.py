@@ -187,10 +187,7 @@ def _tags(
 
 
 def _entry(word: object, entry: Any) -> tuple[Tag, ...]:
-    if isinstance(entry, str) or not hasattr(entry, "__iter__"):
-        raise InvalidInputError(
-            f"dictionary must list the tags of every word, got {entry!r} for {word!r}; write [{entry!r}]"
-        )
+    _check_listed(entry, word, "dictionary must list the tags of every word")
     tags = sort_tags(check_tag(tag, f"dictionary ({word!r})") for tag in entry)
     if not tags:
         raise InvalidInputError(
@@ -198,6 +195,11 @@ def _entry(word: object, entry: Any) -> tuple[Tag, ...]:
             "the word out: it may then be any"
         )
     return tags
+
+
+def _check_listed(tags: Any, key: object, rule: str) -> None:
+    if isinstance(tags, str) or not hasattr(tags, "__iter__"):
+        raise InvalidInputError(f"{rule}, got {tags!r} for {key!r}; write [{tags!r}]")
 
 
 # ---- tables ---------------------------------------------------------------------------------------------------------
@@ -222,7 +224,7 @@ def restrictions(coding: Coding, order: int, fixed: Any, transition_mask: Any) -
     for name, entries in fixed_tables.items():
         if name not in tables:
             raise InvalidInputError(f"fixed must name tables among {', '.join(tables)}, got {name!r}")
-        kept[name] = _emission(coding, entries) if name == "emission" else _dense(coding, order, name, entries)
+        kept[name] = _fixed(coding, order, name, entries)
     if transition_mask is not None:
         impossible = ~_mask(coding, order, transition_mask)
         if order == 2 and impossible.ndim == 2:
@@ -271,11 +273,7 @@ def _mask(coding: Coding, order: int, mask: Any) -> Bools:
         allowed = np.ones((n, n), np.bool_)
         for tag, followers in mask.items():
             row = _state(coding, tag, "transition_mask")
-            if isinstance(followers, str) or not hasattr(followers, "__iter__"):
-                raise InvalidInputError(
-                    f"transition_mask must list the tags that may follow a tag, got {followers!r} for {tag!r}; write "
-                    f"[{followers!r}]"
-                )
+            _check_listed(followers, tag, "transition_mask must list the tags that may follow a tag")
             allowed[row] = False
             allowed[row, [_state(coding, follower, "transition_mask") for follower in followers]] = True
         return allowed
@@ -289,52 +287,48 @@ def _mask(coding: Coding, order: int, mask: Any) -> Bools:
     return table
 
 
-def _dense(coding: Coding, order: int, name: str, entries: Any) -> Floats:
-    n = len(coding.tags)
-    axes = {"initial": 1, "second": 2}.get(name, order + 1)
+def _fixed(coding: Coding, order: int, name: str, entries: Any) -> Floats:
+    """The fixed entries of a table, NaN where they are free."""
+    n, axes = len(coding.tags), {"initial": 1, "second": 2, "emission": 2}.get(name, order + 1)
+    shape, by_word = (n,) * axes, name == "emission"
     if not isinstance(entries, Mapping):
+        if by_word:
+            return by_cell(coding, entries)
         values = np.array(entries, np.float64)
-        if values.shape != (n,) * axes:
+        if values.shape != shape:
             raise InvalidInputError(
-                f"fixed[{name!r}] must have shape {(n,) * axes}, NaN where free, or map tags to probabilities, got "
-                f"shape {values.shape}"
+                f"fixed[{name!r}] must have shape {shape}, NaN where free, or map tags to probabilities, got shape "
+                f"{values.shape}"
             )
         return values
-    values = np.full((n,) * axes, np.nan)
+    values = np.full(coding.lexicon.n_cells if by_word else shape, np.nan)
     for key, value in entries.items():
         names = (key,) if axes == 1 else key
         if not isinstance(names, tuple) or len(names) != axes:
-            raise InvalidInputError(
-                f"fixed[{name!r}] must have keys of {axes} tags, got {key!r}; write them as a tuple"
-            )
-        values[tuple(_state(coding, tag, f"fixed[{name!r}]") for tag in names)] = value
-    return values
-
-
-def _emission(coding: Coding, entries: Any) -> Floats:
-    if not isinstance(entries, Mapping):
-        return by_cell(coding, entries)
-    lexicon = coding.lexicon
-    values = np.full(lexicon.n_cells, np.nan)
-    for key, value in entries.items():
-        if not isinstance(key, tuple) or len(key) != 2:
-            raise InvalidInputError(f"fixed['emission'] must have keys (tag, word), got {key!r}; write them as a tuple")
-        state, word = _state(coding, key[0], "fixed['emission']"), coding.vocabulary.index.get(key[1])
-        if word is None:
-            raise InvalidInputError(
-                f"fixed['emission'] must name words of the vocabulary, got {key[1]!r}; rare words are "
-                f"{coding.unknown!r}"
-            )
-        start, stop = lexicon.cell_offsets[word], lexicon.cell_offsets[word + 1]
-        at = start + int(np.searchsorted(lexicon.cell_states[start:stop], state))
-        if at < stop and lexicon.cell_states[at] == state:
-            values[at] = value
+            keys = "keys (tag, word)" if by_word else f"keys of {axes} tags"
+            raise InvalidInputError(f"fixed[{name!r}] must have {keys}, got {key!r}; write them as a tuple")
+        if not by_word:
+            values[tuple(_state(coding, tag, f"fixed[{name!r}]") for tag in names)] = value
+        elif len(cell := _cell(coding, *names)):
+            values[cell] = value
         elif value != 0:
             raise InvalidInputError(
                 f"fixed['emission'] must keep to the dictionary, got {value} for {key!r}, which it forbids; add the "
                 "tag to the word's entry"
             )
     return values
+
+
+def _cell(coding: Coding, tag: Tag, word: Word) -> Ints:
+    """The cell of a tag and a word, or none where the dictionary forbids the tag."""
+    state, number = _state(coding, tag, "fixed['emission']"), coding.vocabulary.index.get(word)
+    if number is None:
+        raise InvalidInputError(
+            f"fixed['emission'] must name words of the vocabulary, got {word!r}; rare words are {coding.unknown!r}"
+        )
+    lexicon = coding.lexicon
+    cells = np.arange(*lexicon.cell_offsets[number : number + 2])
+    return cells[lexicon.cell_states[cells] == state]
 
 
 def _state(coding: Coding, tag: Tag, where: str) -> int:

@@ -771,8 +771,7 @@ def _read_view(estimator: Any, X: Any, y: Any, constraints: Any, columns: Any) -
         read = read_sentences(_under(estimator, constraints), X, y, None, columns)
         estimator.features_, estimator.tags_, estimator.model_ = read.features, read.tags, read.model
         estimator.n_features_in_, estimator.n_steps_ = read.model.support.n_features, 0
-        member = LogLinearShard.whole(read.text.features, read.text.lengths, read.labels, read.text.columns)
-        return View(estimator, read.known, bool(read.known.any()), read.model), member
+        return View(estimator, read.known, bool(read.known.any()), read.model), read.data
     features, _ = estimator._read(X, None, reset=True)
     if y is None:
         y = np.full(features.n_choices, UNLABELLED)

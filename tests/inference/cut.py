@@ -4,7 +4,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows
-from spectrem.inference import find_variants, solve_corpus_program
+from spectrem.inference.corpus.choice import find_variants
+from spectrem.inference.corpus.dual import solve_corpus_program
 from spectrem.structures import Categorical, Chain, Parts
 
 

@@ -7,7 +7,8 @@ from enumerated import SLACKS, make_rows, slack_cost
 
 from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows, Slack
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Status, check_corpus_rows, project_batch
+from spectrem.inference import Status, project_batch
+from spectrem.inference.corpus.dual import check_corpus_rows
 from spectrem.structures import Chain, Parts
 
 

@@ -8,11 +8,11 @@ import pytest
 from estep_helpers import of_corpus
 from toy_models import Tagger, join, random_params, random_shards
 
-from spectrem import inference
 from spectrem.constraints import E, compile_constraints, part
 from spectrem.corpus import Local
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import project_batch
+from spectrem.inference.corpus import choice, dual
 from spectrem.learning import Constant, EStep, Step, Stopping, pose, run_em
 
 ONES = E[part("tag") == 1]
@@ -116,8 +116,8 @@ def test_posteriors_that_miss_rows_are_warned_of_whatever_the_program_says(monke
         mixture = solve(*arguments, **named)
         return replace(mixture, points=0.0 * mixture.points[:1], weights=np.ones((1, 1)), choices=())
 
-    name = "solve_corpus_program" if gamma == 0 else "choose_structures"
-    monkeypatch.setattr(inference, name, partial(without_prices, getattr(inference, name)))
+    room, name = (dual, "solve_corpus_program") if gamma == 0 else (choice, "choose_structures")
+    monkeypatch.setattr(room, name, partial(without_prices, getattr(room, name)))
     estep = EStep([ONES == 9])
     posed, step = pose(Counting(), Local(shards), estep), Step(Counting(), params, gamma, estep)
     with pytest.warns(ConvergenceWarning, match=r"over the corpus are not solved \(violation \d"):

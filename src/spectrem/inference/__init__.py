@@ -7,14 +7,6 @@ from spectrem._first_use import on_first_use
 
 if TYPE_CHECKING:
     from spectrem.inference.batch import project_batch
-    from spectrem.inference.corpus.choice import ShardVariants, choose_structures, find_variants
-    from spectrem.inference.corpus.dual import (
-        CorpusMixture,
-        CorpusSolution,
-        check_corpus_rows,
-        solve_corpus_dual,
-        solve_corpus_program,
-    )
     from spectrem.inference.dual import shift_scores
     from spectrem.inference.result import Infeasible, Projection, Status, check_infeasible
     from spectrem.inference.solvers.linear_program import LinearProgram, Subgradient
@@ -32,10 +24,6 @@ if TYPE_CHECKING:
 # Loaded on first use: EM without constraints, or with compiled ones, needs nothing of them.
 _MODULES = {
     "batch": ["project_batch"],
-    "corpus.choice": ["ShardVariants", "choose_structures", "find_variants"],
-    "corpus.dual": [
-        "CorpusMixture", "CorpusSolution", "check_corpus_rows", "solve_corpus_dual", "solve_corpus_program"
-    ],
     "dual": ["shift_scores"],
     "result": ["Infeasible", "Projection", "Status", "check_infeasible"],
     "solvers.smooth": [

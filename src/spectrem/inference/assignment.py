@@ -33,7 +33,7 @@ from spectrem.inference.solvers.linear_program import LinearProgram, follow_temp
 from spectrem.inference.solvers.smooth import Solution
 from spectrem.kernels import transport
 from spectrem.kernels.categorical import max_pass
-from spectrem.structures._ragged import indicators
+from spectrem.structures._ragged import indicators, no_parts
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Labels, has_one_label
 
@@ -99,7 +99,7 @@ def find_counts(dual: BatchDual) -> Counts:
             simple[filled] &= np.minimum.reduceat(data, starts) == np.maximum.reduceat(data, starts)
             simple &= factor != 0
         simple &= dual.terms.slackless
-    size = problem_sizes(dual)
+    size = dual.problem_size
     counted = np.bincount(row_problem, simple & (entries == size[row_problem]), n_problems) == np.bincount(
         row_problem, minlength=n_problems
     )
@@ -117,11 +117,6 @@ def find_counts(dual: BatchDual) -> Counts:
     return Counts(counted, low, high, label, factor)
 
 
-def problem_sizes(dual: BatchDual) -> Ints:
-    """The number of instances of every problem, shape (n_problems,)."""
-    return np.bincount(dual.instance_problem[dual.instance_problem >= 0], minlength=dual.n_problems)
-
-
 def transport_labels(dual: BatchDual, counts: Counts, chosen: Bools, labels: Ints) -> tuple[Floats, Bools]:
     """Solve the chosen transportation problems, and write the labels of their instances into ``labels``.
 
@@ -133,7 +128,7 @@ def transport_labels(dual: BatchDual, counts: Counts, chosen: Bools, labels: Int
     infeasible : ndarray of shape (n_problems,), bool
     """
     prices, infeasible = np.zeros(counts.low.shape), np.zeros(dual.n_problems, np.bool_)
-    size, low, high = problem_sizes(dual), counts.low, counts.high
+    size, low, high = dual.problem_size, counts.low, counts.high
     infeasible[chosen] = ((low > high).any(axis=1) | (low.sum(axis=1) > size) | (high.sum(axis=1) < size))[chosen]
     groups = np.flatnonzero(chosen & ~infeasible)
     if len(groups):
@@ -227,8 +222,7 @@ def find_transports(dual: BatchDual, *, whole: bool) -> Transports | None:
     chosen = counts.counted.copy()
     if not whole and chosen.any():
         chosen &= ~_has_fractions(dual, counts)
-    inside = dual.instance_problem >= 0
-    problem, weight = dual.instance_problem[inside], dual.weights[inside]
+    problem, weight = dual.instance_problem[dual.inside], dual.weights[dual.inside]
     most, least = np.zeros(len(chosen)), np.full(len(chosen), np.inf)
     np.maximum.at(most, problem, weight)
     np.minimum.at(least, problem, weight)
@@ -271,7 +265,7 @@ def _has_fractions(dual: BatchDual, counts: Counts) -> Bools:
     """Problems with a bound that is not whole and may be met, shape (n_problems,)."""
     counting = np.flatnonzero(counts.counted[dual.row_problem])
     bound, problem = dual.rows.bounds[counting] / counts.factor[counting], dual.row_problem[counting]
-    never_met = np.where(counts.factor[counting] > 0, bound >= problem_sizes(dual)[problem], bound <= 0)
+    never_met = np.where(counts.factor[counting] > 0, bound >= dual.problem_size[problem], bound <= 0)
     never_met &= ~dual.terms.equality[counting]
     broken = ~never_met & (np.abs(bound - np.rint(bound)) > _room(bound))
     return np.bincount(problem, broken, dual.n_problems) > 0
@@ -287,23 +281,23 @@ def solve_relaxation(dual: BatchDual, program: LinearProgram, start: Floats) -> 
     transports = find_transports(dual, whole=False)
     if transports is None:
         return program.solve(dual, start)
-    solved = transports.problems
-    rest = program.solve(dual, start, ~solved & ~transports.infeasible.any())
-    assert rest.mixed is not None
+    solved, n = transports.problems, dual.n_problems
+    rest = Solution(start, transports.status, np.zeros(n), 0)
+    if not (solved.all() or transports.infeasible.any()):
+        rest = program.solve(dual, start, ~solved)
 
     def mixture(problems: Bools) -> tuple[Parts, Floats]:
-        assert rest.mixture is not None
-        parts, score = rest.mixture(problems & ~solved)
+        parts, score = rest.mixture(problems & ~solved) if rest.mixture else (no_parts(dual.structure), np.zeros(n))
         inside, scores = transports.read(problems & solved, parts)
         problem, weight = dual.instance_problem[inside], dual.instance_weight[inside]
-        return parts, score + sum_by(problem, weight * scores, dual.n_problems)
+        return parts, score + sum_by(problem, weight * scores, n)
 
     return Solution(
         np.where(solved[dual.row_problem], transports.multipliers, rest.multipliers),
         np.where(solved, transports.status, rest.status),
         rest.residual,
         int(solved.sum()) + rest.n_iter,
-        solved | rest.mixed,
+        solved if rest.mixed is None else solved | rest.mixed,
         mixture,
     )
 

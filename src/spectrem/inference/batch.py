@@ -369,13 +369,14 @@ def solve_integer(dual: BatchDual, deadline: Deadline) -> Projection:
     transported = np.zeros(dual.n_problems, np.bool_) if transports is None else transports.problems
     if transports is not None and transports.infeasible.any():
         raise explain_infeasible(dual, transports.status, whole=True)
-    programs = ProblemPrograms(dual)
+    certified, multipliers = transported, np.zeros(len(dual.rows.bounds))
     if not transported.all():
+        programs = ProblemPrograms(dual)
         programs.variables.refuse_curved()
-    solution = Subgradient(steps=20).solve(dual, np.zeros(len(dual.rows.bounds)), ~transported)
-    certified = solution.status == Status.CERTIFIED
+        solution = Subgradient(steps=20).solve(dual, multipliers, ~transported)
+        certified, multipliers = solution.status == Status.CERTIFIED, solution.multipliers
     status = np.where(certified, Status.CERTIFIED, Status.MAX_ITERATIONS).astype(np.int8)
-    multipliers = solution.multipliers if transports is None else solution.multipliers + transports.multipliers
+    multipliers = multipliers if transports is None else multipliers + transports.multipliers
     easy = (dual.instance_problem < 0) | dual.instances_of(certified & ~transported)
     values, marginals = dual.smoothed_max(multipliers, easy, dual.weights)
     price = (dual.transpose @ multipliers) * marginals.unary

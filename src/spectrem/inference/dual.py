@@ -342,9 +342,13 @@ class DualFunction(Protocol):
     n_problems: int
     gamma: float
     row_weight: Floats
-    scale: Floats
-    size: Floats
-    lever: Floats
+
+    @property
+    def scale(self) -> Floats: ...
+    @property
+    def size(self) -> Floats: ...
+    @property
+    def lever(self) -> Floats: ...
 
     def evaluate(self, multipliers: Floats, active: Bools) -> Evaluation:
         """Value and gradient; only problems in ``active``, shape (n_problems,), are computed."""
@@ -379,8 +383,10 @@ class BatchDual:
         Instances that some row touches.
     instance_weight : ndarray of shape (n_instances,)
         What an instance counts inside its problem: its weight over their mean there.
+    problem_size : ndarray of shape (n_problems,), int64
+        The number of instances.
     problem_weight : ndarray of shape (n_problems,)
-        What a problem counts in sums over the batch: that mean.
+        What a problem counts in sums over the batch: the mean weight of its instances.
     free_value : float or None
         The sum over problems at multipliers of 0, once that was evaluated.
     """
@@ -392,7 +398,7 @@ class BatchDual:
         n = structure.n_instances
         self.weights = np.broadcast_to(1.0, n) if weights is None else weights
         weighed = weigh_rows(structure, rows, weights)
-        self.matrix = sp.csr_array(weighed.matrix.astype(np.float64, copy=False))
+        self.matrix = weighed.matrix.astype(np.float64, copy=False)
         self.transpose, alike = rows.transpose, rows.alike
         kinds = structure if alike is None else Categorical(np.full(rows.matrix.shape[1] // alike.width, alike.width))
         self.instance_problem, self.row_problem, self.n_problems = split_problems(kinds, weighed)
@@ -404,9 +410,9 @@ class BatchDual:
         self.inside = slice(None) if self.instance_problem.min(initial=0) >= 0 else self.instance_problem >= 0
         inside, is_inside = self.inside, rows.row_instance >= 0
         problem = self.instance_problem[inside]
-        count = np.bincount(problem, minlength=self.n_problems)
-        mean = sum_by(problem, self.weights[inside], self.n_problems) / np.maximum(count, 1)
-        self.problem_weight = np.where(count > 0, mean, 1.0)
+        self.problem_size = np.bincount(problem, minlength=self.n_problems)
+        mean = sum_by(problem, self.weights[inside], self.n_problems) / np.maximum(self.problem_size, 1)
+        self.problem_weight = np.where(self.problem_size > 0, mean, 1.0)
         unit = np.where(self.problem_weight > 0, self.problem_weight, 1.0)
         self.instance_weight = self.weights if weights is None else np.ones(n)
         if weights is not None:
@@ -414,17 +420,33 @@ class BatchDual:
         self.row_weight = 1.0 / unit[self.row_problem]
         self.row_weight[is_inside] = self.instance_weight[rows.row_instance[is_inside]]
         self.terms = compile_slack(rows.blocks, self.row_problem, self.n_problems, self.row_weight)
-        squared = sp.csr_array((rows.matrix.data**2, rows.matrix.indices, rows.matrix.indptr), shape=rows.matrix.shape)
-        copies = self.instance_weight[structure.instance] if alike is None else alike.copies(self.instance_weight)
-        squares = np.asarray(squared @ copies, np.float64)
-        self.scale = 1.0 / np.where(squares > 0, squares, 1.0)
-        norm = np.where(is_inside, 1.0, unit[self.row_problem]) * np.sqrt(squares)
-        size = np.maximum(np.abs(rows.bounds), norm)
-        self.size = np.where(size > 0, size, 1.0) * np.where(self.row_weight > 0, self.row_weight, 1.0)
-        largest = row_maxima(rows.matrix)
-        self.lever = np.where(largest > 0, largest, 1.0)
         self.n_evaluations = 0
         self.free_value = None if self.n_problems else 0.0
+
+    @cached_property
+    def _squares(self) -> Floats:
+        """The sum of squared coefficients of every row, over the copies of its instances."""
+        rows = self.rows
+        squared = sp.csr_array((rows.matrix.data**2, rows.matrix.indices, rows.matrix.indptr), shape=rows.matrix.shape)
+        weight = self.instance_weight
+        copies = weight[self.structure.instance] if rows.alike is None else rows.alike.copies(weight)
+        return np.asarray(squared @ copies, np.float64)
+
+    @cached_property
+    def scale(self) -> Floats:
+        return 1.0 / np.where(self._squares > 0, self._squares, 1.0)
+
+    @cached_property
+    def size(self) -> Floats:
+        unit = np.where(self.problem_weight > 0, self.problem_weight, 1.0)[self.row_problem]
+        norm = np.where(self.rows.row_instance >= 0, 1.0, unit) * np.sqrt(self._squares)
+        size = np.maximum(np.abs(self.rows.bounds), norm)
+        return np.where(size > 0, size, 1.0) * np.where(self.row_weight > 0, self.row_weight, 1.0)
+
+    @cached_property
+    def lever(self) -> Floats:
+        largest = row_maxima(self.rows.matrix)
+        return np.where(largest > 0, largest, 1.0)
 
     def evaluate(self, multipliers: Floats, active: Bools) -> Evaluation:
         if has_one_label(self.structure) and self.gamma > 0 and active.all():

@@ -25,7 +25,8 @@ from spectrem.structures import Parts, Structure
 from spectrem.structures._ragged import no_parts
 
 if TYPE_CHECKING:
-    from spectrem.inference import CorpusMixture, Solver
+    from spectrem.inference import Solver
+    from spectrem.inference.corpus.dual import CorpusMixture
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,7 +43,7 @@ from spectrem.models.estep import EStepResult, Statistics
 from spectrem.structures import Parts
 
 if TYPE_CHECKING:
-    from spectrem.inference import ShardVariants
+    from spectrem.inference.corpus.choice import ShardVariants
 
 # Multipliers above this (nats, over gamma) show that constraints cannot hold.
 _DIVERGED = 1e8
@@ -256,7 +256,7 @@ class PosedCorpus:
             missed = missed and solved.solved  # a program without a solution has warned itself
         else:
             if missed and checked and not proven:
-                from spectrem.inference import check_corpus_rows
+                from spectrem.inference.corpus.dual import check_corpus_rows
 
                 support = partial(gathered, solved.shards, True, support_of, solved.step)
                 proven = check_corpus_rows(support, rows, solved.multipliers, expectations=solved.expectation)
@@ -273,7 +273,8 @@ class PosedCorpus:
 
         Where shards have rows of their own, each evaluation starts from the multipliers of the one before.
         """
-        from spectrem.inference import Spectral, Status, solve_corpus_dual
+        from spectrem.inference import Spectral, Status
+        from spectrem.inference.corpus.dual import solve_corpus_dual
 
         rows, steps = self.rows, step.estep.dual_steps
         assert rows is not None
@@ -314,7 +315,9 @@ class PosedCorpus:
 
     def _solve_program(self, scored: Corpus, step: Step) -> Solved:
         """At gamma = 0 the mixture that solves the linear program, at -inf whole structures near that mixture."""
-        from spectrem.inference import Status, choose_structures, solve_corpus_program
+        from spectrem.inference import Status
+        from spectrem.inference.corpus.choice import choose_structures
+        from spectrem.inference.corpus.dual import solve_corpus_program
 
         rows = self.rows
         assert rows is not None
@@ -446,7 +449,7 @@ def variants_of(posed: Posed, step: Step, points: Floats) -> ShardVariants:
     InvalidInputError
         If constraints tie instances of the shard, whose structures can then not be chosen one by one.
     """
-    from spectrem.inference import find_variants
+    from spectrem.inference.corpus.choice import find_variants
 
     if posed.inside is not None and (posed.inside.row_instance < 0).any():
         tied = next(

@@ -27,8 +27,9 @@ _CLASSES = ("determiner", "preposition", "adjective", "verb", "noun", "name")
 _SHARES = (0.03, 0.04, 0.15, 0.20, 0.33, 0.25)  # of the vocabulary
 _AMBIGUITY = (0.6, 0.25, 0.15)  # probabilities of a word's translations, best first
 _ENDINGS = {"adjective": "y", "verb": "en", "noun": "o"}
-_CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
-_TARGET_CONSONANTS, _TARGET_VOWELS = "cdghjlmqrstwx", "aeiouy"
+# Consonants and vowels of each language.
+_SOURCE = ("bdfgklmnprstvz", "aeiou")
+_TARGET = ("cdghjlmqrstwx", "aeiouy")
 
 
 class GeneratedBitext(NamedTuple):
@@ -52,8 +53,8 @@ class _Lexicon:
         """A word of a class; half of the names are coined on the spot."""
         if kind != "name" or rng.random() < 0.5:
             return _choose(self.words[kind], rng)
-        name = _new_word(rng, 2, _CONSONANTS, _VOWELS, self.taken).capitalize()
-        self.translations[name] = [(_new_word(rng, 2, _TARGET_CONSONANTS, _TARGET_VOWELS, self.taken),)]
+        name = _new_word(rng, 2, _SOURCE, self.taken).capitalize()
+        self.translations[name] = [(_new_word(rng, 2, _TARGET, self.taken),)]
         return name
 
 
@@ -116,15 +117,13 @@ def _make_lexicon(size: int, rng: np.random.Generator) -> _Lexicon:
     translations: dict[str, list[tuple[str, ...]]] = {}
     for kind, count in zip(_CLASSES, counts, strict=True):
         syllables = 1 if kind in ("determiner", "preposition") else 2
-        words[kind] = [
-            _new_word(rng, syllables, _CONSONANTS, _VOWELS, taken, _ENDINGS.get(kind, "")) for _ in range(count)
-        ]
+        words[kind] = [_new_word(rng, syllables, _SOURCE, taken, _ENDINGS.get(kind, "")) for _ in range(count)]
         if kind == "name":
             words[kind] = [word.capitalize() for word in words[kind]]
-        targets = [_new_word(rng, syllables, _TARGET_CONSONANTS, _TARGET_VOWELS, taken) for _ in range(count)]
+        targets = [_new_word(rng, syllables, _TARGET, taken) for _ in range(count)]
         for number, word in enumerate(words[kind]):
             translations[word] = _translations_of(kind, targets[number], targets, taken, rng)
-    particles = [_new_word(rng, 1, _TARGET_CONSONANTS, _TARGET_VOWELS, taken) for _ in range(3)]
+    particles = [_new_word(rng, 1, _TARGET, taken) for _ in range(3)]
     return _Lexicon(words, translations, particles, taken)
 
 
@@ -134,24 +133,18 @@ def _translations_of(
     """A word's own translation, then a synonym, then the translation of another word."""
     if kind == "name":
         return [(translation,)]
-    best = (
-        (translation, _new_word(rng, 1, _TARGET_CONSONANTS, _TARGET_VOWELS, taken))
-        if rng.random() < 0.08
-        else (translation,)
-    )
-    synonym = _new_word(rng, 2, _TARGET_CONSONANTS, _TARGET_VOWELS, taken)
+    best = (translation, _new_word(rng, 1, _TARGET, taken)) if rng.random() < 0.08 else (translation,)
+    synonym = _new_word(rng, 2, _TARGET, taken)
     return [best, (synonym,), (_choose(others, rng),)]
 
 
 def _new_word(
-    rng: np.random.Generator, syllables: int, consonants: str, vowels: str, taken: set[str], ending: str = ""
+    rng: np.random.Generator, syllables: int, letters: tuple[str, str], taken: set[str], ending: str = ""
 ) -> str:
     """A new pronounceable word, which is longer when the short ones are used up."""
     for attempt in range(10_000):
         length = syllables + attempt // 20
-        word = "".join(
-            consonants[rng.integers(len(consonants))] + vowels[rng.integers(len(vowels))] for _ in range(length)
-        )
+        word = "".join(choices[rng.integers(len(choices))] for _ in range(length) for choices in letters)
         if word + ending not in taken:
             taken.add(word + ending)
             return word + ending

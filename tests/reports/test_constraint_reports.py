@@ -13,7 +13,7 @@ from spectrem.exceptions import NoEffectWarning
 from spectrem.inference import project_batch
 from spectrem.models.mixture import MixtureModel, build_shards
 from spectrem.models.mixture.constrained import ConstrainedMixture, constrain
-from spectrem.reports import prices_by_name, report_constraints
+from spectrem.reports import prices_by_name, report_rows
 
 N, K = 40, 3
 PAIRS = [[0, 1], [1, 2]]
@@ -175,7 +175,7 @@ def test_hard_posteriors_are_told_alike(data, gamma):
 def test_rows_are_told_as_they_were_written_whatever_their_entries():
     block = Block("empty", 0, 2, False, "corpus", None, np.zeros(2, int), {}, turned=np.array([False, True]))
     rows = Rows(sp.csr_array((2, 4)), np.array([3.0, -1.0]), np.full(2, -1), (block,))
-    (report,) = report_constraints(rows, np.zeros(2), np.full(4, 0.5), np.full(4, 0.5))
+    (report,) = report_rows(rows, np.zeros(2), np.zeros(2), np.zeros(2))
     assert report.sense.tolist() == ["<=", ">="]
     assert report.bound.tolist() == [3.0, 1.0]
     assert report.violation_after.tolist() == [0.0, 1.0]

@@ -78,7 +78,7 @@ def takes(
     record : type, optional
         The data class with the declarations of the estimator; none for commands that have no estimator.
     leave : collection of str
-        Parameters that this command has no option for.
+        Parameters, and fields of its data classes, that this command has no option for.
     defaults : mapping of name -> value
         Defaults of this command, where they are not those of the estimator; ``...`` for options that must be given.
     only : collection of str, optional
@@ -121,7 +121,7 @@ def takes(
 
     def with_options(command: Callable[..., None]) -> Callable[..., None]:
         types = {name: p.annotation for name, p in inspect.signature(command, eval_str=True).parameters.items()}
-        groups = {name: _fields_of(kind) if is_dataclass(kind) else [] for name, kind in types.items()}
+        groups = {name: _fields_of(kind, leave) if is_dataclass(kind) else [] for name, kind in types.items()}
         merged = [one for name in types for one in (options if name == "settings" else groups[name])]
 
         @wraps(command)
@@ -148,10 +148,10 @@ def takes(
     return with_options
 
 
-def _fields_of(record: Any) -> list[inspect.Parameter]:
+def _fields_of(record: Any, leave: Collection[str]) -> list[inspect.Parameter]:
     """The fields of a data class as arguments and options of a command."""
     hints, said, made = get_type_hints(record, include_extras=True), meanings(record), []
-    for one in fields(record):
+    for one in [one for one in fields(record) if one.name not in leave]:
         kind, info = hints[one.name], one.metadata.get(_SHOWN)
         if info is not None:
             names = [_flag(one.name)] if info.func is typer.Option and not info.args else []
@@ -168,16 +168,15 @@ def _given(parameter: inspect.Parameter, value: Any) -> Iterator[tuple[str, str]
     info = parameter.annotation.__metadata__[0]
     # `typer.Option("--name")` keeps its first argument as the default until Typer reads the annotation
     name = info.default.partition("/")[0] if isinstance(info.default, str) else info.metavar
-    texts = [f"{name} {one:g}" if isinstance(one, float) else f"{name} {one}" for one in _each(value)]
+    texts = [
+        f"{name} {one:g}" if isinstance(one, float) else f"{name} {one}"
+        for one in (value if isinstance(value, list | tuple) else [value])
+    ]
     if isinstance(value, bool):
         texts = [name if value else f"--no-{name[2:]}"]
     for text in reversed(texts):
         yield name, text
         yield text, text
-
-
-def _each(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _read(flag: str, declared: Parameter, value: Any) -> Any:

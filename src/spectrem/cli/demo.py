@@ -14,10 +14,10 @@ from spectrem.cli.files import command_files
 from spectrem.exceptions import printable
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
-    from spectrem.datasets import GeneratedBitext
+    from spectrem._arrays import Floats
+    from spectrem.data import Links
     from spectrem.metrics import AlignmentScores
 
 # Title, what it does, and the parameters of WordAligner that make it.
@@ -28,15 +28,6 @@ _METHODS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 )
 _GAMMA = "γ"  # noqa: RUF001 -- not a y
 _LONGEST = 8  # words of the sentence shown, so that three matrices stand side by side
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    title: str
-    constraints: str
-    gamma: float
-    scores: AlignmentScores
-    posteriors: list[NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -74,17 +65,21 @@ def demo(options: DemoOptions) -> None:
         _compare(options.random_state, options.n_pairs, options.plot)
 
 
-def _compare(random_state: int, pairs: int, plot: str | None) -> None:
-    from spectrem.datasets import make_bitext
-
-    bitext = make_bitext(pairs, seed=random_state)
-    outcomes = [_align(bitext, *method) for method in _METHODS]
-    _print_table(outcomes, pairs)
-    number = _telling_sentence(bitext, outcomes)
-    matrices = {f"{outcome.title} ({_GAMMA} = {outcome.gamma:g})": outcome.posteriors[number] for outcome in outcomes}
-    sentence = bitext.source[number].split(), bitext.target[number].split(), bitext.links.pairs(number)
+def _compare(random_state: int, n_pairs: int, plot: str | None) -> None:
     from spectrem.cli.drawing import draw_matrices
+    from spectrem.datasets import make_bitext
+    from spectrem.estimators import WordAligner
+    from spectrem.metrics import alignment_scores
 
+    bitext = make_bitext(n_pairs, seed=random_state)
+    aligners = [WordAligner(**settings).fit(bitext.source, bitext.target) for *_, settings in _METHODS]
+    predictions = [aligner.predict(bitext.source, bitext.target) for aligner in aligners]
+    _print_table([alignment_scores(predicted, bitext.links) for predicted in predictions], n_pairs)
+    posteriors = [aligner.predict_proba(bitext.source, bitext.target).average for aligner in aligners]
+    number = _telling_sentence(bitext.links, posteriors)
+    titles = [f"{title} ({_GAMMA} = {settings['gamma']:g})" for title, _, settings in _METHODS]
+    matrices = {title: tables[number] for title, tables in zip(titles, posteriors, strict=True)}
+    sentence = bitext.source[number].split(), bitext.target[number].split(), bitext.links.pairs(number)
     typer.echo(
         f"\nLink probabilities of sentence pair {number + 1}, mean of both directions; [ ] marks the true links:\n"
     )
@@ -96,46 +91,28 @@ def _compare(random_state: int, pairs: int, plot: str | None) -> None:
         typer.echo(f"\ndrawn to {printable(plot)}")
 
 
-def _align(bitext: GeneratedBitext, title: str, constraints: str, settings: dict[str, Any]) -> _Outcome:
-    from spectrem.estimators import WordAligner
-    from spectrem.metrics import alignment_scores
-
-    aligner = WordAligner(**settings).fit(bitext.source, bitext.target)
-    scores = alignment_scores(aligner.predict(bitext.source, bitext.target), bitext.links)
-    posteriors = aligner.predict_proba(bitext.source, bitext.target).average
-    return _Outcome(title, constraints, settings["gamma"], scores, posteriors)
-
-
-def _print_table(outcomes: list[_Outcome], n_pairs: int) -> None:
+def _print_table(scores: Sequence[AlignmentScores], n_pairs: int) -> None:
     from rich.table import Table
 
     table = Table(title=f"{n_pairs} generated sentence pairs, HMM alignment", title_justify="left")
     for column in ("method", "constraints", _GAMMA, "AER", "precision", "recall"):
         table.add_column(column, justify="left" if column in ("method", "constraints") else "right")
-    for one in outcomes:
-        scores = (one.scores.aer, one.scores.precision, one.scores.recall)
-        table.add_row(one.title, one.constraints, f"{one.gamma:g}", *(f"{score:.3f}" for score in scores))
+    for (title, constraints, settings), one in zip(_METHODS, scores, strict=True):
+        numbers = (f"{score:.3f}" for score in (one.aer, one.precision, one.recall))
+        table.add_row(title, constraints, f"{settings['gamma']:g}", *numbers)
     print_table(table)
 
 
-def _telling_sentence(bitext: GeneratedBitext, outcomes: list[_Outcome]) -> int:
+def _telling_sentence(links: Links, posteriors: Sequence[Sequence[Floats]]) -> int:
     """A short sentence pair where EM is far from the true links, UEM near, and PR between them."""
     import numpy as np
 
-    def errors(number: int) -> tuple[float, float, float]:
-        gold = np.zeros_like(outcomes[0].posteriors[number])
-        for link in bitext.links.pairs(number):
-            gold[link] = 1.0
-        em, pr, uem = (float(np.abs(outcome.posteriors[number] - gold).sum()) for outcome in outcomes)
-        return em, pr, uem
-
     def gain(number: int) -> float:
-        em, pr, uem = errors(number)
+        gold = np.zeros_like(posteriors[0][number])
+        for link in links.pairs(number):
+            gold[link] = 1.0
+        em, pr, uem = (float(np.abs(tables[number] - gold).sum()) for tables in posteriors)
         return min(em - pr, 2 * (pr - uem)) - 0.5 * uem
 
-    short = [
-        number
-        for number, posterior in enumerate(outcomes[0].posteriors)
-        if min(posterior.shape) >= 4 and max(posterior.shape) <= _LONGEST
-    ]
-    return max(short, key=gain)
+    shapes = [table.shape for table in posteriors[0]]
+    return max((k for k, shape in enumerate(shapes) if min(shape) >= 4 and max(shape) <= _LONGEST), key=gain)

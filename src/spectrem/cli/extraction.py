@@ -13,7 +13,7 @@ from spectrem.cli.evaluation import check_same_text, json_numbers, print_result,
 from spectrem.cli.files import command_files
 from spectrem.cli.options import Json, Output, Quiet, parse_options
 from spectrem.cli.rules import check_rules, needs
-from spectrem.cli.training import Annealing, Home, TrainingRun, warn_gaining
+from spectrem.cli.training import Annealing, Home, TrainingRun
 from spectrem.estimators.extraction.parameters import ExtractionParameters
 from spectrem.estimators.shared_parameters import TRAINING
 from spectrem.exceptions import InvalidInputError
@@ -90,14 +90,10 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
             sentences += [sentence.unlabelled() for sentence in read_relations(options.unlabelled)]
         extractor = RelationExtractor(constraints=constraints, **annealing.schedule(placed))
         run.fit(extractor, lambda: extractor.fit(sentences))
-    if not options.quiet:
-        learned = (
-            f"{len(extractor.theta_)} weights for {len(extractor.types_)} types and {len(extractor.relations_) - 1} "
-            "relations"
-        )
-        outcome = f": {extractor.n_iter_} iterations, objective {extractor.objective_:.6g} nats"
-        run.report(learned, sentences, None, outcome)
-        warn_gaining(extractor)
+    n_types, n_relations = len(extractor.types_), len(extractor.relations_) - 1
+    learned = f"{len(extractor.theta_)} weights for {n_types} types and {n_relations} relations"
+    outcome = f": {extractor.n_iter_} iterations, objective {extractor.objective_:.6g} nats"
+    run.report(extractor, learned, sentences, None, outcome)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from spectrem._outputs import Place, find_place, make_folder, outputs_together, remove, writable
 from spectrem.cli.signals import ignore_signals
@@ -20,6 +21,18 @@ _ENDINGS = {"--plot": (".png", ".svg", ".pdf"), "--report": (".html", ".htm")}
 _MODEL = "--save"
 # Folders that are not made: a mistyped one would be on another disk.
 _EXISTING = ("--spill",)
+
+
+@contextmanager
+def opened(*paths: str | None) -> Iterator[list[Any]]:
+    """Streams to write texts into; None for those without a path.
+
+    A command opens them before it reads: who reads a pipe sees its end if the work fails.
+    """
+    from spectrem.data import open_output
+
+    with ExitStack() as stack:
+        yield [None if path is None else stack.enter_context(open_output(path)) for path in paths]
 
 
 @contextmanager

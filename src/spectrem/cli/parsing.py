@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
@@ -23,11 +23,11 @@ from spectrem.cli.evaluation import (
     print_sign_tests,
     score_cell,
 )
-from spectrem.cli.files import command_files
+from spectrem.cli.files import command_files, opened
 from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Quiet, errors_located, parse_options
 from spectrem.cli.prediction import OPTIONS, load_model, posterior_lines
 from spectrem.cli.rules import CONSTRAINED, check_rules, excludes, needs
-from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters, warn_gaining
+from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters
 from spectrem.estimators.grammar.parameters import GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
 from spectrem.estimators.shared_parameters import MODEL, TRAINING
@@ -220,13 +220,10 @@ def _train_parser(options: TrainingOptions, settings: dict[str, Any]) -> None:
         )
     parser = EdgeFactoredParser(constraints=constraints, **settings)
     run.fit(parser, lambda: parser.fit(sentences), places_in(options.corpus, sentences), _ADVICE)
-    if not options.quiet:
-        lifted = f", {parser.n_lifted_} heads lifted to make trees projective" if parser.n_lifted_ else ""
-        complete = sum(one.heads is not None and (one.heads > -2).all() for one in sentences)
-        learned = f"{np.count_nonzero(parser.theta_)} weights"
-        run.report(learned, sentences, count_words(sentences), f": {complete} with all heads{lifted}")
-        if parser.learner == "batch":
-            warn_gaining(parser)
+    lifted = f", {parser.n_lifted_} heads lifted to make trees projective" if parser.n_lifted_ else ""
+    complete = sum(one.heads is not None and (one.heads > -2).all() for one in sentences)
+    learned = f"{np.count_nonzero(parser.theta_)} weights"
+    run.report(parser, learned, sentences, count_words(sentences), f": {complete} with all heads{lifted}")
 
 
 def _train_grammar(options: TrainingOptions, settings: dict[str, Any]) -> None:
@@ -254,11 +251,9 @@ def _train_grammar(options: TrainingOptions, settings: dict[str, Any]) -> None:
         raise InvalidInputError(f"{display_name(options.corpus)}: holds no heads, only _; drop {asked}")
     grammar = DependencyModel(constraints=constraints, **settings)
     run.fit(grammar, lambda: grammar.fit(tags, heads), places_in(options.corpus, sentences), _ADVICE)
-    if not options.quiet:
-        n_words = count_words(sentences)
-        outcome = f": log-likelihood {grammar.log_likelihood_ / n_words:.4f} nats per word"
-        run.report(f"a grammar of {len(grammar.tags_)} tags", sentences, n_words, outcome)
-        warn_gaining(grammar)
+    n_words = count_words(sentences)
+    outcome = f": log-likelihood {grammar.log_likelihood_ / n_words:.4f} nats per word"
+    run.report(grammar, f"a grammar of {len(grammar.tags_)} tags", sentences, n_words, outcome)
 
 
 def without_punctuation(sentence: ParsedSentence) -> tuple[ParsedSentence, Ints]:
@@ -380,14 +375,11 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
     text, show = options.text, options.show
     output = options.output if options.output is not None or show else "-"
     outputs = {"--output": output, "--probabilities": options.probabilities, STANDARD_OUTPUT: "-" if show else None}
-    with command_files({"MODEL": options.model, "TEXT": text}, outputs), ExitStack() as stack:
-        from spectrem.data import copy_with_trees, open_output, write_conllu
+    writing = opened(output, options.probabilities)
+    with command_files({"MODEL": options.model, "TEXT": text}, outputs), writing as (trees_out, probabilities_out):
+        from spectrem.data import copy_with_trees, write_conllu
         from spectrem.estimators import DependencyModel, EdgeFactoredParser
 
-        # opened first: who reads a pipe sees its end if the work fails
-        trees_out, probabilities_out = (
-            None if path is None else stack.enter_context(open_output(path)) for path in (output, options.probabilities)
-        )
         parser = load_model(options.model, (EdgeFactoredParser, DependencyModel), settings, given)
         is_grammar = isinstance(parser, DependencyModel)
         check_rules(_RULES_OF_MODELS, {**given, _GRAMMAR: ""} if is_grammar else given)
@@ -421,7 +413,6 @@ def _parsed_by_tags(
     grammar: Any, sentences: list[ParsedSentence], options: PredictionOptions, wanted: bool
 ) -> tuple[list[ParsedSentence], list[Floats]]:
     """The sentences with the heads that a grammar finds, and probabilities of arcs if ``wanted``."""
-
     skipping, read = options.skip_punctuation, sentences
     if skipping:
         read, places = map(list, zip(*map(without_punctuation, sentences), strict=True))
@@ -542,10 +533,10 @@ def _heads(sentence: ParsedSentence) -> Ints:
 
 def _relations(truth: list[ParsedSentence], guess: list[ParsedSentence]) -> tuple[Any, Any] | None:
     """Relations of both, if both have any."""
-    sides = [[one.relations or ("_",) * len(one.forms) for one in side] for side in (truth, guess)]
     if any(all(one.relations is None for one in side) for side in (truth, guess)):
         return None
-    return sides[0], sides[1]
+    gold, predicted = ([one.relations or ("_",) * len(one.forms) for one in side] for side in (truth, guess))
+    return gold, predicted
 
 
 def _scores(gold: Sequence[Ints], heads: Sequence[Ints], mask: Sequence[Any], pair: Any) -> dict[str, float | None]:
@@ -677,26 +668,20 @@ def _transfer(options: TransferOptions, settings: dict[str, Any]) -> None:
     start = None if options.start is None else _load_start(options.start, estimator)
     sentences: Sequence[Any] = tags_of(target, options.field, options.target) if options.dmv else target
     parser = estimator(**settings)
-
-    transferred: Any = None
-
-    def fit() -> None:
-        nonlocal transferred
-        transferred = transfer_parser(
-            parser,
-            [one.heads for one in source],
-            sentences,
-            links if options.all_links else one_to_one(links),
-            share=options.share or _SHARE,
-            start=start,
-            unaligned_children=options.unaligned_children,
-            name=display_name(options.align),
-        )
-
-    # while shares are compared, numbers are those of half of the sentences
-    run.fit(
-        parser, fit, places_in(options.target, target) if len(options.share or ()) < 2 else None, {"share": "--share"}
+    fit = partial(
+        transfer_parser,
+        parser,
+        [one.heads for one in source],
+        sentences,
+        links if options.all_links else one_to_one(links),
+        share=options.share or _SHARE,
+        start=start,
+        unaligned_children=options.unaligned_children,
+        name=display_name(options.align),
     )
+    # while shares are compared, numbers are those of half of the sentences
+    places = places_in(options.target, target) if len(options.share or ()) < 2 else None
+    transferred = run.fit(parser, fit, places, {"share": "--share"})
     if not options.quiet:
         for trial in transferred.trials:
             say(f"share {trial.share:g}: {trial.predicted:.1%} of the arcs of the other half")

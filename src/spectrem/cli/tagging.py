@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from io import StringIO
@@ -24,11 +23,11 @@ from spectrem.cli.evaluation import (
     print_sign_tests,
     score_cell,
 )
-from spectrem.cli.files import command_files
+from spectrem.cli.files import command_files, opened
 from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Output, Quiet, parse_options
 from spectrem.cli.prediction import OPTIONS, load_model, posterior_lines
 from spectrem.cli.rules import CONSTRAINED, Rule, check_rules, excludes, needs
-from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters, warn_gaining
+from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters
 from spectrem.estimators.crf.parameters import CRFParameters
 from spectrem.estimators.declare import parameters_of
 from spectrem.estimators.shared_parameters import MODEL, TRAINING
@@ -48,16 +47,6 @@ app = typer.Typer(
 )
 
 InputFormat: TypeAlias = Literal["auto", "text", "slash", "columns", "conllu"]
-Format: TypeAlias = Annotated[
-    InputFormat,
-    typer.Option(
-        "--format",
-        metavar="NAME",
-        help="text: one sentence per line. slash: the same of word/TAG. columns: one word per line, blank lines "
-        "between sentences. conllu: that of Universal Dependencies. auto tells them apart, except columns between "
-        "spaces, which it takes for text.",
-    ),
-]
 Columns: TypeAlias = Annotated[
     tuple[int, int],
     typer.Option(
@@ -93,9 +82,7 @@ def with_context(
     if context is None:
         return sentences
     pairs: list[Sequence[Any]] = []
-    for path in paths:
-        if path is None:
-            continue
+    for path in filter(None, paths):
         if path == "-":
             raise InvalidInputError(f"--context {context} cannot be read from standard input; give the name of a file")
         corpus = read_tagged(path, "columns", columns=(word, context))
@@ -189,6 +176,10 @@ class TrainingOptions:
         Train a conditional random field on features of the words (--features) instead of a hidden Markov model;
         needs --labelled. Its options are --features, --scheme, --edge-features, --pairs, --min-count, --C,
         --l1-ratio, --unlabelled-weight, --m-steps, --m-tol and --context.
+    format
+        text: one sentence per line. slash: the same of word/TAG. columns: one word per line, blank lines between
+        sentences. conllu: that of Universal Dependencies. auto tells them apart, except columns between spaces,
+        which it takes for text.
     """
 
     save: str = option(..., metavar="FILE", group=_FILES)
@@ -198,7 +189,7 @@ class TrainingOptions:
     constraint: list[str] | None = option(None, metavar="TEXT", group=TRAINING)
     start: str | None = option(None, metavar="MODEL", group=TRAINING)
     crf: bool = option(False, group=MODEL)
-    format: Format = "auto"
+    format: InputFormat = option("auto", metavar="NAME")
     columns: Columns = (0, 1)
     field: Field = "upos"
     context: Context = None
@@ -404,11 +395,9 @@ def _fit(kind: Kind, options: TrainingOptions, settings: dict[str, Any], given: 
     tagger = getattr(import_module(module), name)(constraints=constraints, **settings)
     labels = [*labelled.tags, *([None] * len(plain))] if labelled.tags else None
     run.fit(tagger, lambda: tagger.fit(sentences, labels), _places(options, labelled, plain))
-    if not options.quiet:
-        n_words = sum(map(len, sentences))
-        learned, outcome = kind.describe(tagger, n_words)
-        run.report(learned, sentences, n_words, f": {outcome}")
-        warn_gaining(tagger)
+    n_words = sum(map(len, sentences))
+    learned, outcome = kind.describe(tagger, n_words)
+    run.report(tagger, learned, sentences, n_words, f": {outcome}")
 
 
 _UNUSED_BY_N_BEST = ("--decode", "--project-at-predict", "--infeasible", "--output-format")
@@ -475,32 +464,28 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
     model has never seen; those are tagged by their place in the sentence.
     """
     check_rules(_RULES_OF_PREDICT, given)
+    inputs = {"MODEL": options.model, "TEXT": options.text}
     outputs = {"--output": options.output, "--probabilities": options.probabilities}
-    with command_files({"MODEL": options.model, "TEXT": options.text}, outputs), ExitStack() as stack:
-        from spectrem.data import open_output, read_sentences, write_tagged
+    with command_files(inputs, outputs), opened(*outputs.values()) as (tags_out, probabilities_out):
+        from spectrem.data import read_sentences, write_tagged
         from spectrem.estimators import CRFTagger, HMMTagger
 
-        # opened first: who reads a pipe sees its end if the work fails
-        tags_out, probabilities_out = (
-            None if path is None else stack.enter_context(open_output(path)) for path in outputs.values()
-        )
-        assert tags_out is not None
         tagger = load_model(options.model, (HMMTagger, CRFTagger), settings, given)
         sentences = read_sentences(options.text, options.format or "plain", column=options.columns[0])
-        inputs = _inputs(tagger, sentences, options, given)
+        texts = _inputs(tagger, sentences, options, given)
         if options.n_best is not None:
             if isinstance(tagger, HMMTagger):
                 raise InvalidInputError(
                     f"--n-best {options.n_best} needs a conditional random field, but {options.model} is a hidden "
                     "Markov model; train with --crf, or drop this"
                 )
-            tags_out.writelines(_taggings(sentences, tagger.n_best(inputs, options.n_best)))
+            tags_out.writelines(_taggings(sentences, tagger.n_best(texts, options.n_best)))
         else:
             with spelled(OPTIONS):
-                tags = [list(map(str, predicted)) for predicted in tagger.predict(inputs)]
+                tags = [list(map(str, predicted)) for predicted in tagger.predict(texts)]
             write_tagged(tags_out, sentences, tags, options.output_format, field=options.field)
         if probabilities_out is not None:
-            tables, names = tagger.predict_proba(inputs), list(map(str, tagger.tags_))
+            tables, names = tagger.predict_proba(texts), list(map(str, tagger.tags_))
             lines = posterior_lines(sentences, tables, lambda _, k: names[k], options.min_probability)
             probabilities_out.writelines(lines)
     if not options.quiet:

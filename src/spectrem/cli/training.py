@@ -10,9 +10,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from spectrem._outputs import temporary_folder
 from spectrem.cli.declare import Given, Settings, option, option_of
@@ -149,18 +147,6 @@ class StepwiseOptions:
         return {"max_iter": 1, "model1_iterations": 1, **others, "schedule": schedule}
 
 
-Dask: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--dask",
-        metavar="SCHEDULER",
-        help="Train on the cluster with this scheduler, such as tcp://10.0.0.1:8786; needs Dask (pip install "
-        "'spectrem[dask]'). Results do not depend on it.",
-        rich_help_panel=COMPUTING,
-    ),
-]
-
-
 @dataclass(frozen=True)
 class Home:
     """Options that say where a command keeps what it trains on.
@@ -171,10 +157,13 @@ class Home:
         Keep what is trained on in files in this folder, if it does not fit into memory (bitext is read into it piece
         by piece, too); they disappear at the end. With --dask a folder that all workers see. Results do not depend on
         it.
+    dask
+        Train on the cluster with this scheduler, such as tcp://10.0.0.1:8786; needs Dask (pip install
+        'spectrem[dask]'). Results do not depend on it.
     """
 
     spill: str | None = option(None, metavar="DIR", group=COMPUTING)
-    dask: Dask = None
+    dask: str | None = option(None, metavar="SCHEDULER", group=COMPUTING)
 
     def folders(self, settings: Mapping[str, Any]) -> Mapping[str, str | None]:
         """For `command_files`, where ``settings`` are parameters of an estimator."""
@@ -269,8 +258,8 @@ class TrainingRun:
         fit: Callable[[], object],
         place: Callable[[int], str] | None = None,
         advice: Mapping[str, str] = {},
-    ) -> None:
-        """Train with a bar, and save.
+    ) -> Any:
+        """Train with a bar, save, and return what ``fit`` does.
 
         Parameters
         ----------
@@ -294,15 +283,19 @@ class TrainingRun:
             progress = _Stages(bar, n_stages, estimator.max_iter)
             estimator.set_params(on_iteration=progress.advance)
             with without_unconverged(), spelled({**_OPTIONS, **advice}):
-                fit()
+                result = fit()
             progress.finish()
             estimator.set_params(on_iteration=None).save(self.path)
+        return result
 
-    def report(self, learned: str, sentences: Sequence[Any], n_words: int | None, outcome: str) -> None:
-        """Say what was learned from how much text in what time, and what came of it."""
+    def report(self, estimator: Any, learned: str, sentences: Sequence[Any], n_words: int | None, outcome: str) -> None:
+        """Say what was learned from how much text in what time, what came of it, and whether more would have."""
+        if self.quiet:
+            return
         words = "" if n_words is None else f" ({n_words} words)"
         seconds = time.perf_counter() - self.started
         say(f"learned {learned} from {len(sentences)} sentences{words} in {seconds:.1f} s{outcome}")
+        warn_gaining(estimator)
 
 
 class _Stages:

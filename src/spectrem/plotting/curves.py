@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from spectrem._arrays import Floats
 from spectrem.exceptions import InvalidInputError, printable
 from spectrem.learning.schedule import Record
 from spectrem.metrics import Reliability
@@ -18,6 +19,7 @@ from spectrem.reports.html import find_stages, gamma_text
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.container import BarContainer
     from matplotlib.figure import Figure
 
 
@@ -245,16 +247,10 @@ def plot_violations(report: Any, *, axes: Axes | None = None) -> Figure:
     constraints = [*(report.constraints if summaries else _constraints(report)), *summaries]
     figure, axes = axes_of(axes, 6.4, 1.4 + 0.55 * len(constraints))
     place = np.arange(len(constraints), dtype=np.float64)
-    for number, (label, values) in enumerate(
-        [
-            ("before", [one.worst_before for one in constraints]),
-            ("after", [one.worst_after for one in constraints]),
-        ]
-    ):
-        bars = axes.barh(place + (number - 0.5) * 0.38, values, 0.36, color=COLOURS[1 - number], label=label)
-        axes.bar_label(bars, [f"{value:.3g}" for value in values], padding=3, fontsize=8)
+    for number, label in enumerate(("before", "after")):
+        values = [getattr(one, f"worst_{label}") for one in constraints]
+        _draw_bars(axes, place + (number - 0.5) * 0.38, values, 0.36, color=COLOURS[1 - number], label=label)
     _name_bars(axes, [one.name for one in constraints])
-    axes.margins(x=0.12)
     axes.set(title="worst violation of a constraint", xlabel="in the constraint's own unit")
     axes.set_xlim(left=0.0)
     axes.legend(frameon=False)
@@ -296,24 +292,22 @@ def plot_prices(report: Any, *, limit: int = 20, axes: Axes | None = None) -> Fi
     constraints = _constraints(report)
     if limit < 1:
         raise InvalidInputError(f"limit must be at least 1, got {limit}")
-    prices = np.concatenate([own.price for own in constraints])
-    owner = np.repeat(np.arange(len(constraints)), [len(own.price) for own in constraints])
-    row = np.concatenate([np.arange(len(own.price)) for own in constraints])
-    cost = np.concatenate([own.cost for own in constraints])
+    prices = np.concatenate([one.price for one in constraints])
+    owner = np.repeat(np.arange(len(constraints)), [len(one.price) for one in constraints])
+    row = np.concatenate([np.arange(len(one.price)) for one in constraints])
+    cost = np.concatenate([one.cost for one in constraints])
     chosen = np.lexsort((-np.abs(prices), -cost))[:limit]
     chosen = chosen[np.argsort(-np.abs(prices[chosen]), kind="stable")]
     figure, axes = axes_of(axes, 6.4, 1.2 + 0.26 * len(chosen))
     colours = [COLOURS[int(owner[i]) % len(COLOURS)] for i in chosen]
-    bars = axes.barh(np.arange(len(chosen), dtype=np.float64), prices[chosen], 0.7, color=colours)
-    axes.bar_label(bars, [f"{price:.3g}" for price in prices[chosen]], padding=3, fontsize=8)
+    bars = _draw_bars(axes, np.arange(len(chosen), dtype=np.float64), prices[chosen], 0.7, color=colours)
     names = []
     for i in chosen:  # a row by its constraint, group and bound
-        own, k = constraints[int(owner[i])], int(row[i])
-        named = ": ".join(filter(None, (own.name, row_name(own, k))))
-        names.append(f"{named} {SIGNS[str(own.sense[k])]} {own.bound[k]:.4g}")
+        constraint, k = constraints[int(owner[i])], int(row[i])
+        named = ": ".join(filter(None, (constraint.name, row_name(constraint, k))))
+        names.append(f"{named} {SIGNS[str(constraint.sense[k])]} {constraint.bound[k]:.4g}")
     _name_bars(axes, names)
     axes.axvline(0.0, color="0.5", linewidth=0.8)
-    axes.margins(x=0.12)
     more = f" ({len(chosen)} of {len(prices)})" if len(prices) > len(chosen) else ""
     axes.set(title=f"prices{more}", xlabel="nats per unit of the bound")
     shown = {int(owner[i]): bar for i, bar in zip(chosen, bars, strict=True)}
@@ -336,6 +330,13 @@ def _constraints(report: Any) -> tuple[ConstraintReport, ...]:
     return report.constraints
 
 
+def _draw_bars(axes: Axes, places: Floats, values: ArrayLike, height: float, **style: Any) -> BarContainer:
+    """Horizontal bars, each with its number behind it."""
+    bars = axes.barh(places, values, height, **style)
+    axes.bar_label(bars, [f"{value:.3g}" for value in np.asarray(values)], padding=3, fontsize=8)
+    return bars
+
+
 def _name_bars(axes: Axes, names: Sequence[str]) -> None:
     """Names at the left, the first on top."""
     axes.set_yticks(range(len(names)), [plain_label(name, _LONGEST) for name in names])
@@ -343,6 +344,7 @@ def _name_bars(axes: Axes, names: Sequence[str]) -> None:
     axes.grid(alpha=0.3, axis="x")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
+    axes.margins(x=0.12)
 
 
 def _mark_gammas(axes: Axes, changes: Sequence[tuple[float, float]], n_iter: int) -> None:

@@ -80,14 +80,6 @@ class ConstraintReport:
         return float(self.violation_after.max(initial=0.0))
 
 
-def report_constraints(rows: Rows, multipliers: Floats, before: Floats, after: Floats) -> tuple[ConstraintReport, ...]:
-    """Reports of all constraints from the probabilities of the cells before and after.
-
-    Where cells count with weights, in rows over several instances, ``rows.matrix`` holds them already.
-    """
-    return report_rows(rows, multipliers, rows.matrix @ before, rows.matrix @ after)
-
-
 def report_rows(
     rows: Rows | CorpusRows, multipliers: Floats, before: Floats, after: Floats
 ) -> tuple[ConstraintReport, ...]:
@@ -125,7 +117,7 @@ def report_rows(
 def report_weighted(
     rows: Rows, structure: Structure, weights: Floats, multipliers: Floats, before: Floats, after: Floats
 ) -> tuple[ConstraintReport, ...]:
-    """Reports as of `report_constraints` where instances count with weights in rows of corpus scope.
+    """Reports from probabilities of cells, where instances count with weights in rows of corpus scope.
 
     The bound of a row inside an instance of weight w holds for w copies of it: so many times is its price gained.
 
@@ -141,7 +133,8 @@ def report_weighted(
     from spectrem.inference.dual import weigh_rows
 
     weighted = weigh_rows(structure, rows, weights)
-    return report_constraints(weighted, price_copies(rows, weights, multipliers), before, after)
+    prices = price_copies(rows, weights, multipliers)
+    return report_rows(weighted, prices, weighted.matrix @ before, weighted.matrix @ after)
 
 
 def price_copies(rows: Rows, weights: Floats | None, multipliers: Floats) -> NDArray:

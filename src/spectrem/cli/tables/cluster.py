@@ -7,17 +7,16 @@ import re
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from spectrem.cli.declare import Given, Settings, argument, option, takes
 from spectrem.cli.ending import say
-from spectrem.cli.files import command_files
+from spectrem.cli.files import command_files, opened
 from spectrem.cli.rules import Rule, check_rules, needs
 from spectrem.cli.tables.options import TableOptions, split_names
-from spectrem.cli.training import Annealing, Dask, Home, warn_gaining
+from spectrem.cli.training import Annealing, Home, warn_gaining
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
 from spectrem.exceptions import InvalidInputError, Unconverged, quoted, spelled
 
@@ -113,12 +112,11 @@ class ClusterOptions:
     cannot_link: str | None = option(None, metavar="FILE", group=_CONSTRAINTS)
     probabilities: bool = option(False, group=_MORE)
     plot: str | None = option(None, metavar="FILE", group=_MORE)
-    dask: Dask = None
 
 
-@takes(GaussianMixtureParameters, defaults={"n_components": ..., "random_state": 0})
+@takes(GaussianMixtureParameters, defaults={"n_components": ..., "random_state": 0}, leave=["spill"])
 def cluster(
-    settings: Settings, annealing: Annealing, options: ClusterOptions, shared: TableOptions, given: Given
+    settings: Settings, annealing: Annealing, options: ClusterOptions, home: Home, shared: TableOptions, given: Given
 ) -> None:
     """Find clusters in a table of numbers, by a mixture of Gaussians, under constraints if wanted.
 
@@ -133,7 +131,6 @@ def cluster(
     inputs = {"DATA": options.data, "--must-link": options.must_link, "--cannot-link": options.cannot_link}
     inputs |= {"--constraints": shared.constraints}
     outputs = {"--output": shared.output, "--plot": options.plot, "--report": shared.report}
-    home = Home(dask=options.dask)
     with command_files(inputs, outputs, home.folders(settings)), home.opened(annealing.schedule(settings)) as placed:
         _cluster(options, shared, placed, annealing.anneal)
 
@@ -148,16 +145,13 @@ def _cluster(options: ClusterOptions, shared: TableOptions, settings: Settings, 
         weight_column,
     )
     from spectrem.constraints import check_values
-    from spectrem.data import open_output, open_table, read_table
+    from spectrem.data import open_table, read_table
     from spectrem.estimators import GaussianMixture
     from spectrem.learning import FitStatus
 
     started, n_components = time.perf_counter(), settings["n_components"]
     bounds = [] if options.size is None else [read_size(options.size)]
-    with ExitStack() as stack:
-        # opened first: who reads a pipe sees its end if the work fails
-        write = stack.enter_context(open_table(shared.output))
-        page = None if shared.report is None else stack.enter_context(open_output(shared.report))
+    with open_table(shared.output) as write, opened(shared.report) as (page,):
         file = read_table(options.data)
         if len(file) < n_components:
             raise InvalidInputError(f"--n-components {n_components}: {file.name} has only {len(file)} rows; lower it")

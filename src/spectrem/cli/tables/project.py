@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import combinations, takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from spectrem.cli.declare import Given, argument, option, takes
 from spectrem.cli.ending import say
-from spectrem.cli.files import command_files
+from spectrem.cli.files import command_files, opened
 from spectrem.cli.rules import Rule, check_rules, excludes, needs
 from spectrem.cli.tables.options import TableOptions, list_names, split_names, weight_column
 from spectrem.exceptions import InvalidInputError, listed, spelled
@@ -137,17 +137,14 @@ def project(options: ProjectOptions, shared: TableOptions, given: Given) -> None
 def _project(options: ProjectOptions, shared: TableOptions) -> None:
     """Read, project, write."""
     from spectrem.cli.tables.options import print_notes, read_table_constraints, rows_named
-    from spectrem.data import open_output, open_table, read_table
+    from spectrem.data import open_table, read_table
     from spectrem.reports.html import document
     from spectrem.tables import ScoreError
     from spectrem.tables import project as project_table
 
     started = time.perf_counter()
-    with ExitStack() as stack:
-        # opened first: who reads a pipe sees its end if the work fails
-        write = stack.enter_context(open_table(shared.output))
-        write_prices = None if options.prices is None else stack.enter_context(open_table(options.prices))
-        page = None if shared.report is None else stack.enter_context(open_output(shared.report))
+    prices = nullcontext() if options.prices is None else open_table(options.prices)
+    with open_table(shared.output) as write, prices as write_prices, opened(shared.report) as (page,):
         file = read_table(options.scores)
         if options.decide and _DECIDED in file.schema:
             raise InvalidInputError(f"{file.name} has a column {_DECIDED!r}, which --decide adds; rename it")

@@ -40,7 +40,7 @@ from spectrem.learning import EStep, Record, Stopping, posterior
 from spectrem.learning.estep import Posterior
 from spectrem.models.mixture import MixtureModel, MixtureParameters, build_shards, covariance_shape, log_joint
 from spectrem.models.mixture.constrained import ConstrainedMixture, ConstrainedRows, constrain
-from spectrem.reports import ConstraintReport, FitReport, ShowsReport, report_constraints, report_training
+from spectrem.reports import ConstraintReport, FitReport, ShowsReport, report_rows, report_training
 from spectrem.reports.components import Components
 from spectrem.reports.constraints import price_copies
 from spectrem.reports.posed import LONGEST
@@ -480,12 +480,9 @@ def _project_rows(
     # Rows of data, as the user knows them, and not the chunks of them that were projected.
     structure = Categorical(np.full(len(posteriors), posteriors.shape[1]))
     _, free = structure.smoothed_max(step.model.row_scores(step.params, constrained), max(step.gamma, 0.0))
-    reports = report_constraints(
-        weigh_rows(structure, constrained.data_rows, constrained.weights),
-        price_copies(constrained.rows, constrained.chunks.weights, prices),
-        free.unary,
-        posteriors.ravel(),
-    )
+    weighted = weigh_rows(structure, constrained.data_rows, constrained.weights)
+    prices = price_copies(constrained.rows, constrained.chunks.weights, prices)
+    reports = report_rows(weighted, prices, weighted.matrix @ free.unary, weighted.matrix @ posteriors.ravel())
     return posteriors, labels, reports
 
 

@@ -319,7 +319,7 @@ def _fixed(coding: Coding, order: int, name: str, entries: Any) -> Floats:
     return values
 
 
-def _cell(coding: Coding, tag: Tag, word: Word) -> Ints:
+def _cell(coding: Coding, tag: Tag, word: Any) -> Ints:
     """The cell of a tag and a word, or none where the dictionary forbids the tag."""
     state, number = _state(coding, tag, "fixed['emission']"), coding.vocabulary.index.get(word)
     if number is None:

@@ -24,8 +24,8 @@ def test_cells_and_nulls_have_the_columns_of_their_parts(lengths):
     cells = [
         (n, i, j) for n, (n_source, n_target) in enumerate(lengths) for i in range(n_source) for j in range(n_target)
     ]
-    found = zip(layout.pair, layout.source - source[layout.pair], layout.target - target[layout.pair], strict=True)
-    assert list(found) == cells
+    words = [(source[n] + i, target[n] + j) for n, i, j in cells]
+    assert list(zip(layout.source, layout.target, strict=True)) == words
     sides = np.diff(source), np.diff(target)
     for backward in (False, True):
         columns = Alignment(*(sides[::-1] if backward else sides), reverse=backward).columns

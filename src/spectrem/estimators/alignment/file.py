@@ -16,7 +16,6 @@ from spectrem.estimators.alignment.text import listed_pairs
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable, Totals
 from spectrem.models.alignment.model import as_single
-from spectrem.structures._ragged import offsets_of
 
 if TYPE_CHECKING:
     from spectrem.estimators.alignment.word_aligner import WordAligner
@@ -109,9 +108,9 @@ def prune(
             "versions lack; fit and save it again, or save all word pairs"
         )
     kept = np.maximum(*links) >= min_count
-    lost = max(float(one[~kept].sum() / one.sum()) if one.any() else 0.0 for one in links)
-    sizes = np.bincount(table.sources[kept], minlength=table.n_source_words)
-    smaller, at = PairTable(offsets_of(sizes), table.targets[kept], table.n_target_words), np.append(kept, True)
+    lost = max(float(one @ ~kept / one.sum()) if one.any() else 0.0 for one in links)
+    row_offsets = np.append(0, np.cumsum(kept))[table.row_offsets]
+    smaller, at = PairTable(row_offsets, table.targets[kept], table.n_target_words), np.append(kept, True)
     sides = (replace(side, translation=side.translation[at]) for side in (params.forward, params.backward))
     return smaller, AlignmentParameters(*sides), lost
 
@@ -122,7 +121,7 @@ def _expected_links(table: PairTable, params: AlignmentParameters) -> tuple[Floa
     if forward.totals is None or backward.totals is None:
         return None
     return (
-        forward.translation[:-1] * forward.totals.words[table.sources],
+        np.repeat(forward.totals.words, np.diff(table.row_offsets)) * forward.translation[:-1],
         backward.translation[:-1] * backward.totals.words[table.targets],
     )
 

@@ -388,15 +388,28 @@ def sum_pass(scores, gamma, active, weights, values, marginals, expected, status
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _best_moves(best, jump, leave, top, came_from):
-    """Best way to every source position; of equally good ones the leftmost."""
-    width = len(jump) // 2
-    for i in range(len(top)):
-        most, most_at = -np.inf, 0
-        for p in range(len(best)):
-            candidate = best[p] + (jump[min(max(width + 1 + i - p, 0), 2 * width)] + leave[p])
+    """Best way to every source position; of equally good ones the leftmost, as if all were tried in order."""
+    n_in, n_out, width = len(best), len(top), len(jump) // 2
+    before, low, after, high = tails(width, 1)
+    below, below_at = -np.inf, 0
+    for i in range(n_out):
+        if before <= i:
+            candidate = best[i - before] + (jump[low] + leave[i - before])
+            if candidate > below:
+                below, below_at = candidate, i - before
+        most, most_at = below, below_at
+        for p in range(max(0, i - before + 1), min(n_in, i + after)):
+            candidate = best[p] + (jump[width + 1 + i - p] + leave[p])
             if candidate > most:
                 most, most_at = candidate, p
         top[i], came_from[i] = most, most_at
+    above, above_at = -np.inf, 0
+    for p in range(n_in - 1, after - 1, -1):
+        candidate = best[p] + (jump[high] + leave[p])
+        if candidate >= above:
+            above, above_at = candidate, p
+        if above > top[p - after]:
+            top[p - after], came_from[p - after] = above, above_at
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -533,6 +533,13 @@ def _is_inside(total):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def side_by_side(forward, backward, entries, out):
+    """Put some entries of two tables into the columns of ``out``."""
+    for k in range(len(entries)):
+        out[k, 0], out[k, 1] = forward[entries[k]], backward[entries[k]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, to_backward, first, last, gap, status):
     """E-step of both directions of the pairs in ``order``, in groups of LANES.
 

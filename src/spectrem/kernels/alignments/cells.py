@@ -19,6 +19,46 @@ def anchor(s, steps, states):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def score_links(
+    backward, placed, step_offsets, state_offsets, cell_offsets, cells, links, null, jump, departures, unary
+):  # fmt: skip
+    """Fill unary scores: translation by cell, NULL by token, and the place terms of Models 1 and 2 if ``placed``."""
+    width = (len(jump) - 1) // 2
+    at = 0
+    for n in range(len(step_offsets) - 1):
+        steps = step_offsets[n + 1] - step_offsets[n]
+        states = state_offsets[n + 1] - state_offsets[n]
+        step_stride = states if backward else 1
+        state_stride = 1 if backward else steps
+        for s in range(steps):
+            p = anchor(s, steps, states)
+            for i in range(states):
+                score = links[cells[cell_offsets[n] + s * step_stride + i * state_stride]]
+                if placed:
+                    score += jump[min(max(i - p, -width), width) + width] + departures[states, p + 1]
+                unary[at + i] = score
+            unary[at + states] = null[step_offsets[n] + s]
+            at += states + 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def place_parts(source_offsets, target_offsets, source, target, forward, backward):
+    """Fill the words of every cell and its unary parts, see `spectrem.models.alignment.pairs.Layout`."""
+    cell, first, other_first = 0, 0, 0
+    for n in range(len(source_offsets) - 1):
+        n_source = source_offsets[n + 1] - source_offsets[n]
+        n_target = target_offsets[n + 1] - target_offsets[n]
+        for i in range(n_source):
+            for j in range(n_target):
+                source[cell], target[cell] = source_offsets[n] + i, target_offsets[n] + j
+                forward[cell] = first + j * (n_source + 1) + i
+                backward[cell] = other_first + i * (n_target + 1) + j
+                cell += 1
+        first += n_target * (n_source + 1)
+        other_first += n_source * (n_target + 1)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def discount_links(source_offsets, target_offsets, source_shares, target_shares, mass):
     """Multiply the mass of every cell by the smaller one of the shares of its two tokens."""
     cell = 0

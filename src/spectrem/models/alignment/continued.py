@@ -19,7 +19,7 @@ from spectrem.models.alignment.model import (
     as_single,
     with_floor,
 )
-from spectrem.models.alignment.pairs import BitextShard, PairTable, iter_shards
+from spectrem.models.alignment.pairs import BitextShard, Layout, PairTable, iter_shards
 from spectrem.models.alignment.priors import (
     FREQUENCY_STRENGTH,
     ClassTable,
@@ -171,14 +171,13 @@ class NewText:
         if shard.is_seen(self.unseen.table):
             return shard
         n_seen = len(shard.pair_ids) - 1
-        cells, offsets = shard.pairs.cells.copy(), shard.pairs.cell_offsets
+        cells, layout = shard.pairs.cells.copy(), Layout.of(shard.pairs)
         at = np.flatnonzero(cells == n_seen)
-        sentence = np.searchsorted(offsets, at, side="right") - 1
-        i, j = np.divmod(at - offsets[sentence], shard.target_lengths[sentence])
-        sentence += shard.begin
         # Words without a spelling, -1, are the last ones.
-        s = self.bitext.source_tokens[self.bitext.source_offsets[sentence] + i] % np.int64(len(self.source.counts))
-        t = self.bitext.target_tokens[self.bitext.target_offsets[sentence] + j] % np.int64(len(self.target.counts))
+        s, t = (
+            side.tokens[side.offsets[shard.begin] + word[at]] % np.int64(len(words.counts))
+            for side, word, words in zip(self.bitext.sides, layout[:2], (self.source, self.target), strict=True)
+        )
         probabilities = self.unseen.probabilities(self.source, self.target, s, t)
         cells[at] = n_seen + np.arange(len(at))
         return replace(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem.kernels.alignments.bidirectional import PAD, Direction, Duals, Expected, couple
+from spectrem.kernels.alignments.bidirectional import PAD, Direction, Duals, Expected, couple, side_by_side
 from spectrem.kernels.alignments.cells import anchor, diagonal_pass
 from spectrem.models.alignment.model import (
     AlignmentModel,
@@ -170,7 +170,7 @@ class CoupledKernel:
         """Free value, dual value and violation of every pair; marginals of both directions at the last multipliers."""
         structure, scores = self.model.structure(shard), self.model.scores(params, shard)
         n_pairs, most = len(weights), self.max_fertility
-        n, *chosen, parts, _ = Layout.of(shard.pairs)
+        *chosen, parts, _ = Layout.of(shard.pairs)
         owners = rows_of(shard.source_lengths), rows_of(shard.target_lengths)
         unary, limits = [part.unary for part in structure.split(scores)], [np.zeros(len(owner)) for owner in owners]
         free, n_steps = None, self.steps if self.agreement or most < np.inf else 0
@@ -198,7 +198,7 @@ class CoupledKernel:
                 unary[way][parts[way]] -= change[chosen[way]]
         gaps, costs = np.zeros(n_pairs), np.zeros(n_pairs)
         if self.agreement:
-            np.maximum.at(gaps, n, np.abs(gap))
+            np.maximum.at(gaps, rows_of(np.diff(shard.pairs.cell_offsets)), np.abs(gap))
         for owner, excess, limit in zip(owners, excesses, limits, strict=False):
             np.maximum.at(gaps, owner, excess)
             np.add.at(costs, owner, most * limit)
@@ -243,10 +243,11 @@ class CoupledKernel:
 
 def _links(params: AlignmentParameters, shard: BitextShard, gamma: float) -> Floats:
     """Potentials of the shard's entries in both directions, shape (n_entries, 2)."""
-    links = np.column_stack([
-        shard.of_entries(side.translation, backward=bool(way))
-        for way, side in enumerate((params.forward, params.backward))
-    ])  # fmt: skip
+    n_seen, unseen = len(shard.pair_ids), shard.unseen
+    links = np.empty((n_seen + (0 if unseen is None else len(unseen[0])), 2))
+    side_by_side(params.forward.translation, params.backward.translation, shard.pair_ids, links)
+    if unseen is not None:
+        links[n_seen:] = np.transpose(unseen)
     return links if gamma == 1 else links ** (1 / gamma)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints, Reals
 from spectrem._validate import as_bool
-from spectrem.kernels.alignments.cells import anchor
+from spectrem.kernels.alignments.cells import anchor, score_links
 from spectrem.kernels.unions import add_at, count_union, merge, spread
 from spectrem.models.alignment.pairs import (
     BitextShard,
@@ -31,6 +31,7 @@ from spectrem.models.alignment.pairs import (
 )
 from spectrem.models.priors import DirichletPrior, Prior
 from spectrem.structures import Alignment, Parts, Product
+from spectrem.structures._ragged import positions_of, rows_of
 
 Real = TypeVar("Real", Floats, NDArray[np.float32])
 
@@ -520,9 +521,8 @@ class AlignmentModel:
     def scores(self, params: AlignmentParameters, shard: BitextShard) -> Parts:
         """Log-probabilities of the shard, as scores of both directions side by side."""
         shard = shard.index(self.table)
-        layout = Layout.of(shard.pairs)
-        forward = self._score(params.forward, shard, layout, backward=False)
-        backward = self._score(params.backward, shard, layout, backward=True)
+        forward = self._score(params.forward, shard, backward=False)
+        backward = self._score(params.backward, shard, backward=True)
         unary = np.concatenate([forward.unary, backward.unary])
         if shard.anchors is not None:
             unary[~shard.anchors.allowed(shard.pairs)] = -np.inf
@@ -597,32 +597,32 @@ class AlignmentModel:
                 total += _log_density(added.ends, side.end)
         return total
 
-    def _score(self, params: DirectionParameters, shard: BitextShard, layout: Layout, *, backward: bool) -> Parts:
-        _, states, tokens = sides(shard, backward=backward)
+    def _score(self, params: DirectionParameters, shard: BitextShard, *, backward: bool) -> Parts:
+        steps, states, tokens = sides(shard, backward=backward)
         departures = log_departures(params, np.diff(states))
         with np.errstate(divide="ignore"):
             jump, end = np.log(params.jump), np.log(params.end)
-        links = np.log(shard.of_entries(params.translation, backward=backward))[shard.pairs.cells]
-        if not self.chain:
-            lengths, p, jumps = _places(params, shard, layout, backward=backward)
-            links += jump[jumps] + departures[lengths, p + 1]
-        unary = np.empty(len(links) + len(tokens))
-        unary[layout.parts[backward]] = links
-        unary[layout.nulls[backward]] = np.log(params.null_probability * params.null)[tokens]
+        unary = np.empty(int(shard.pairs.cell_offsets[-1]) + len(tokens))
+        score_links(
+            backward, not self.chain, steps, states, shard.pairs.cell_offsets, shard.pairs.cells,
+            np.log(shard.of_entries(params.translation, backward=backward)),
+            np.log(params.null_probability * params.null)[tokens], jump, departures, unary,
+        )  # fmt: skip
         return Parts(unary, (jump, departures, end) if self.chain else ())
 
     def _gather(
         self, params: DirectionParameters, shard: BitextShard, layout: Layout, marginals: Parts, *, backward: bool
     ) -> DirectionStats:
         steps, states, tokens = sides(shard, backward=backward)
-        links = shard.weights[layout.pair] * marginals.unary[layout.parts[backward]]
+        links = np.repeat(shard.weights, np.diff(shard.pairs.cell_offsets)) * marginals.unary[layout.parts[backward]]
         null = np.repeat(shard.weights, np.diff(steps)) * marginals.unary[layout.nulls[backward]]
         if self.chain:
             places = [place.copy() for place in marginals.factors]
         else:
-            lengths, p, jumps = _places(params, shard, layout, backward=backward)
-            size = int(np.diff(states).max(initial=0)) + 1
-            departures = summed(lengths * size + p + 1, links, size * size).reshape(size, size)
+            chooser, jumps, left = _places(params, shard, layout, backward=backward)
+            longest = int(np.diff(states).max(initial=0))
+            departures = np.zeros((longest + 1, longest + 1))
+            np.add.at(departures, left, summed(chooser, links, len(tokens)))
             places = [summed(jumps, links, len(params.jump)), departures, np.zeros(len(params.end))]
         return DirectionStats(
             summed(shard.pairs.cells, links, len(shard.pair_ids)), summed(tokens, null, len(params.null) - 1), *places
@@ -671,17 +671,20 @@ def summed(places: NDArray[np.integer], values: Floats, size: int) -> Floats:
 
 def _places(
     params: DirectionParameters, shard: BitextShard, layout: Layout, *, backward: bool
-) -> tuple[Ints, Ints, Ints]:
-    """The jumps of Models 1 and 2, by cell.
+) -> tuple[Ints, Ints, tuple[Ints, Ints]]:
+    """The jumps of Models 1 and 2.
 
-    The number of words to choose from, the one of them that lies as far along as the word produced, and the clipped
-    width of the jump from there.
+    Of every cell the word produced and the clipped width of the jump; of every word produced how many words it chooses
+    from, and behind which one of them, as `log_departures` counts.
     """
-    (steps, states, _), n, width = sides(shard, backward=backward), layout.pair, params.max_jump
+    (steps, states, _), width = sides(shard, backward=backward), params.max_jump
     chooser, choice = (layout.source, layout.target) if backward else (layout.target, layout.source)
+    n_steps = np.diff(steps)
+    n = rows_of(n_steps)
     lengths = np.diff(states)[n]
-    p = anchor(chooser - steps[n], np.diff(steps)[n], lengths)
-    return lengths, p, np.clip(choice - states[n] - p, -width, width) + width
+    p = anchor(positions_of(n_steps), n_steps[n], lengths)
+    jumps = np.clip(choice - (states[n] + p)[chooser], -width, width) + width
+    return chooser, jumps, (lengths, np.where(lengths > 0, p + 1, 0))
 
 
 def log_departures(params: DirectionParameters, lengths: Ints) -> Floats:

@@ -16,7 +16,8 @@ from spectrem.data import MAX_LENGTH, Bitext, Links
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.alignments import cooccurrence
 from spectrem.kernels.alignments.bidirectional import Direction, Pairs
-from spectrem.structures._ragged import offsets_of, ranges_of, rows_of
+from spectrem.kernels.alignments.cells import place_parts
+from spectrem.structures._ragged import offsets_of, ranges_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +61,8 @@ class Anchors:
         source_linked[source], target_linked[target] = True, True
         closed_source = source_linked | np.repeat(self.complete, np.diff(pairs.source_offsets))
         closed_target = target_linked | np.repeat(self.complete, widths)
-        n, i, j = places_of(pairs)
-        cells = closed_source[pairs.source_offsets[n] + i] | closed_target[pairs.target_offsets[n] + j]
+        layout = Layout.of(pairs)
+        cells = closed_source[layout.source] | closed_target[layout.target]
         cells[pairs.cell_offsets[sentence] + self.links.source * widths[sentence] + self.links.target] = False
         return cells, source_linked, target_linked
 
@@ -110,43 +111,31 @@ class Anchors:
         )
 
 
-def places_of(pairs: Pairs) -> tuple[Ints, Ints, Ints]:
-    """Sentence pair, source position and target position of every cell of a shard, each of shape (n_cells,)."""
-    n = rows_of(np.diff(pairs.cell_offsets))
-    i, j = np.divmod(np.arange(len(n)) - pairs.cell_offsets[n], np.diff(pairs.target_offsets)[n])
-    return n, i, j
-
-
 class Layout(NamedTuple):
     """Where the cells of a shard lie among its words, and among the unary parts of its two directions.
 
     Attributes
     ----------
-    pair, source, target : ndarray of shape (n_cells,), int32
-        Sentence pair, source word and target word of every cell, counted in the shard.
+    source, target : ndarray of shape (n_cells,)
+        Source word and target word of every cell, counted in the shard.
     parts : (ndarray, ndarray)
         The unary part of every cell, forward and backward, as `Alignment` lays them out.
     nulls : (ndarray, ndarray)
         The unary part in which every target word (forward), every source word (backward) chooses NULL.
     """
 
-    pair: NDArray[np.signedinteger]
-    source: NDArray[np.signedinteger]
-    target: NDArray[np.signedinteger]
-    parts: tuple[NDArray[np.signedinteger], NDArray[np.signedinteger]]
+    source: Ints
+    target: Ints
+    parts: tuple[Ints, Ints]
     nulls: tuple[Ints, Ints]
 
     @classmethod
     def of(cls, pairs: Pairs) -> Layout:
-        sources, targets, (n, i, j) = np.diff(pairs.source_offsets), np.diff(pairs.target_offsets), places_of(pairs)
-        ways = (targets, sources + 1, j, i), (sources, targets + 1, i, j)
-        forward, backward = (
-            offsets_of(steps * widths)[n] + chooser * widths[n] + choice for steps, widths, chooser, choice in ways
-        )
-        null, other_null = (np.cumsum(np.repeat(widths, steps)) - 1 for steps, widths, _, _ in ways)
-        of_cells = n, pairs.source_offsets[n] + i, pairs.target_offsets[n] + j, forward, backward
-        pair, source, target, *parts = (numbers.astype(np.int32) for numbers in of_cells)  # there may be millions
-        return cls(pair, source, target, (parts[0], parts[1]), (null, other_null))
+        sources, targets = np.diff(pairs.source_offsets), np.diff(pairs.target_offsets)
+        source, target, forward, backward = np.empty((4, int(pairs.cell_offsets[-1])), np.int64)
+        place_parts(pairs.source_offsets, pairs.target_offsets, source, target, forward, backward)
+        nulls = np.repeat(sources + 1, targets).cumsum() - 1, np.repeat(targets + 1, sources).cumsum() - 1
+        return cls(source, target, (forward, backward), nulls)
 
     def spread(self, cells: Bools, target_null: Bools, source_null: Bools) -> Bools:
         """Marks of unary parts, those of the forward, then of the backward direction, from marks of cells and NULLs.

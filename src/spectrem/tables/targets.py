@@ -26,7 +26,7 @@ from spectrem.corpus.corpus import ONE_BLAS_THREAD
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.inference import Projection, project_batch
 from spectrem.inference.dual import Evaluation, SlackTerms, compile_slack, row_maxima, sum_by
-from spectrem.inference.solvers.smooth import Curved, curvature_of_batch, smooth_solver
+from spectrem.inference.solvers.smooth import QuasiNewton, curvature_of_batch, smooth_solver
 from spectrem.learning.schedule import check_gamma
 from spectrem.reports import prices_by_name
 from spectrem.structures import Parts, Structure
@@ -93,7 +93,8 @@ class Quadratic:
                 return smooth_solver(self, _ROUGH, 100).solve(self, self.origin).multipliers
             dense = self.curvature.toarray()
             np.fill_diagonal(dense, dense.diagonal() + self.diagonal)
-            return Curved(lambda _: dense, _TOL, far=np.inf).solve(self, self.origin).multipliers
+            newton = QuasiNewton(_TOL, curvature=lambda _: dense, far=np.inf)
+            return newton.solve(self, self.origin).multipliers
 
 
 # Least curvature, relative to the square of the row's coefficients, so that quotients are finite.

@@ -17,7 +17,7 @@ from spectrem.inference.conflict import demand_of, place_of
 from spectrem.inference.dual import Evaluation, SlackTerms, compile_slack
 from spectrem.inference.program import Deadline, compile_slack_variables, run_linear, write_program
 from spectrem.inference.result import Status
-from spectrem.inference.solvers.smooth import MOST_ROWS, Curved, Solution, Solver, check_now, smooth_solver
+from spectrem.inference.solvers.smooth import MOST_ROWS, QuasiNewton, Solution, Solver, check_now, smooth_solver
 
 Evaluate = Callable[[Floats], tuple[float | Floats, Floats]]
 """From multipliers to values and expectations, with a row per shard or summed over the corpus."""
@@ -210,7 +210,7 @@ def solve_corpus_dual(
     dual = CorpusDual(evaluate, rows, gamma, support)
     if solver is None:
         few = dual.terms.is_box and len(dual.bounds) <= MOST_ROWS
-        solver = smooth_solver(dual, tol) if curvature is None or not few else Curved(curvature, tol)
+        solver = smooth_solver(dual, tol) if curvature is None or not few else QuasiNewton(tol, curvature=curvature)
     solution = dual.solve(solver, start)
     value = dual.evaluate(solution.multipliers, np.ones(1, bool)).value + dual.terms.value(solution.multipliers)
     return CorpusSolution(

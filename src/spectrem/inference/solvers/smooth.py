@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,7 +37,6 @@ from spectrem.structures.structure import Structure, has_one_label
 MOST_ROWS, MOST_OF_CHOICES = 40, 4096
 # Shares of its own curvature that are added to a row's, so that rows may depend on each other.
 _RIDGE = 1e-10
-_FAR = 2.0
 
 
 @dataclass(frozen=True)
@@ -356,11 +355,19 @@ class QuasiNewton:
         Passes over the batch.
     memory : int
         Pairs kept per problem; memory is ``2 * memory * n_rows`` floats.
+    curvature : callable or None
+        Of one problem: from multipliers, those evaluated last, to the second derivatives of the dual, shape (n_rows,
+        n_rows), or NaN. Steps are then Newton's, which take a third of the evaluations: for rows over a corpus where an
+        evaluation is much dearer than its curvature, as each solves the rows inside instances.
+    far : float
+        Newton's steps that move scores farther than so many gammas are damped; inf suits a quadratic function.
     """
 
     tol: float = 1e-8
     max_iter: int = 1000
     memory: int = 8
+    curvature: Callable[[Floats], Floats] | None = None
+    far: float = 2.0
 
     def solve(self, dual: DualFunction, start: Floats) -> Solution:
         terms, problem, n = dual.terms, dual.row_problem, dual.n_problems
@@ -387,26 +394,35 @@ class QuasiNewton:
         length, reach = np.ones(n), np.full(n, np.inf)
         wanted = active.copy()
         status = np.where(active, Status.MAX_ITERATIONS, Status.SOLVED).astype(np.int8)
-        iteration = 0
+        iteration, exact, at_last = 0, False, True  # the direction is Newton's, x was evaluated last
         while active.any() and iteration < self.max_iter:
             iteration += 1
             near = np.minimum(1e-3, residual)[problem] / dual.lever
             at_low = (x - terms.lower <= near) & (g > 0)
             at_high = (terms.upper - x <= near) & (g < 0)
             free = ~(at_low | at_high)
-            quasi_newton_directions(
-                offsets, order, wanted, free, g, dual.scale, dual.lever,
-                *history.arrays, history.newest, history.stored, direction,
-            )  # fmt: skip
-            # Rounding in the gradient may pass for curvature where there is none: a step moves scores at most 30 times
-            # as far as the last one did.
-            leap = max_by(problem, np.abs(direction) * dual.lever, n)
-            most = np.where(wanted, 30.0 * reach, np.inf)
-            tame = np.divide(most, leap, out=np.ones(n), where=leap > most)
+            newton = None
+            if self.curvature is not None and wanted[0]:
+                newton = _newton_direction(self.curvature(x), g, free) if at_last else None
+                exact = newton is not None
+            if newton is None:
+                quasi_newton_directions(
+                    offsets, order, wanted, free, g, dual.scale, dual.lever,
+                    *history.arrays, history.newest, history.stored, direction,
+                )  # fmt: skip
+                # Rounding in the gradient may pass for curvature where there is none: a step moves scores at most 30
+                # times as far as the last one did.
+                leap = max_by(problem, np.abs(direction) * dual.lever, n)
+                most = np.where(wanted, 30.0 * reach, np.inf)
+                tame = np.divide(most, leap, out=np.ones(n), where=leap > most)
+                direction *= tame[problem]
+            else:
+                direction = newton
             fresh = wanted[problem]
-            direction *= tame[problem]
             direction = np.where(fresh & at_low, terms.lower - x, direction)
             direction = np.where(fresh & at_high, terms.upper - x, direction)
+            if newton is not None:
+                direction *= _damping(float(np.abs(direction * dual.lever).max()) / dual.gamma, self.far)
             trial = np.clip(x + length[problem] * direction, terms.lower, terms.upper)
             f_trial, g_trial = evaluate(trial, active)
             move = trial - x
@@ -428,12 +444,15 @@ class QuasiNewton:
             )
             # If the line search fails, drop the history once; if it fails without one, give up on this problem.
             stuck = active & ~accepted & ((length < 1e-9) | (expected >= 0))
-            lost = stuck & (history.stored == 0)
+            lost = stuck & (history.stored == 0) & (not exact)
             status[lost] = Status.MAX_ITERATIONS
             active &= ~lost & (residual > self.tol)
             history.stored[stuck] = 0
             length[stuck] = 1.0
             wanted = active & (accepted | stuck)
+            at_last = bool(accepted.all())
+            if exact and at_last:
+                length[:] = 1.0
             status[residual <= self.tol] = Status.SOLVED
             if check_now(iteration):
                 active &= ~mark_infeasible(dual, x, active, status)
@@ -628,88 +647,28 @@ def suits_newton(dual: DualFunction) -> bool:
 
 def smooth_solver(dual: DualFunction, tol: float, max_iter: int | None = None) -> Solver:
     """For gamma > 0: the solver that suits the slack, the structure and the number of rows."""
-    limit = {} if max_iter is None else {"max_iter": max_iter}
+    limit: dict[str, Any] = {} if max_iter is None else {"max_iter": max_iter}
     if suits_newton(dual):
         return Newton(tol, **limit)
     return QuasiNewton(tol, **limit) if dual.terms.is_box else Accelerated(tol, **limit)
 
 
-@dataclass(frozen=True)
-class Curved:
-    """Newton's method on the rows that are off their bounds (Bertsekas 1982), with a backtracking line search.
+def _newton_direction(curve: Floats, gradient: Floats, free: Bools) -> Floats | None:
+    """Newton's step of the free rows, 0 for the others; None where their curvature is not known or not positive."""
+    direction, rows = np.zeros(len(gradient)), np.flatnonzero(free)
+    curve = curve[np.ix_(rows, rows)]
+    diagonal = np.diagonal(curve)
+    if not (np.isfinite(curve).all() and (diagonal > 0).all()):
+        return None
+    unit = 1.0 / np.sqrt(diagonal)
+    scaled = curve * np.outer(unit, unit) + _RIDGE * np.eye(len(rows))
+    import scipy.linalg  # as slow to load as some commands are to run
 
-    Use for rows over a corpus where an evaluation is much dearer than its curvature, as each solves the rows inside
-    instances: it takes a third of the evaluations of `QuasiNewton`, which finishes what it cannot.
-
-    Parameters
-    ----------
-    curvature : callable
-        From multipliers, those evaluated last, to the second derivatives of the dual, shape (n_rows, n_rows), or NaN.
-    tol : float
-        Largest residual, relative to the size of the row.
-    max_iter : int
-        Evaluations.
-    far : float
-        Steps that move scores farther than so many gammas are damped; inf suits a quadratic function.
-    """
-
-    curvature: Callable[[Floats], Floats]
-    tol: float = 1e-8
-    max_iter: int = 40
-    far: float = _FAR
-
-    def solve(self, dual: DualFunction, start: Floats) -> Solution:
-        terms, active = dual.terms, np.ones(1, np.bool_)
-
-        def evaluate(x: Floats) -> tuple[float, Floats]:
-            value, gradient = dual.evaluate(x, active)
-            return float((value + terms.value(x))[0]), gradient + terms.kink
-
-        x = terms.project(start)
-        f, g = evaluate(x)
-        count = 1
-        while True:
-            residual = residual_of(dual, x, g - terms.kink)
-            if residual[0] <= self.tol:
-                return Solution(x, np.full(1, Status.SOLVED, np.int8), residual, count)
-            step = self._step(dual, x, g, min(1e-3, float(residual[0])))
-            length = 1.0 if step is None else _damping(float(np.abs(step * dual.lever).max()) / dual.gamma, self.far)
-            while step is not None and length > 1e-6 and count < self.max_iter:
-                trial = np.clip(x + length * step, terms.lower, terms.upper)
-                expected = 1e-4 * float(g @ (trial - x))
-                if expected < 0:
-                    f_trial, g_trial = evaluate(trial)
-                    count += 1
-                    # By convexity the slope at the trial proves decreases that rounding hides in the values.
-                    if f_trial <= f + expected or float(g_trial @ (trial - x)) <= expected:
-                        break
-                length *= 0.3
-            else:
-                rest = QuasiNewton(self.tol).solve(dual, x)
-                return Solution(rest.multipliers, rest.status, rest.residual, count + rest.n_iter)
-            x, f, g = trial, f_trial, g_trial
-
-    def _step(self, dual: DualFunction, x: Floats, g: Floats, near: float) -> Floats | None:
-        """Newton's step of the rows that do not rest at a bound, to the bound for the others."""
-        lower, upper = dual.terms.lower, dual.terms.upper
-        low: Bools = ((x - lower) * dual.lever <= near) & (g > 0)
-        high: Bools = ((upper - x) * dual.lever <= near) & (g < 0)
-        step = np.zeros(len(x))
-        step[low], step[high] = (lower - x)[low], (upper - x)[high]
-        free = np.flatnonzero(~(low | high))
-        curve = self.curvature(x)[np.ix_(free, free)]
-        diagonal = np.diagonal(curve)
-        if not (np.isfinite(curve).all() and (diagonal > 0).all()):
-            return None
-        unit = 1.0 / np.sqrt(diagonal)
-        scaled = curve * np.outer(unit, unit) + _RIDGE * np.eye(len(free))
-        import scipy.linalg  # as slow to load as some commands are to run
-
-        try:
-            step[free] = -unit * scipy.linalg.solve(scaled, unit * g[free], assume_a="pos")
-        except np.linalg.LinAlgError:
-            return None
-        return step
+    try:
+        direction[rows] = -unit * scipy.linalg.solve(scaled, unit * gradient[rows], assume_a="pos")
+    except np.linalg.LinAlgError:
+        return None
+    return direction
 
 
 def _damping(reach: float, far: float) -> float:

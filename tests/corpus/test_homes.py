@@ -139,11 +139,17 @@ class AnyEach(Changed):
 class NotEach(Changed):
     """Gives all shards the value of the first one."""
 
+    def derive(self, f, *broadcast, each=None):
+        return replace(self, shards=Local(self.shards).derive(f, *broadcast, each=each).shards)
+
     def collect(self, f, *broadcast, each=None):
         return super().collect(f, *broadcast, each=each and [each[0]] * len(each))
 
 
 class AnyCollected(Changed):
+    def derive(self, f, *broadcast, each=None):
+        return replace(self, shards=Local(self.shards).derive(f, *broadcast, each=each).shards)
+
     def collect(self, f, *broadcast, each=None):
         return super().collect(f, *broadcast, each=each and each[: len(self)])
 

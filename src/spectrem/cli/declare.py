@@ -32,7 +32,7 @@ def argument(metavar: str, default: Any = ...) -> Any:
     Parameters
     ----------
     metavar : str
-        What help and messages call it.
+        Its name in help and messages.
     default : object
         ``...`` for an argument that must be given.
     """
@@ -65,7 +65,7 @@ def _declared(default: Any, info: partial[Any]) -> Any:
 def takes(
     record: type | None = None,
     leave: Collection[str] = (),
-    defaults: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] = {},
     only: Collection[str] | None = None,
     beside: Collection[type] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -102,21 +102,21 @@ def takes(
     >>> fit(max_iter=3)
     {'max_iter': 3} ['--max-iter', '--max-iter 3']
     """
-    here, records = defaults or {}, [*([] if record is None else [record]), *beside][::-1]
-    known: dict[str, tuple[Any, Parameter]] = {}
+    records = [*([] if record is None else [record]), *beside][::-1]
+    declarations: dict[str, tuple[Any, Parameter]] = {}
     for one in records[::-1]:
-        known |= {name: declared for name, declared in parameters_of(one).items() if name not in known}
-    flags = {name: _flag(name, declared) for name, (_, declared) in known.items() if declared.option is not None}
-    said = {name: _plain(text, flags) for one in records for name, text in meanings(one).items()}
+        declarations |= {name: declared for name, declared in parameters_of(one).items() if name not in declarations}
+    flags = {name: _flag(name, declared) for name, (_, declared) in declarations.items() if declared.option is not None}
+    texts = {name: _plain(text, flags) for one in records for name, text in meanings(one).items()}
     options = [
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=... if here.get(name) is ... else None,
-            annotation=_annotation(flag, here.get(name, known[name][0]), known[name][1], said.get(name, "")),
+            default=... if defaults.get(name) is ... else None,
+            annotation=_annotation(flags[name], defaults.get(name, default), declared, texts.get(name, "")),
         )
-        for name, flag in flags.items()
-        if name not in leave and (only is None or name in only)
+        for name, (default, declared) in declarations.items()
+        if name in flags and name not in leave and (only is None or name in only)
     ]
 
     def with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -128,14 +128,14 @@ def takes(
         def call(**values: Any) -> None:
             settings = {one.name: value for one in options if (value := values.get(one.name)) is not None}
             for name, value in settings.items():
-                settings[name] = _read(flags[name], known[name][1], value)
+                settings[name] = _read(flags[name], declarations[name][1], value)
             arguments: dict[str, Any] = {
                 name: types[name](**{one.name: values[one.name] for one in group})
                 for name, group in groups.items()
                 if group
             }
             if "settings" in types:
-                arguments["settings"] = {**here, **settings}
+                arguments["settings"] = {**defaults, **settings}
             if "given" in types:
                 values |= settings
                 arguments["given"] = dict(pair for one in merged for pair in _given(one, values[one.name]))
@@ -150,15 +150,15 @@ def takes(
 
 def _fields_of(record: Any, leave: Collection[str]) -> list[inspect.Parameter]:
     """The fields of a data class as arguments and options of a command."""
-    hints, said, made = get_type_hints(record, include_extras=True), meanings(record), []
+    hints, help_texts, parameters = get_type_hints(record, include_extras=True), meanings(record), []
     for one in [one for one in fields(record) if one.name not in leave]:
         kind, info = hints[one.name], one.metadata.get(_SHOWN)
         if info is not None:
             names = [_flag(one.name)] if info.func is typer.Option and not info.args else []
-            kind = Annotated[kind, info(*names, help=_plain(said.get(one.name, ""), {}))]
+            kind = Annotated[kind, info(*names, help=_plain(help_texts.get(one.name, ""), {}))]
         default = inspect.Parameter.empty if one.default is MISSING else one.default
-        made.append(inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
-    return made
+        parameters.append(inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+    return parameters
 
 
 def _given(parameter: inspect.Parameter, value: Any) -> Iterator[tuple[str, str]]:

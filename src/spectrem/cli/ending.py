@@ -44,15 +44,15 @@ def before_the_end(clean: Callable[[], str | None]) -> Iterator[None]:
 def _clean() -> str:
     """Remove unfinished files, and return a sentence about what became of the outputs."""
     remove_temporary()
-    said: list[str | None] = []
+    notes: list[str | None] = []
     for clean in reversed(_before_the_end):
         with suppress(OSError):
-            said.append(clean())
+            notes.append(clean())
     sent = sent_directly()
     written = "no output was written"
     if sent:
         written = f"no file was written, and what {' and '.join(sent)} received is incomplete"
-    return printable("; ".join([written, *filter(None, said)]))
+    return printable("; ".join([written, *filter(None, notes)]))
 
 
 signals.last_act = _clean

@@ -27,9 +27,9 @@ def check_same_text(
     Parameters
     ----------
     names : (str, str)
-        Of the files.
+        Names of the files.
     sides : (object, object)
-        What was read from them; a method ``place`` says where a sentence, counted from 0, stands.
+        Their contents; a method ``place`` says where a sentence, counted from 0, stands.
     words : callable
         The words of a side, sentence by sentence.
 

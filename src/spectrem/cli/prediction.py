@@ -52,7 +52,7 @@ def posterior_lines(
     sentences : iterable of sequence of str
     tables : iterable of ndarray of shape (n_words, n_choices)
     name : function of word and choice
-        What a choice of a word, both by number, is called.
+        The name of a choice of a word, both by number.
     least : float
         Choices below this probability are left out.
 

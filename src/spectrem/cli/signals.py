@@ -8,9 +8,9 @@ from collections.abc import Callable
 from types import FrameType
 
 BY_SIGNAL = 128
-_SAID = {
-    int(getattr(signal, name)): said
-    for name, said in (("SIGINT", "interrupted"), ("SIGTERM", "terminated"), ("SIGHUP", "hung up"))
+_OUTCOMES = {
+    int(getattr(signal, name)): outcome
+    for name, outcome in (("SIGINT", "interrupted"), ("SIGTERM", "terminated"), ("SIGHUP", "hung up"))
     if hasattr(signal, name)  # Windows lacks the last
 }
 
@@ -30,7 +30,7 @@ def catch_signals() -> None:
     No exception is raised, since whatever runs may swallow one: an import, a callback, a clause of ``except``.
     Signals that are ignored stay so (``nohup``, or commands in the background of a script).
     """
-    for number in _SAID:
+    for number in _OUTCOMES:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _end)
 
@@ -46,6 +46,6 @@ def _end(number: int, frame: FrameType | None) -> None:
         return
     ignore_signals()  # a second one, of somebody who cannot wait, leaves this one to its work
     try:
-        os.write(2, f"spectrem: {_SAID[number]}; {last_act()}\n".encode("utf-8", "surrogateescape"))
+        os.write(2, f"spectrem: {_OUTCOMES[number]}; {last_act()}\n".encode("utf-8", "surrogateescape"))
     finally:
         os._exit(BY_SIGNAL + number)

@@ -225,7 +225,7 @@ def _places(options: TrainingOptions, labelled: TaggedCorpus, plain: FileSentenc
 
 
 class Input(NamedTuple):
-    """What the files of `spectrem tag train` hold for a kind of tagger.
+    """The input of `spectrem tag train`, read from its files, for a kind of tagger.
 
     Attributes
     ----------
@@ -312,11 +312,11 @@ class Kind(NamedTuple):
         Its class, of `spectrem.estimators` or another module: "module:name".
     prepare : callable (options, settings, constraints, given) -> Input
     describe : callable (tagger, n_words) -> (str, str)
-        What was learned, and the outcome.
+        Descriptions of the model learned and of the outcome.
     tag_columns : tuple of str
         The columns of constraints that hold tags.
     foreign : str
-        What is wrong with its options where the kind of another ``flag`` is learned.
+        The error about one of its options where the kind of another ``flag`` is learned.
     rules : tuple of Rule
         Which options go together.
     """

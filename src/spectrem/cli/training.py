@@ -333,7 +333,7 @@ def count_gammas(estimator: Any) -> int:
 
 
 def warn_gaining(estimator: Any) -> None:
-    """Say of a fitted estimator that its training ran out of iterations or steps, in the words of the options."""
+    """Warn where the training of a fitted estimator ran out of iterations or steps, naming the options that help."""
     if estimator.status_.name == "MAX_ITERATIONS":
         reached, remedy = f"{estimator.max_iter} iterations", "--max-iter or --tol"
     elif estimator.status_.name == "MAX_STEPS":
@@ -353,7 +353,7 @@ def refuse_parameters(settings: Settings, given: Given, other: type, trained: ty
     other, trained : type
         Data classes of the parameters of both.
     message : str
-        What to say after the option and its value.
+        The text after the option and its value.
 
     Raises
     ------

@@ -127,7 +127,7 @@ def report_weighted(
     structure : Structure
     weights : ndarray of shape (n_instances,)
     multipliers : ndarray of shape (n_rows,)
-        Of `spectrem.inference.project_batch` with these weights.
+        The solution of `spectrem.inference.project_batch` with these weights.
     before, after : ndarray of shape (n_unary,)
     """
     from spectrem.inference.dual import weigh_rows

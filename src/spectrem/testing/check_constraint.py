@@ -47,7 +47,7 @@ def check_constraint(
     Returns
     -------
     Rows
-        What it compiled to.
+        The compiled rows.
 
     Raises
     ------

@@ -187,22 +187,22 @@ def _project(options: ProjectOptions, shared: TableOptions) -> None:
 def _summary(scores: Scores, table: ProjectedTable, decision: Decision | None, gamma: float) -> list[str]:
     """Lines of the summary: what was projected, violations, largest prices, decisions."""
     rows = "1 row" if len(table.proba) == 1 else f"{len(table.proba)} rows"
-    said = [
+    summary = [
         f"projected {rows}, labels {scores.described}, onto {_counted(table.constraints)}",
         f"worst violation {table.violation_before:.3g} before, {table.violation_after:.2g} after"
         + ("" if table.kl is None else f", cost {table.kl:.4g} nats"),
     ]
     lines = _largest_prices(table.constraints)
     if lines:
-        said += ["largest prices, nats per unit of the bound:", *(f"  {line}" for line in lines)]
+        summary += ["largest prices, nats per unit of the bound:", *(f"  {line}" for line in lines)]
     elif table.multipliers.size and gamma >= 0:
-        said.append("no constraint binds; the probabilities are what they were")
+        summary.append("no constraint binds; the probabilities are what they were")
     if decision is not None:
-        said.append(
+        summary.append(
             f"decided: {decision.n_changed} of {len(table.proba)} labels differ from the most probable before; "
             f"score {decision.score:.6g} nats, gap to the relaxation {decision.gap:.2g}"
         )
-    return said
+    return summary
 
 
 def price_table(reports: Sequence[ConstraintReport]) -> TableFile:

@@ -86,7 +86,7 @@ def setting(name: str, value: str | None = None) -> str:
 
 
 def advice(about: str, in_python: str) -> str:
-    """What to try, unless `spelled` has other words about it."""
+    """The advice ``in_python``, or what `spelled` says in its place."""
     return _spellings.get().get(about, in_python)
 
 
@@ -162,7 +162,7 @@ def did_you_mean(value: object, known: Iterable[object]) -> str:
 
 
 def no_such(kind: str, value: object, known: Collection[object], most: int = 50) -> str:
-    """What to say of a value that there is not: the one most like it, and at most so many of those that there are.
+    """A message about a value that does not exist: the one most like it, and at most so many of those that do.
 
     Examples
     --------

@@ -223,7 +223,7 @@ class TableFile:
 
     @cached_property
     def _column_types(self) -> Mapping[str, tuple[bool, bool, bool]]:
-        """Of every column: whether all cells are numbers; if not, whether that seems a slip; whether some are."""
+        """For every column: are all cells numbers; if not, does that seem a slip; are some."""
         if not self.is_text:
             return {name: (kind.is_numeric(), False, False) for name, kind in self.schema.items()}
         filled, numbers = self._count(self.names, _ANY, _NUMBER)

@@ -146,7 +146,7 @@ def _derived(structure: Structure, scores: Parts) -> Iterator[tuple[int, Derivat
 
 
 def _in_own_form(structure: Structure, drawn: list[tuple[Derivations, Ints]], n: int) -> Ints:
-    """What the structure decodes where only what was drawn is possible."""
+    """Every draw as the structure decodes it where only the parts of that draw are possible."""
     structures: list[Any] = []
     for row in range(n):
         taken = no_parts(structure)

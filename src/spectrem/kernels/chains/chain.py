@@ -160,7 +160,7 @@ def _multiply(masses, at, step, stride, tensor, states, sources, n_sources, midd
 def _look_back(
     weight, masses, at, future, ahead, tensor, states, sources, n_sources, middle, n_middle, here, width, pairs, out
 ):  # fmt: skip
-    """What is ahead of the nodes of a token, transposed, and expected transitions.
+    """The backward sums of the nodes of a token, transposed, and expected transitions.
 
     out[j, i] = sum_k tensor[middle j, source i, target k] * future[j, k], and
     pairs[middle j, source i, target k] += weight * masses[i, j] * future[j, k].

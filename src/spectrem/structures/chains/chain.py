@@ -128,7 +128,7 @@ class Chain(MarkovStructure):
         return ((self.n_states, self.n_states),)
 
     def covariances(self, scores: Parts, values: Floats, weights: Floats | None = None) -> Parts:
-        """Of every state of a token, and of every transition, with the sum of values of the states taken, at gamma = 1.
+        """Covariances of states and transitions with the sum of values of the states taken, at gamma = 1.
 
         Parameters
         ----------

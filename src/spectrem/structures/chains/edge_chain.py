@@ -166,7 +166,7 @@ class EdgeChain(TokenStructure):
         return values, self._with_counts(marginals, None if weights is None else given.weights)
 
     def covariances(self, scores: Parts, values: Floats, weights: Floats | None = None) -> Parts:
-        """Of every part, and of every transition, with the sum of values of the parts taken, at gamma = 1.
+        """Covariances of parts and transitions with the sum of values of the parts taken, at gamma = 1.
 
         Parameters
         ----------

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spectrem._arrays import Floats, Reals
+from spectrem._arrays import Reals
 from spectrem.data import Vocabulary, prior_lines
 from spectrem.estimators import storage
 from spectrem.estimators.alignment.text import listed_pairs
 from spectrem.exceptions import InvalidInputError
+from spectrem.kernels.alignments.cooccurrence import mark_expected
 from spectrem.models.alignment import AlignmentModel, AlignmentParameters, DirectionParameters, PairTable, Totals
 from spectrem.models.alignment.model import as_single
+from spectrem.structures._ragged import offsets_of
 
 if TYPE_CHECKING:
     from spectrem.estimators.alignment.word_aligner import WordAligner
@@ -101,29 +103,21 @@ def prune(
     """
     if not 0 <= min_count < np.inf:
         raise InvalidInputError(f"min_count must be a number of expected links, at least 0, got {min_count}; try 0.01")
-    links = _expected_links(table, params)
-    if links is None:
+    forward, backward = params.forward, params.backward
+    if forward.totals is None or backward.totals is None:
         raise InvalidInputError(
             f"min_count {min_count:g} needs the counts behind the model's probabilities, which files saved by earlier "
             "versions lack; fit and save it again, or save all word pairs"
         )
-    kept = np.maximum(*links) >= min_count
-    lost = max(float(one @ ~kept / one.sum()) if one.any() else 0.0 for one in links)
-    row_offsets = np.append(0, np.cumsum(kept))[table.row_offsets]
-    smaller, at = PairTable(row_offsets, table.targets[kept], table.n_target_words), np.append(kept, True)
-    sides = (replace(side, translation=side.translation[at]) for side in (params.forward, params.backward))
+    kept, sizes = np.ones(table.n_pairs + 1, np.bool_), np.empty(table.n_source_words, np.int64)
+    links = mark_expected(
+        table.row_offsets, table.targets, forward.translation, backward.translation, forward.totals.words,
+        backward.totals.words, float(min_count), kept, sizes,
+    )  # fmt: skip
+    lost = max(part / whole if whole > 0 else 0.0 for part, whole in (links[:2], links[2:]))
+    smaller = PairTable(offsets_of(sizes), table.targets[kept[:-1]], table.n_target_words)
+    sides = (replace(side, translation=side.translation[kept]) for side in (forward, backward))
     return smaller, AlignmentParameters(*sides), lost
-
-
-def _expected_links(table: PairTable, params: AlignmentParameters) -> tuple[Floats, Floats] | None:
-    """The expected links of all word pairs in both directions, each a probability times the total of its row."""
-    forward, backward = params.forward, params.backward
-    if forward.totals is None or backward.totals is None:
-        return None
-    return (
-        np.repeat(forward.totals.words, np.diff(table.row_offsets)) * forward.translation[:-1],
-        backward.translation[:-1] * backward.totals.words[table.targets],
-    )
 
 
 def _read(aligner: WordAligner, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -157,14 +151,19 @@ def _read(aligner: WordAligner, values: dict[str, Any], arrays: dict[str, NDArra
 
 def _in_order(table: PairTable, sides: list[DirectionParameters]) -> tuple[PairTable, list[DirectionParameters]]:
     """The rows of the table in increasing order of target words, which models saved by earlier versions lack."""
-    keys = table.sources * np.int64(table.n_target_words) + table.targets
-    if (np.diff(keys) > 0).all():
+    if _rows_increase(table):
         return table, sides
-    order = np.append(np.argsort(keys), table.n_pairs)
+    order = np.append(np.lexsort((table.targets, table.sources)), table.n_pairs)
     table = replace(table, targets=table.targets[order[:-1]])
-    if (np.diff(keys[order[:-1]]) == 0).any():
+    if not _rows_increase(table):
         raise ValueError("targets hold a word pair twice")
     return table, [replace(side, translation=side.translation[order]) for side in sides]
+
+
+def _rows_increase(table: PairTable) -> bool:
+    begins = np.zeros(table.n_pairs + 1, np.bool_)
+    begins[table.row_offsets] = True
+    return bool((begins[1:-1] | (table.targets[1:] > table.targets[:-1])).all())
 
 
 def _read_pruned(saved: Any) -> Pruned:
@@ -242,15 +241,15 @@ def list_priors(aligner: WordAligner, min_probability: float) -> Iterator[str]:
     InvalidInputError
         If the model was saved by an earlier version, which did not keep totals.
     """
-    one, other = aligner.params_.forward, aligner.params_.backward
-    expected = _expected_links(aligner.table_, aligner.params_)
-    if expected is None:
+    table, one, other = aligner.table_, aligner.params_.forward, aligner.params_.backward
+    if one.totals is None or other.totals is None:
         raise InvalidInputError(
             "priors need the counts behind the model's probabilities, which files saved by earlier versions lack; fit "
             "and save it again"
         )
-    counts = (expected[0] + expected[1]) / 2
-    kept = np.maximum(one.translation[:-1], other.translation[:-1]) >= min_probability
+    forward, backward = one.translation[:-1], other.translation[:-1]
+    counts = (forward * one.totals.words[table.sources] + backward * other.totals.words[table.targets]) / 2
+    kept = np.maximum(forward, backward) >= min_probability
     links = ((source, target, count) for source, target, count, _ in name_pairs(aligner, kept, counts, counts))
     return prior_lines(links, _jumps(one), _jumps(other))
 

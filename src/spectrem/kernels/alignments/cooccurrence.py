@@ -255,6 +255,60 @@ def sum_links(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def mark_expected(row_offsets, targets, forward, backward, source_totals, target_totals, least, kept, sizes):
+    """Mark in ``kept`` the entries that have at least ``least`` expected links in either direction.
+
+    These are an entry's probability times the total of the word it is given: the source word (forward), or the target
+    word (backward). Fills ``sizes``, the number of such entries of every row. Returns the links of the other entries
+    and those of all, forward, then backward.
+    """
+    sizes[:] = 0
+    lost_forward, all_forward, lost_backward, all_backward = 0.0, 0.0, 0.0, 0.0
+    for word in range(len(row_offsets) - 1):
+        for k in range(row_offsets[word], row_offsets[word + 1]):
+            one = forward[k] * source_totals[word]
+            other = backward[k] * target_totals[targets[k]]
+            all_forward += one
+            all_backward += other
+            kept[k] = max(one, other) >= least
+            if kept[k]:
+                sizes[word] += 1
+            else:
+                lost_forward += one
+                lost_backward += other
+    return lost_forward, all_forward, lost_backward, all_backward
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def splice_tables(
+    old_offsets, old_targets, old_forward, old_backward, source_scale, target_scale, new_offsets, new_targets,
+    new_forward, new_backward, row_offsets, targets, forward, backward,
+):  # fmt: skip
+    """Fill the table (row_offsets, targets) with the entries of an old one and those of a new one, row by row merged.
+
+    All number words alike and list target words in increasing order. Old probabilities are scaled by conditioning
+    word; where both tables have a pair, the new ones are taken.
+    """
+    at = 0
+    for word in range(len(row_offsets) - 1):
+        row_offsets[word] = at
+        old, old_end = old_offsets[word], old_offsets[word + 1]
+        new, new_end = new_offsets[word], new_offsets[word + 1]
+        while old < old_end or new < new_end:
+            if new < new_end and (old == old_end or new_targets[new] <= old_targets[old]):
+                targets[at], forward[at], backward[at] = new_targets[new], new_forward[new], new_backward[new]
+                old += old < old_end and old_targets[old] == new_targets[new]
+                new += 1
+            else:
+                targets[at] = old_targets[old]
+                forward[at] = old_forward[old] * source_scale[word]
+                backward[at] = old_backward[old] * target_scale[old_targets[old]]
+                old += 1
+            at += 1
+    row_offsets[-1] = at
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def look_alike(
     sources, targets, source_letters, source_offsets, target_letters, target_offsets, ratio, shortest, alike
 ):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints, Reals
 from spectrem.data import Bitext, Vocabulary
-from spectrem.kernels.alignments.cooccurrence import normalise_continued
+from spectrem.kernels.alignments.cooccurrence import normalise_continued, splice_tables
 from spectrem.models.alignment.model import (
     AlignmentModel,
     AlignmentParameters,
@@ -459,34 +459,36 @@ def splice(
     """
     texts = new.bitext.source_vocabulary.words, new.bitext.target_vocabulary.words
     merged = vocabularies[0].extend(texts[0]), vocabularies[1].extend(texts[1])
-    numbers = [words.lookup(text).astype(np.int64) for words, text in zip(merged, texts, strict=True)]
-    width = len(merged[1])
-    keys = numbers[0][new.table.sources] * width + numbers[1][new.table.targets]
-    known, lacking = np.flatnonzero(new.entries >= 0), np.flatnonzero(new.entries < 0)
-    lacking = lacking[np.argsort(keys[lacking])]
-    places = np.searchsorted(old.sources * np.int64(width) + old.targets, keys[lacking])
-    sources, targets = np.divmod(keys[lacking], width)
-    sizes = np.bincount(sources, minlength=len(merged[0]))
-    sizes[: old.n_source_words] += np.diff(old.row_offsets)
-    table = PairTable(offsets_of(sizes), np.insert(old.targets, places, targets).astype(np.int32), width)
-    spliced = list[DirectionParameters]()
-    for way, (before, after, row) in enumerate(
-        ((old_params.forward, params.forward, old.sources), (old_params.backward, params.backward, old.targets))
-    ):
+    numbers = [words.lookup(text) for words, text in zip(merged, texts, strict=True)]
+    sides = list(zip((old_params.forward, old_params.backward), (params.forward, params.backward), strict=True))
+    words, scales = [np.zeros(len(side)) for side in merged], list[Floats]()
+    for total, number, (before, after) in zip(words, numbers, sides, strict=True):
         assert before.totals is not None
         assert after.totals is not None
-        words, null, total = np.zeros(len(merged[way])), np.zeros(len(merged[1 - way]) + 1), after.totals.null
         earlier = new.strength * before.totals.words
-        words[: len(earlier)] = earlier
-        words[numbers[way]] = after.totals.words
-        now = words[: len(earlier)]
-        scale = np.divide(earlier, now, out=np.ones(len(earlier)), where=now > 0)
-        translation = np.append(before.translation[:-1] * scale[row], 0.0)
-        translation[new.entries[known]] = after.translation[known]
-        translation = np.insert(translation, places, after.translation[lacking])
+        total[: len(earlier)] = earlier
+        total[number] = after.totals.words
+        now = total[: len(earlier)]
+        scales.append(np.divide(earlier, now, out=np.ones(len(earlier)), where=now > 0))
+    sources, targets = numbers[0][new.table.sources], numbers[1][new.table.targets]
+    order = np.lexsort((targets, sources))
+    n_pairs, n_words = old.n_pairs + np.count_nonzero(new.entries < 0), len(merged[0])
+    table = PairTable(np.empty(n_words + 1, np.int64), np.empty(n_pairs, np.int32), len(merged[1]))
+    translations = np.zeros((2, n_pairs + 1))
+    splice_tables(
+        np.pad(old.row_offsets, (0, n_words - old.n_source_words), "edge"), old.targets,
+        *(before.translation for before, _ in sides), *scales, offsets_of(np.bincount(sources, minlength=n_words)),
+        targets[order], *(after.translation[order] for _, after in sides), table.row_offsets, table.targets,
+        *translations,
+    )  # fmt: skip
+    spliced = list[DirectionParameters]()
+    for way, (before, after) in enumerate(sides):
+        assert before.totals is not None
+        assert after.totals is not None
+        null, total = np.zeros(len(merged[1 - way]) + 1), after.totals.null
         share = new.strength * before.totals.null / total if total > 0 else 1.0
         null[: len(before.null) - 1] = before.null[:-1] * share
         null[numbers[1 - way]] = after.null[:-1]
-        floored, totals = as_single(with_floor(translation)), replace(after.totals, words=words)
+        floored, totals = as_single(with_floor(translations[way])), replace(after.totals, words=words[way])
         spliced.append(replace(after, translation=floored, null=with_floor(null), totals=totals))
     return table, AlignmentParameters(*spliced), merged

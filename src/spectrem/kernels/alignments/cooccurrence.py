@@ -208,16 +208,20 @@ def list_class_pairs(words, class_offsets, row_offsets, partners, target_class, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def find_entries(row_offsets, partners, sources, targets, entries):
+def find_entries(row_offsets, partners, n_target_words, sources, targets, entries):
     """Fill ``entries`` with the entry of every pair (sources[k], targets[k]) in the table (row_offsets, partners).
 
-    -1 stands for pairs that the table does not have.
+    -1 stands for pairs that the table does not have. A row is read once for all pairs of its word that follow each
+    other.
     """
+    entry_of = np.full(n_target_words, -1, np.int64)
     for k in range(len(sources)):
-        begin = row_offsets[sources[k]]
-        row = partners[begin : row_offsets[sources[k] + 1]]
-        place = np.searchsorted(row, targets[k])
-        entries[k] = begin + place if place < len(row) and row[place] == targets[k] else -1
+        begin, end = row_offsets[sources[k]], row_offsets[sources[k] + 1]
+        if k == 0 or sources[k] != sources[k - 1]:
+            for entry in range(begin, end):
+                entry_of[partners[entry]] = entry
+        entry = entry_of[targets[k]]
+        entries[k] = entry if begin <= entry < end else -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -462,16 +462,16 @@ def splice(
     numbers = [words.lookup(text) for words, text in zip(merged, texts, strict=True)]
     sides = list(zip((old_params.forward, old_params.backward), (params.forward, params.backward), strict=True))
     words, scales = [np.zeros(len(side)) for side in merged], list[Floats]()
-    for total, number, (before, after) in zip(words, numbers, sides, strict=True):
+    for counts, number, (before, after) in zip(words, numbers, sides, strict=True):
         assert before.totals is not None
         assert after.totals is not None
         earlier = new.strength * before.totals.words
-        total[: len(earlier)] = earlier
-        total[number] = after.totals.words
-        now = total[: len(earlier)]
+        counts[: len(earlier)] = earlier
+        counts[number] = after.totals.words
+        now = counts[: len(earlier)]
         scales.append(np.divide(earlier, now, out=np.ones(len(earlier)), where=now > 0))
     sources, targets = numbers[0][new.table.sources], numbers[1][new.table.targets]
-    order = np.lexsort((targets, sources))
+    order = np.argsort(sources * np.int64(len(merged[1])) + targets, kind="stable")
     n_pairs, n_words = old.n_pairs + np.count_nonzero(new.entries < 0), len(merged[0])
     table = PairTable(np.empty(n_words + 1, np.int64), np.empty(n_pairs, np.int32), len(merged[1]))
     translations = np.zeros((2, n_pairs + 1))

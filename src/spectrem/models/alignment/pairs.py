@@ -190,11 +190,15 @@ class PairTable:
         return np.repeat(np.arange(self.n_source_words, dtype=np.int32), np.diff(self.row_offsets))
 
     def find(self, sources: NDArray[np.integer], targets: NDArray[np.integer]) -> Ints:
-        """The entry of every pair of words, -1 where there is none or a word is unknown (-1)."""
+        """The entry of every pair of words, -1 where there is none or a word is unknown (-1).
+
+        It is fastest when pairs of a source word follow each other.
+        """
         entries = np.full(len(sources), -1)
         known = (sources >= 0) & (sources < self.n_source_words) & (targets >= 0) & (targets < self.n_target_words)
         of_known = np.empty(int(known.sum()), np.int64)
-        cooccurrence.find_entries(self.row_offsets, self.targets, sources[known], targets[known], of_known)
+        words = sources[known], targets[known]
+        cooccurrence.find_entries(self.row_offsets, self.targets, self.n_target_words, *words, of_known)
         entries[known] = of_known
         return entries
 

@@ -386,7 +386,8 @@ class PseudoCounts:
         source, target = np.asarray(source, np.int64), np.asarray(target, np.int64)
         forward = np.asarray(forward, np.float64)
         backward = forward if backward is None else np.asarray(backward, np.float64)
-        at = table.find(source, target)
+        at, order = np.empty(len(source), np.int64), np.argsort(source)  # so that rows of the table are read once
+        at[order] = table.find(source[order], target[order])
         entries, place = np.unique(at[at >= 0], return_inverse=True)
         sums = [np.bincount(place, counts[at >= 0], len(entries)).astype(np.float64) for counts in (forward, backward)]
         return cls(entries, sums[0], sums[1])

@@ -165,7 +165,7 @@ REFUSED = [
     ("json", '["E[label] <= 1",]', 1, 18, "this is not valid JSON: Expecting value"),
     ("json", '["E[label] <= 1"', 1, 17, "this is not valid JSON: Expecting ',' delimiter"),
     ("json", "[" * 100_000, 1, 1, "expected a list of constraints, found lists inside each other without end"),
-    ("yaml", "[" * 100_000, 1, 2, "expected the text of a constraint, or name: text, found a list"),
+    ("yaml", "[" * 500, 1, 2, "expected the text of a constraint, or name: text, found a list"),
     ("yaml", "- " * 50_000, 1, 3, "expected the text of a constraint, or name: text, found a list"),
     ("yaml", "{a: " * 100_000, 1, 5, "expected the text of a constraint, found a mapping"),
     ("yaml", "- a\n- [b}\n- c", 2, 5, "this is not valid YAML: "),
@@ -191,6 +191,14 @@ def test_errors_name_file_line_and_column(tmp_path, format, text, line, column, 
         read_constraints(path, columns=KNOWN)
     assert str(caught.value).startswith(f"{path}, line {line}, column {column}: {message}"), str(caught.value)
     assert caught.value.place == f"{path}, line {line}, column {column}"
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{" * 100_000, "- " + "[" * 50_000, "{a: [" * 50_000])
+def test_yaml_nested_without_end_is_refused_by_every_release_of_pyyaml(tmp_path, text):
+    pytest.importorskip("yaml")  # from 6.0.4 on PyYAML itself bounds the depth, before it tells of the first list
+    (tmp_path / "c.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConstraintTextError, match=r"line 1, column \d+: expected .* found (a list|a mapping|lists)"):
+        read_constraints(tmp_path / "c.yaml", columns=KNOWN)
 
 
 def test_yaml_without_libyaml(monkeypatch):

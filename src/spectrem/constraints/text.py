@@ -426,6 +426,7 @@ def _kind(value: object) -> str:
 _FORMATS = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}
 _LONGEST_NAME = 500  # YAML reads no longer ones than 1024 characters, quotes and escapes included
 _DEEPEST = 2
+_NESTED = "expected a list of constraints, found lists inside each other without end; write them flat"
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]|[^\s\[\]{},:"]+')
 _PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _ESCAPE = rf"{_PAIR}|\\u[0-9a-fA-F]{{4}}|\\x[0-9a-fA-F]{{2}}|\\U[0-9a-fA-F]{{8}}|\\."
@@ -641,7 +642,7 @@ def _json_tokens(file: _File) -> Iterator[_Token]:
             return
         file.fail(error.pos, f"this is not valid JSON: {error.msg}")
     except RecursionError:
-        file.fail(0, "expected a list of constraints, found lists inside each other without end; write them flat")
+        file.fail(0, _NESTED)
     for match in _JSON_TOKEN.finditer(file.text):
         token = match[0]
         if token[0] == '"':
@@ -679,6 +680,8 @@ def _yaml_tokens(file: _File) -> Iterator[_Token]:
                     return
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        if "nesting depth" in (error.problem or ""):  # newer releases of PyYAML bound the depth before any event
+            file.fail(mark.index, _NESTED)
         hint = "; put single quotes around a text that holds ': ' or ' #', and around all of it if it begins with one"
         file.fail(mark.index if mark else 0, f"this is not valid YAML: {error.problem or error.context}{hint}")
     except yaml.reader.ReaderError as error:

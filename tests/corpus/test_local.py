@@ -56,7 +56,7 @@ def test_none_is_one_thread_per_processor(monkeypatch):
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_an_error_surfaces_at_its_place_and_stops_the_rest(width):
-    started, before = [], set(threading.enumerate())
+    started = []
 
     def f(shard):
         started.append(shard)
@@ -70,7 +70,24 @@ def test_an_error_surfaces_at_its_place_and_stops_the_rest(width):
         next(results)
     assert set(range(4)) <= set(started)
     assert max(started) <= 3 + width + 1
-    assert set(threading.enumerate()) <= before  # nothing is left that could start another
+    n_started = len(started)
+    assert list(Local(range(200), width).collect(operator.neg)) == [-k for k in range(200)]
+    assert len(started) == n_started  # nothing was left that could start another
+
+
+def test_threads_are_kept_for_the_next_sum_and_work_inside_work_has_its_own():
+    def inside(shard):
+        return Local([shard] * 4, 2).sum(operator.pos)
+
+    def one(shard):
+        threads.add(threading.get_ident())
+        return 1
+
+    threads = set()
+    for _ in range(5):
+        assert Local(range(8), 2).sum(one) == 8
+    assert len(threads) <= 2
+    assert Local(range(8), 2).sum(inside) == 4 * 28
 
 
 def test_what_waits_is_cancelled_after_an_error(monkeypatch):

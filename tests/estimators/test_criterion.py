@@ -10,7 +10,7 @@ from spectrem import CRFTagger, E, MaxEntClassifier, part
 from spectrem.constraints import label_proportions
 from spectrem.corpus import OnDask, Spilled
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import Anneal, Expectations, FitStatus, Posteriors
+from spectrem.learning import Anneal, Constant, Expectations, FitStatus, Posteriors
 
 SHARES = label_proportions({"a": 0.5, "b": 0.3, "c": 0.2})
 SENTENCES = [["the", "dog", "barks"], ["a", "cat", "sleeps"], ["the", "cat"], ["dogs", "bark"], ["a", "dog", "sleeps"]]
@@ -87,6 +87,50 @@ def test_posteriors_of_sentences_are_climbed_to_where_em_ends():
     climbed = CRFTagger("words", criterion=Posteriors(), m_tol=1e-9, **settings).fit(SENTENCES, TAGS)
     np.testing.assert_allclose(climbed.objective_, em.objective_, rtol=1e-6)
     assert climbed.report_.constraints[0].violation_after.max() < 1e-5
+
+
+PARTLY = [["DT", "NN", "VB"], ["DT", {"NN", "VB"}, "VB"], [None, "NN"], None, [None, {"NN", "VB"}, None]]
+WEIGHTS = np.array([1.0, 2.0, 1.0, 1.0, 0.5])
+
+
+def fit_partly(kind, **settings):
+    """An estimator fitted to labels, sets of labels, distributions and missing labels, with weights."""
+    if kind is CRFTagger:
+        tagger = CRFTagger("words", pairs="all", unlabelled_weight=0.5, **settings)
+        return tagger.fit(SENTENCES, PARTLY, WEIGHTS)
+    X, y, gold = table()
+    y[9:30] = [frozenset({label, "c"}) if k % 2 else {"a": 0.9, "b": 0.1} for k, label in enumerate(gold[9:30])]
+    weight = np.random.default_rng(1).uniform(0.5, 2, 60)
+    return MaxEntClassifier(unlabelled_weight=0.5, **settings).fit(X, y, weight)
+
+
+@pytest.mark.parametrize("kind", [MaxEntClassifier, CRFTagger])
+def test_without_constraints_the_likelihood_of_partial_labels_is_climbed_to_where_em_ends(kind):
+    climbed = fit_partly(kind, m_tol=1e-12, n_threads=1)
+    em = fit_partly(kind, m_tol=1e-12, schedule=Constant(1.0), tol=1e-11, max_iter=5000)
+    assert climbed.status_ is FitStatus.CONVERGED
+    assert (np.diff([record.objective for record in climbed.history_]) >= -1e-12).all()
+    assert climbed.objective_ >= em.objective_ - 1e-10  # which comes near from below
+    np.testing.assert_allclose(climbed.objective_, em.objective_, rtol=1e-7)
+    weights = "coef_" if kind is MaxEntClassifier else "theta_"
+    np.testing.assert_allclose(getattr(climbed, weights), getattr(em, weights), atol=1e-3)
+    for settings in ({"criterion": Posteriors()}, {"n_threads": 2}):
+        again = fit_partly(kind, m_tol=1e-12, **settings)
+        np.testing.assert_array_equal(getattr(again, weights), getattr(climbed, weights))
+
+
+def test_the_likelihood_of_partial_labels_is_flat_where_training_ends():
+    tagger = fit_partly(CRFTagger, m_tol=1e-12)
+    known = WEIGHTS * [1.0, 0.5, 0.5, 0.5, 0.5]
+
+    def objective(theta):  # log-probabilities are those of enumeration, see test_crf_tagger.py
+        tagger.theta_ = theta
+        return known @ tagger.score_samples(SENTENCES, [tags or [None] * 2 for tags in PARTLY]) - theta @ theta / 2
+
+    found, step = tagger.theta_.copy(), 1e-5
+    assert objective(found) == pytest.approx(tagger.objective_, abs=1e-9)
+    for along in step * np.eye(len(found)):
+        assert abs(objective(found + along) - objective(found - along)) < 2 * step * 1e-5
 
 
 @pytest.mark.parametrize("criterion", [Expectations(2.0), Posteriors()])
@@ -183,7 +227,6 @@ def test_saved_models_come_back_without_the_criterion(tmp_path):
         ),
         ({"criterion": Posteriors(0.5), "gamma": 0.5}, "criterion must be None where gamma is 0.5, which EM reads"),
         ({"criterion": Expectations(1.0), "schedule": Anneal(0.5)}, "criterion must be None where schedule is Anneal"),
-        ({"criterion": Expectations(1.0), "checkpoint": "folder"}, "criterion must be None where checkpoint is 'fol"),
         (
             {"criterion": Expectations(1.0), "constraints": SHARES.slack(penalty=1, norm="l1")},
             "'proportion of a' has slack",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
@@ -118,15 +118,30 @@ def _collect(
 
 def _on_threads(f: Callable[..., Any], arguments: Sequence[Iterable[Any]], n_threads: int) -> Iterator[Any]:
     """Yield results in order; at most two calls more than there are threads are begun before the result yielded."""
-    with ThreadPoolExecutor(n_threads, initializer=limit_this_thread) as pool:
-        waiting: deque[Future[Any]] = deque()
-        try:
-            for values in zip(*arguments):  # noqa: B905 -- what is the same for all does not end
-                waiting.append(pool.submit(copy_context().run, f, *values))  # names in errors are those of the caller
-                if len(waiting) > n_threads + 1:
-                    yield waiting.popleft().result()
-            while waiting:
+    pool = _take_pool(n_threads)
+    waiting: deque[Future[Any]] = deque()
+    try:
+        for values in zip(*arguments):  # noqa: B905 -- what is the same for all does not end
+            waiting.append(pool.submit(copy_context().run, f, *values))  # names in errors are those of the caller
+            if len(waiting) > n_threads + 1:
                 yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        wait([future for future in waiting if not future.cancel()])
+        _IDLE.setdefault(n_threads, []).append(pool)
+
+
+# Pools of threads that are not at work, by their number of threads: to make one takes most of a millisecond, as long as
+# a small corpus takes to be summed.
+_IDLE: dict[int, list[ThreadPoolExecutor]] = {}
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_IDLE.clear)  # threads stay behind in the parent
+
+
+def _take_pool(n_threads: int) -> ThreadPoolExecutor:
+    """A pool that nobody else is using; a function that is worked on by one may itself need another."""
+    try:
+        return _IDLE[n_threads].pop()
+    except (KeyError, IndexError):
+        return ThreadPoolExecutor(n_threads, initializer=limit_this_thread)

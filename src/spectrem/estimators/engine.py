@@ -31,6 +31,7 @@ from spectrem.learning import (
     FitResult,
     FitStatus,
     Posed,
+    Posteriors,
     Record,
     Schedule,
     Step,
@@ -174,6 +175,8 @@ class Task:
 def train(estimator: Any, task: Task) -> Trained:
     """Learn from labels, then from the other instances by EM or by the ascent of a criterion; `fit` calls it.
 
+    `criterion_of` says by which of the two.
+
     Raises
     ------
     InfeasibleConstraintError
@@ -195,7 +198,7 @@ def train(estimator: Any, task: Task) -> Trained:
             return first._replace(constraints=constraints, summaries=summaries)
     n_starts = task.n_starts or getattr(estimator, "n_init", None)
     stages = ["em"] if n_starts is None else [f"start-{number + 1}" for number in range(n_starts)]
-    criterion = getattr(estimator, "criterion", None)
+    criterion = criterion_of(estimator, task.estep.constraints)
 
     best: FitResult[Any] | None = None
     for stage in stages:  # the best is kept, and only the warnings of its run are issued
@@ -208,8 +211,8 @@ def train(estimator: Any, task: Task) -> Trained:
             else:
                 from spectrem.learning import run_ascent  # and with it log-linear models, which an aligner can spare
 
-                listener = estimator.on_iteration
-                result = run_ascent(task.model, task.corpus, start(), task.estep, criterion, on_iteration=listener)
+                settings = {"on_iteration": estimator.on_iteration, "checkpoint": _folder(estimator, "ascent")}
+                result = run_ascent(task.model, task.corpus, start(), task.estep, criterion, **settings)
         if best is None or result.history[-1].objective > best.history[-1].objective:
             best, unissued = result, caught or []
     assert best is not None
@@ -250,13 +253,29 @@ def run_settings(
     schedule, stopping, on_iteration
         What to use in place of those of the estimator.
     """
-    checkpoint = getattr(estimator, "checkpoint", None)
     return {
         "schedule": schedule or estimator.schedule or Constant(estimator.gamma),
         "stopping": stopping or Stopping(estimator.max_iter, estimator.tol),
         "on_iteration": on_iteration or estimator.on_iteration,
-        "checkpoint": None if checkpoint is None else Path(checkpoint) / stage,
+        "checkpoint": _folder(estimator, stage),
     }
+
+
+def _folder(estimator: Any, stage: str) -> Path | None:
+    """The folder of a run inside the estimator's ``checkpoint``, if it has one."""
+    checkpoint = getattr(estimator, "checkpoint", None)
+    return None if checkpoint is None else Path(checkpoint) / stage
+
+
+def criterion_of(estimator: Any, constraints: Any) -> Expectations | Posteriors | None:
+    """What the weights of a log-linear model climb by gradient; None for EM, and for other models.
+
+    Beside the criterion that the estimator has, the log-likelihood of what is known, at gamma = 1 without constraints
+    and without a ``schedule``: turns of EM, whose every M-step is a maximisation, end far from its maximum.
+    """
+    criterion: Expectations | Posteriors | None = getattr(estimator, "criterion", None)
+    plain = hasattr(estimator, "criterion") and estimator.schedule is None and estimator.gamma == 1
+    return Posteriors() if criterion is None and plain and not constraints else criterion
 
 
 def learn_labels(model: Any, corpus: Corpus, params: Any) -> Trained:

@@ -15,13 +15,9 @@ from spectrem.corpus import Corpus
 from spectrem.estimators.engine import Trained, asked_gamma
 from spectrem.exceptions import warn_unconverged
 from spectrem.learning import FitStatus, Record
-from spectrem.learning.em import Checkpoint
-from spectrem.learning.schedule import Course
+from spectrem.learning.ascent import SavedCourse
 from spectrem.models.loglinear import Optimiser
 from spectrem.models.loglinear.optimise import Ending, State, advice, fit_known
-
-# The state is written after so many steps, each of which takes less time than a large state takes to be written.
-_APART = 10
 
 
 def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -> Trained:
@@ -45,34 +41,16 @@ def fit_labelled(estimator: Any, model: Any, corpus: Corpus, *, goes_on: bool) -
     """
     started, settings = time.perf_counter(), model.optimiser
     optimiser = Optimiser(None if goes_on else settings.max_steps, settings.tol, settings.memory)
+    folder = None if estimator.checkpoint is None else Path(estimator.checkpoint) / "labelled"
     listener = None if goes_on else estimator.on_iteration
-    course = Course(listener)
-    checkpoint: Checkpoint | None = None
-    state: State | None = None
-    unsaved: State | None = None
-    if estimator.checkpoint is not None:
-        blank = State.blank()
-        folder = Path(estimator.checkpoint) / "labelled"
-        # states of earlier versions were not in the coordinates of the model
-        checkpoint = Checkpoint.at(folder, corpus, blank, model, optimiser, "in coordinates")
-        if checkpoint.path.exists():
-            course.history, state, *_ = checkpoint.load(blank)
-    for record in course.history:
-        course.notify(record)
-
-    def write_state() -> None:
-        if checkpoint is not None and unsaved is not None:
-            checkpoint.save(unsaved, course.history)
+    course = SavedCourse(listener, folder, corpus, model, optimiser)
 
     def take_step(reached: State, theta: Floats) -> None:
-        nonlocal unsaved
-        unsaved = reached
-        save = write_state if reached.n_steps % _APART == 0 else None
-        course.add(_record(estimator, model, theta, -reached.value, started), save=save)
+        course.reach(reached, _record(estimator, model, theta, -reached.value, started))
 
-    on_state = None if listener is None and checkpoint is None else take_step
-    best = fit_known(model, corpus, optimiser=optimiser, state=state, on_state=on_state)
-    write_state()
+    on_state = None if listener is None and folder is None else take_step
+    best = fit_known(model, corpus, optimiser=optimiser, state=course.state, on_state=on_state)
+    course.save()
     record = _record(estimator, model, best.point, -best.value, started)
     status = FitStatus.CONVERGED
     if best.ending is not Ending.CONVERGED:

@@ -124,7 +124,7 @@ def check_criterion_alone(estimator: Any) -> None:
     """Refuse a criterion beside parameters of EM, of an estimator whose parameters are checked one by one."""
     if estimator.criterion is None:
         return
-    for name, default in (("gamma", 1.0), ("schedule", None), ("checkpoint", None)):
+    for name, default in (("gamma", 1.0), ("schedule", None)):
         value = getattr(estimator, name)
         if value != default:
             raise InvalidInputError(
@@ -192,9 +192,9 @@ class ComputingParameters:
         ``partial(Spilled, folder="/scratch")``, or ``OnDask`` for the cluster that was connected to last. By default
         they stay in memory. Results do not depend on it; saved models do not hold it.
     checkpoint : path, optional
-        A folder that holds the state after every iteration (of log-linear models trained on labels, after every tenth
-        step): the same `fit` again, also in another process, goes on from it, with the same bits as one that was not
-        interrupted. Random starts need a ``random_state`` for that.
+        A folder that holds the state after every iteration (of log-linear models whose weights climb by gradient,
+        after every tenth step): the same `fit` again, also in another process, goes on from it, with the same bits as
+        one that was not interrupted. Random starts need a ``random_state`` for that.
     """
 
     n_threads: int | None = count(None, group=COMPUTING)
@@ -233,7 +233,10 @@ class CriterionParameters(CorpusParameters):
         What the weights climb by gradient in place of EM. ``Posteriors()``: the objective of EM, of classifiers in less
         time. ``Expectations(strength)``: constraints are on what the model itself expects, which pays for breaking
         them, as in generalised expectation criteria and label regularisation. ``max_iter`` and ``tol`` are not read
-        then, but ``m_steps`` and ``m_tol``, and gamma is that of the criterion.
+        then, but ``m_steps`` and ``m_tol``, and gamma is that of the criterion. By default, weights climb the
+        log-likelihood of the labels that are known, in full or in part, where ``gamma`` is 1 and there are neither
+        constraints nor a ``schedule``; all else is learned by EM. ``schedule=Constant(1.0)`` asks for EM there, too,
+        which needs many more passes for the same objective.
     """
 
     criterion: Expectations | Posteriors | None = given(None, _check_criterion, beside=check_criterion_alone)

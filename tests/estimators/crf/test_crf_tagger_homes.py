@@ -13,11 +13,19 @@ from spectrem.constraints import at_most
 from spectrem.corpus import OnDask, Spilled
 from spectrem.datasets import make_tagged_corpus
 from spectrem.exceptions import InvalidInputError
-from spectrem.learning import Anneal
+from spectrem.learning import Anneal, Constant, Posteriors
 from spectrem.models.loglinear import features as shards
 
 CORPUS = make_tagged_corpus(40, seed=1)
 LABELS = [*CORPUS.tags[:15], *([None] * 25)]
+# of other sentences every third tag, or it and another one
+PARTIAL = [
+    *CORPUS.tags[:15],
+    *(
+        [tag if k % 3 == 0 else {tag, "NOUN"} if k % 3 == 1 else None for k, tag in enumerate(tags)]
+        for tags in CORPUS.tags[15:]
+    ),
+]
 
 
 def make(**options):
@@ -28,7 +36,7 @@ def make(**options):
 @pytest.mark.parametrize("constraints", [(), ["at_least(1, 'VERB')"], ["E[tag == 'NOUN'] <= '15%'"]])
 @pytest.mark.filterwarnings("ignore:whole structures that meet the constraints")
 def test_the_objective_never_falls(gamma, constraints):
-    tagger = make(gamma=gamma, constraints=constraints, dual_steps=0).fit(CORPUS.words, LABELS)
+    tagger = make(schedule=Constant(gamma), constraints=constraints, dual_steps=0).fit(CORPUS.words, LABELS)
     course = [record.objective for record in tagger.history_]
     assert len(course) == 3
     slack = 1e-3 if gamma == -np.inf else 1e-6  # whole structures are found within a gap
@@ -92,18 +100,31 @@ def test_results_are_the_same_on_a_cluster(client, case):
     assert_same(outcome(corpus=partial(OnDask, client=client), **CASES[case]), outcome(**CASES[case]))
 
 
-def test_an_interrupted_run_goes_on(tmp_path):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"schedule": Constant()},
+        {"m_steps": 25, "m_tol": 1e-9},
+        {"m_steps": 15, "m_tol": 1e-9, "criterion": Posteriors(), "constraints": ["E[tag == 'NOUN'] <= '25%'"]},
+    ],
+    ids=["EM", "likelihood", "criterion"],
+)
+@pytest.mark.filterwarnings("ignore:the objective still rose")
+def test_an_interrupted_run_goes_on(tmp_path, options):
     def stop(record):
         seen.append(record)
-        if len(seen) == 2:
+        if len(seen) == stop_at:
             raise KeyboardInterrupt
 
-    seen = []
+    seen, stop_at = [], 2 if "schedule" in options else 13
     with pytest.raises(KeyboardInterrupt):
-        make(checkpoint=tmp_path, on_iteration=stop).fit(CORPUS.words, LABELS)
-    again, whole = make(checkpoint=tmp_path).fit(CORPUS.words, LABELS), make().fit(CORPUS.words, LABELS)
+        make(checkpoint=tmp_path, on_iteration=stop, **options).fit(CORPUS.words, PARTIAL)
+    heard = []
+    again = make(checkpoint=tmp_path, on_iteration=heard.append, **options).fit(CORPUS.words, PARTIAL)
+    whole = make(**options).fit(CORPUS.words, PARTIAL)
     np.testing.assert_array_equal(again.theta_, whole.theta_)
-    assert len(again.history_) == 3
+    assert [record.objective for record in heard] == [record.objective for record in whole.history_]
+    assert len(whole.history_) == 3 if "schedule" in options else len(whole.history_) > 13
 
 
 def test_conventions_of_scikit_learn():

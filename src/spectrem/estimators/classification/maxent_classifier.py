@@ -59,11 +59,12 @@ _CODEC = Codec(
 class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, BaseEstimator):
     """Logistic regression, which also learns from rows without a label, or with a part of one, under constraints.
 
-    Where every row has a label, it is multinomial logistic regression. Otherwise, by turns, the distributions of the
-    labels of the other rows are projected onto the constraints, and the weights are fitted to labels and
-    distributions: discriminative unified EM ([Samdani2012] algorithm 1), at gamma = 1 posterior regularisation
-    ([Ganchev2010] eqs 24-30), at 0 and -inf constraint-driven learning ([Chang2007]). It starts from the rows that
-    have a label. In y, -1, None, NaN and other missing values mark rows without one.
+    Where every row has a label, it is multinomial logistic regression. Without constraints, at gamma = 1, the weights
+    maximise the log-likelihood of what is known of the labels. Otherwise, by turns, the distributions of the labels of
+    the other rows are projected onto the constraints, and the weights are fitted to labels and distributions:
+    discriminative unified EM ([Samdani2012] algorithm 1), at gamma = 1 posterior regularisation ([Ganchev2010] eqs
+    24-30), at 0 and -inf constraint-driven learning ([Chang2007]). It starts from the rows that have a label. In y, -1,
+    None, NaN and other missing values mark rows without one.
 
     Use when there are many features, labels are few, partial or uncertain, and something is known about them together:
     proportions, counts, at most one per document.
@@ -83,8 +84,8 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
     history_ : list of Record
         Per iteration ``objective``, nats: over the labelled rows ``log p(y | x)``, plus over the others
         ``E_q[log p(label | x)] + gamma H(q)`` less the cost of slack, all rows by weight, less the penalty, which is
-        ``log_prior``. It never falls. One record, of the optimum, where nothing is inferred. With a ``criterion``, per
-        step of its ascent; `spectrem.learning.Expectations` cost what they say, and nothing else is about the others.
+        ``log_prior``. It never falls. One record, of the optimum, where nothing is inferred. Per step where weights
+        climb by gradient; `spectrem.learning.Expectations` cost what they say, and nothing else is about the others.
     objective_ : float
         Of the last iteration, nats.
     converged_ : bool
@@ -317,7 +318,7 @@ _ALIKE = 1e-9
 def _check_apart(settings: MaxEntParameters, model: LogLinearModel, targets: Targets, theta: Floats) -> None:
     """Raise `InvalidInputError` if nothing told the classes apart."""
     alike = _ALIKE
-    if settings.criterion is not None and model.prior.l2 > 0:
+    if engine.criterion_of(settings, settings.constraints) is not None and model.prior.l2 > 0:
         alike = (2.0 * settings.m_tol / model.prior.l2) ** 0.5  # so far from 0 an ascent may end
     if not targets.known.any() and not (np.abs(model.split(theta).features) > alike).any():
         raise InvalidInputError(

@@ -57,11 +57,11 @@ class MaxEntParameters(CriterionParameters):
     tol : float
         Gain of the objective, in nats per row, below which training stops at a gamma; 0 runs all iterations.
     m_steps : int, optional
-        Steps of L-BFGS in an M-step at most. By default as many as ``m_tol`` needs, 1000 at most; with few, such as 5,
-        an iteration is cheap and gains a little (generalised EM). The start from labelled rows is always solved to
-        ``m_tol``.
+        Steps of L-BFGS at most, in an M-step or where weights climb a ``criterion`` or the log-likelihood. By default
+        as many as ``m_tol`` needs, 1000 at most; with few, such as 5, an iteration of EM is cheap and gains a little
+        (generalised EM). The start from labelled rows is always solved to ``m_tol``.
     m_tol : float
-        How far from its maximum, relative to the objective, an M-step may stop.
+        How far from its maximum, relative to the objective, an M-step may stop, or the ascent.
     project_at_predict : bool
         Whether the probabilities of `predict_proba` meet the constraints on the rows that it is given, all together;
         `predict` takes the most probable labels. At gamma = -inf both are the best labels that meet them.

@@ -128,8 +128,8 @@ class CRFTagger(Saved, CRFParameters, Estimator):
     transition_ : ndarray of shape (n_tags, n_tags)
         Weights of neighbouring tags, [from, to].
     history_ : list of Record
-        Of EM, or of the steps of the ascent of a ``criterion``; where all sentences have all labels, one record, of the
-        end of training.
+        Of EM, or of the steps of the ascent of a ``criterion`` or of the log-likelihood; where all sentences have all
+        labels, one record, of the end of training.
     n_iter_ : int
     n_steps_ : int
         Steps of L-BFGS on the sentences with all labels.
@@ -516,7 +516,7 @@ def model_of(
         transitions=transitions,
         possible=possible_moves(tagger.scheme, tags),
         prior=loglinear.WeightPrior((1.0 - tagger.l1_ratio) / tagger.C, tagger.l1_ratio / tagger.C),
-        optimiser=loglinear.Optimiser(tagger.m_steps, tagger.m_tol, memory=6),
+        optimiser=loglinear.Optimiser(tagger.m_steps, tagger.m_tol, memory=None),
         names=tag_names(tags),
     )
     return model if edges is None else PairModel(model, edges)

@@ -68,11 +68,12 @@ class CRFParameters(CriterionParameters):
         How much a sentence counts whose labels are missing or partial, beside those with all labels. At 0 they are
         left out.
     m_steps : int, optional
-        Steps of L-BFGS in an iteration of EM at most; by default as many as ``m_tol`` needs, 1000 at most. Sentences
-        with all labels are first trained on by themselves, to ``m_tol``.
+        Steps of L-BFGS at most, in an iteration of EM or where weights climb a ``criterion`` or the log-likelihood; by
+        default as many as ``m_tol`` needs, 1000 at most. Sentences with all labels are first trained on by themselves,
+        to ``m_tol``.
     m_tol : float
-        How far below its maximum, relative to its size, the objective of an M-step may end; of the log-likelihood of
-        labelled sentences, where there are only these.
+        How far below its maximum, relative to its size, the objective of an M-step may end, or that which weights
+        climb.
     decode : {"viterbi", "posterior"}
         "viterbi": the most probable sequence of tags; "posterior": the most probable tag of each token. The default is
         not that of `HMMTagger`, since tags that mark chunks are right only together: those of single tokens may

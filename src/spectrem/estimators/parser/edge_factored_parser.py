@@ -389,7 +389,7 @@ def _make_model(settings: Any, atoms: TokenAtoms) -> EdgeFactoredModel:
         ProjectiveTrees if settings.projective else NonProjectiveTrees,
         settings.single_root,
         WeightPrior(1.0 / settings.C),
-        Optimiser(settings.m_steps, settings.m_tol, memory=6),
+        Optimiser(settings.m_steps, settings.m_tol, memory=None),
     )
 
 
@@ -423,7 +423,7 @@ def _check_possible(model: EdgeFactoredModel, text: ParsingText) -> None:
 def _train_in_batch(
     parser: Any, model: EdgeFactoredModel, text: ParsingText, any_known: bool, learns: bool
 ) -> engine.Trained:
-    """By L-BFGS on the sentences with all heads, then EM on all."""
+    """By L-BFGS on the sentences with all heads, then on all, by EM or by gradient."""
     corpus = engine.make_corpus(parser, text.shards())
     labelled = partial(fit_labelled, parser, model, corpus, goes_on=learns) if any_known else None
     task = engine.Task(model, corpus, model.initial, engine.estep_of(parser), labelled=labelled, learns=learns)

@@ -37,7 +37,7 @@ class ParserParameters(CriterionParameters):
         Whether exactly one word of a sentence hangs on the root, or one or more.
     learner : {"online", "batch"}
         "online": in small steps, some sentences at a time, the mean of the weights after all steps; one thread.
-        "batch": L-BFGS over the whole corpus, and EM around it where heads are missing.
+        "batch": L-BFGS over the whole corpus, and EM around it where heads are missing and there are constraints.
     passes : int
         Of online learning over the sentences.
     rate : float
@@ -65,10 +65,11 @@ class ParserParameters(CriterionParameters):
     unlabelled_weight : float
         How much a sentence counts of which not all heads are known, beside the others. At 0 they are left out.
     m_steps : int, optional
-        Of batch learning: steps of L-BFGS in an iteration of EM at most; by default as many as ``m_tol`` needs, 1000 at
-        most.
+        Of batch learning: steps of L-BFGS at most, in an iteration of EM or where weights climb a ``criterion`` or the
+        log-likelihood; by default as many as ``m_tol`` needs, 1000 at most.
     m_tol : float
-        Of batch learning: how far below its maximum, relative to its size, the objective of an M-step may end.
+        Of batch learning: how far below its maximum, relative to its size, the objective of an M-step may end, or that
+        which weights climb.
     decode : {"posterior", "viterbi"}
         "posterior": the tree whose arcs have the largest sum of probabilities, in which the expected number of right
         heads is largest; "viterbi": the most probable tree.

@@ -204,6 +204,19 @@ def test_a_sentence_of_weight_0_is_left_out(name, left_out, rules):
             np.testing.assert_allclose(flat(one), flat(other), atol=1e-6)
 
 
+def test_a_constraint_stands_alone_or_in_a_list(name, tmp_path):
+    """As what was made or as its text, in training, prediction and a saved model."""
+    kind, known = KINDS[name], known_text(name)
+    training = [] if known else TRAIN
+    expected = kind.found(kind.fit(training, known, constraints=[kind.rule]), TRAIN)
+    for alone in (kind.rule, repr(kind.rule), {"few": kind.rule}, {"few": repr(kind.rule)}, (kind.rule,)):
+        model = kind.fit(training, known, constraints=alone)
+        model.save(tmp_path / "model.npz")
+        for one in (model, type(model).load(tmp_path / "model.npz")):
+            for table, other in zip(kind.found(one, TRAIN), expected, strict=True):
+                np.testing.assert_allclose(flat(table), flat(other), atol=1e-5)
+
+
 def test_whether_constraints_hold_for_new_text_is_true_or_false(name):
     model = KINDS[name].fit([] if name in LABELLED else TRAIN, known_text(name))
     model.set_params(project_at_predict="no")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -19,9 +19,10 @@ import numpy as np
 
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_bool
+from spectrem.constraints.text import Constraints
 from spectrem.corpus import Corpus, Local
 from spectrem.estimators.conventions import PerSentence, row_weights, take_course
-from spectrem.estimators.shared_parameters import constraint_names
+from spectrem.estimators.shared_parameters import as_sequence, constraint_names
 from spectrem.exceptions import InvalidInputError, NoEffectWarning, Unconverged, quoted, setting, warn
 from spectrem.inference.dual import compile_slack
 from spectrem.learning import (
@@ -91,7 +92,7 @@ def estep_of(estimator: Any, constraints: Any = None, *, reference: Callable[[An
     constraints = estimator.constraints if constraints is None else constraints
     return EStep(
         constraints,
-        warm_start=bool(constraints),
+        warm_start=bool(as_sequence(constraints)),
         dual_steps=getattr(estimator, "dual_steps", None) or None,
         reference=reference,
         infeasible=estimator.infeasible,
@@ -147,7 +148,7 @@ class Task:
         `spectrem.estimators.labelled`.
     learns : bool
         Whether there is more to learn than these labels.
-    unused : sequence of constraints or None
+    unused : constraints or None
         Those that change nothing where there is not; by default all, unless new instances have to meet them.
     stopping : Stopping or None
         The rule of EM; None for that of the settings.
@@ -165,7 +166,7 @@ class Task:
     estep: EStep
     labelled: Callable[[], Trained] | None = None
     learns: bool = True
-    unused: Sequence[Any] | None = None
+    unused: Constraints | None = None
     stopping: Stopping | None = None
     all_known: bool = False
     n_starts: int | None = None
@@ -315,17 +316,17 @@ def _report_labelled(estimator: Any, task: Task, params: Any) -> Reports:
         reports = report_expectations(posed, task.model, params, criterion, estep)
     else:
         step = Step(task.model, params, asked_gamma(estimator), estep)
-        reports = report_posed(posed, step) if unused else ((), ())
+        reports = report_posed(posed, step) if as_sequence(unused) else ((), ())
     warn_unused(unused, at_predict=not estimator.project_at_predict)
     return reports
 
 
-def warn_unused(constraints: Sequence[Any], *, at_predict: bool = False) -> None:
+def warn_unused(constraints: Constraints, *, at_predict: bool = False) -> None:
     """Warn of constraints, if there are any, that change nothing, since all labels that are learnt from are given.
 
     ``at_predict`` says that predictions could meet them.
     """
-    if constraints:
+    if as_sequence(constraints):
         warn(
             "constraints change nothing where all that is learnt from has its labels, got "
             f"{constraint_names(constraints)}; leave them out, or add rows or sentences without labels"
@@ -365,7 +366,7 @@ def record(
 
 def projects(estimator: Any) -> bool:
     """Whether posteriors of new instances have to meet the constraints of a fitted estimator."""
-    return as_bool(estimator.project_at_predict, "project_at_predict") and bool(estimator.constraints)
+    return as_bool(estimator.project_at_predict, "project_at_predict") and bool(as_sequence(estimator.constraints))
 
 
 def table(model: Any, shard: Any, marginals: Parts) -> Floats:

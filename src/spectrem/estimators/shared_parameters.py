@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from spectrem.constraints.constraint import AnyConstraint
+    from spectrem.constraints.text import Constraints
     from spectrem.corpus import Corpus
     from spectrem.inference import Infeasible
     from spectrem.learning import Expectations, Posteriors, Record, Schedule
@@ -67,17 +67,30 @@ def check_schedule(name: str, value: Any) -> None:
 
 
 def check_constraints(name: str, value: Any) -> None:
-    """A text, a mapping of names, or a sequence, which can be gone through more than once, of constraints."""
+    """One constraint, a text, or a mapping of names or a sequence, which can be gone through again, of all of these."""
     from spectrem.constraints.constraint import Constraint, LinearConstraint, MaxOver
     from spectrem.constraints.text import flatten
 
-    if not isinstance(value, Sequence | Mapping):
-        raise InvalidInputError(f"{name} must be a sequence of constraints, got {quoted(value)}; put it in a list")
+    if isinstance(value, Iterable) and not isinstance(value, Sequence | Mapping):
+        raise InvalidInputError(f"{name} must be a sequence of constraints, got {quoted(value)}; put them in a list")
     for constraint in flatten(value):
         if not hasattr(constraint, "rows") and not isinstance(constraint, Constraint | LinearConstraint | MaxOver):
             raise InvalidInputError(
                 f"{name} must be made with E or shortcuts, got {quoted(constraint)}; see spectrem.constraints"
             )
+
+
+def as_sequence(constraints: Any) -> Sequence[Any]:
+    """The constraints of an estimator as a sequence, empty if there are none: one that stands alone is its only member.
+
+    Examples
+    --------
+    >>> as_sequence("agreement"), as_sequence({"few": "fertility(1)"}), as_sequence({})
+    (['agreement'], [{'few': 'fertility(1)'}], [])
+    """
+    if isinstance(constraints, Mapping):
+        return [{name: held} for name, held in constraints.items()]
+    return constraints if isinstance(constraints, Sequence) and not isinstance(constraints, str) else [constraints]
 
 
 def constraint_names(constraints: Any) -> str:
@@ -216,11 +229,11 @@ class CorpusParameters(LearningParameters, ComputingParameters):
 
     Parameters
     ----------
-    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+    constraints : constraint or its text, or a sequence of these or mapping of names to them
         In the language of `spectrem.E`.
     """
 
-    constraints: Sequence[str | AnyConstraint] = given((), check_constraints)
+    constraints: Constraints = given((), check_constraints)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -573,7 +573,7 @@ def write_constraints(estimator: Any) -> Any:
             f"constraints that cannot be written as text are left out: {names}; to train the loaded {model} under "
             "them, give them again",
         )
-    return written
+    return [] if written is None else written
 
 
 def read_constraints(written: Any) -> Any:

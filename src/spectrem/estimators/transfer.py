@@ -14,6 +14,7 @@ from spectrem._validate import as_generator
 from spectrem.constraints import Constraint, E, part
 from spectrem.data import Links, ParsedSentence
 from spectrem.data.transfer import aligned_words, conserved_arcs
+from spectrem.estimators.shared_parameters import as_sequence
 from spectrem.exceptions import InvalidInputError, quoted, setting
 
 __all__ = [
@@ -147,9 +148,7 @@ def transfer_parser(
         )
     if not (isinstance(labelled_weight, int | float) and 0 < labelled_weight < np.inf):
         raise InvalidInputError(f"labelled_weight must be finite and above 0, got {labelled_weight!r}; try 1")
-    constraints: Any = parser.constraints
-    known = (constraints,) if isinstance(constraints, str) or hasattr(constraints, "items") else tuple(constraints)
-    task = _Task(start, list(target), known, *(labelled or ((), ())), labelled_weight)
+    task = _Task(start, list(target), tuple(as_sequence(parser.constraints)), *(labelled or ((), ())), labelled_weight)
     lengths = [_length(tree) for tree in task.target]
     conserved = conserved_arcs(heads, links, lengths, name=name, roots=roots)
     if not any(arcs.any() for arcs in conserved):

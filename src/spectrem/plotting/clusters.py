@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
 from spectrem.constraints.links import RowLinks
+from spectrem.constraints.text import Constraints, flatten
 from spectrem.exceptions import InvalidInputError
 from spectrem.plotting.curves import COLOURS, axes_of, plain_label
 from spectrem.reports.components import covariance_matrices
@@ -28,7 +28,7 @@ def plot_clusters(
     labels: ArrayLike,
     mixture: Any = None,
     *,
-    links: Iterable[Any] = (),
+    links: Constraints = (),
     title: str = "",
     axes: Axes | None = None,
 ) -> Figure:
@@ -41,7 +41,7 @@ def plot_clusters(
         Numbers of clusters, from 0; -1 where unknown. Such as ``mixture.labels_`` or ``mixture.predict(X)``.
     mixture : GaussianMixture or None
         Fitted; whose ellipses to draw.
-    links : iterable of constraints
+    links : constraint, text of one, mapping from names to these, or iterable of all of these
         Those made by `must_link` are drawn solid, those by `cannot_link` dashed; others are passed over, so that it
         may be ``mixture.constraints``.
     title : str
@@ -69,7 +69,7 @@ def plot_clusters(
     4
     """
     points, codes = _read(X, labels)
-    row_links = [link for link in links if isinstance(link, RowLinks) and link.pairs is not None]
+    row_links = [link for link in flatten(links) if isinstance(link, RowLinks) and link.pairs is not None]
     for link in row_links:
         link.check(len(points))
     figure, axes = axes_of(axes, 5.6, 4.6)

@@ -9,10 +9,10 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from spectrem.estimators.declare import choice, count, given, number, rule, switch
-from spectrem.estimators.shared_parameters import TRAINING, CorpusParameters, check_constraints
+from spectrem.estimators.shared_parameters import TRAINING, CorpusParameters, as_sequence, check_constraints
 
 if TYPE_CHECKING:
-    from spectrem.constraints.constraint import AnyConstraint
+    from spectrem.constraints.text import Constraints
 
 DECODING = "Decoding"
 """A heading of ``--help``."""
@@ -32,14 +32,16 @@ def rules_of(aligner: AlignerParameters) -> list[Any]:
     from spectrem.constraints.text import flatten
 
     bounded = fertility(aligner.max_fertility)
-    return flatten([bounded if isinstance(one, str) and one == "fertility" else one for one in _listed(aligner)])
+    return flatten(
+        [bounded if isinstance(one, str) and one == "fertility" else one for one in as_sequence(aligner.constraints)]
+    )
 
 
 def fused_rules(aligner: AlignerParameters) -> tuple[bool, float] | None:
     """Whether both directions agree, and the largest fertility; None if not all constraints are texts that say so."""
     from spectrem.constraints import Constraint, agreement, fertility
 
-    if not all(isinstance(one, str) for one in _listed(aligner)):
+    if not all(isinstance(one, str) for one in as_sequence(aligner.constraints)):
         return None
     agree, most = False, math.inf
     for constraint in rules_of(aligner):
@@ -59,13 +61,8 @@ def fused_rules(aligner: AlignerParameters) -> tuple[bool, float] | None:
 
 def is_coupled(aligner: AlignerParameters, gamma: float) -> bool:
     """Whether the compiled E-step knows all constraints of an aligner and solves them as it asks."""
-    exact = aligner.dual_steps == 0 and bool(aligner.constraints)
+    exact = aligner.dual_steps == 0 and bool(as_sequence(aligner.constraints))
     return fused_rules(aligner) is not None and gamma > 0 and aligner.alpha == 1 and not exact
-
-
-def _listed(aligner: AlignerParameters) -> Sequence[Any]:
-    constraints: Any = aligner.constraints
-    return [constraints] if isinstance(constraints, str | Mapping) else constraints
 
 
 def _is_threshold(value: Any) -> bool:
@@ -112,7 +109,7 @@ class AlignerParameters(CorpusParameters):
     model : {"hmm", "ibm2", "ibm1"}
         The last stage. "hmm": where a word's link goes depends on where the last one went; "ibm2": on the word's place
         in the sentence; "ibm1": on nothing. The other two begin with the training of IBM Model 1.
-    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+    constraints : constraint or its text, or a sequence of these or mapping of names to them
         What posteriors must meet. "agreement": both directions give every link the same probability; "fertility": a
         word has at most ``max_fertility`` links, in expectation; or constraints in the language of `spectrem.E` over
         the columns sentence, direction, source, target and state (the position chosen; NULL is -1), and with a
@@ -194,7 +191,7 @@ class AlignerParameters(CorpusParameters):
 
     model: Literal["hmm", "ibm2", "ibm1"] = choice("hmm", "hmm", "ibm2", "ibm1", group=TRAINING, metavar="NAME")
     _: KW_ONLY
-    constraints: Sequence[str | AnyConstraint] = given(("agreement",), check_constraints)
+    constraints: Constraints = given(("agreement",), check_constraints)
     max_iter: int = count(3, group=TRAINING)
     tol: float = number(0.0, group=TRAINING, metavar="GAIN")
     model1_iterations: int = count(5, 0, group=TRAINING)

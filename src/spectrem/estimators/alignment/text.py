@@ -15,6 +15,7 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem.data import Bitext, Links, Vocabulary, encode_bitext
 from spectrem.estimators.alignment.parameters import AlignerParameters, fused_rules, is_coupled
 from spectrem.estimators.conventions import row_weights
+from spectrem.estimators.shared_parameters import as_sequence
 from spectrem.exceptions import InvalidInputError, quoted, warn
 from spectrem.learning import Constant
 from spectrem.models import alignment
@@ -287,7 +288,7 @@ def most_cells(aligner: AlignerParameters, gamma: float) -> int:
     """Possible links of the longest pair that an E-step of a `WordAligner` at ``gamma`` takes."""
     if is_coupled(aligner, gamma):
         return _MOST_CELLS if gamma >= LEAST_GAMMA else _MOST_CELLS_OF_ROWS
-    solved = aligner.dual_steps == 0 and len(aligner.constraints) > 0
+    solved = aligner.dual_steps == 0 and bool(as_sequence(aligner.constraints))
     if gamma == -np.inf or (gamma == 0 and solved):
         return _MOST_CELLS_OF_PROGRAMS
     return _MOST_CELLS_OF_SOLVES if solved else _MOST_CELLS_OF_ROWS

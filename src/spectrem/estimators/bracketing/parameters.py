@@ -63,7 +63,7 @@ class BracketingParameters(CorpusParameters):
     by_length : bool
         Whether the tags of a span are drawn given their number: model 2 of [SmithEisner2004], else model 1, that of
         [KleinManning2002].
-    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+    constraints : constraint or its text, or a sequence of these or mapping of names to them
         Constraints in the language of `spectrem.E` over the columns sentence, start, end, span_length, constituent
         (true or false), and the tags of a span: first and last, before and after it, and yield, all of them with blanks
         between.

@@ -21,6 +21,7 @@ from spectrem.estimators.classification.parameters import MaxEntParameters
 from spectrem.estimators.conventions import as_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
+from spectrem.estimators.shared_parameters import as_sequence
 from spectrem.estimators.storage import Codec, Member, Saved, finite
 from spectrem.estimators.table_input import Targets
 from spectrem.exceptions import InvalidInputError
@@ -293,11 +294,15 @@ def _pose(
         counts=counts,
     )
     # Labelled rows stay with those that constraints tie them to; distributions are kept apart, as they cannot move.
-    tied = known & (targets.allowed.max(axis=1) == 1) if learns and settings.constraints else np.zeros_like(known)
+    tied = (
+        known & (targets.allowed.max(axis=1) == 1)
+        if learns and as_sequence(settings.constraints)
+        else np.zeros_like(known)
+    )
     shards = cut(known & ~tied, weights, columns, tied)
     labelled = cut(known, weights, columns) if tied.any() else shards
     start = engine.make_corpus(settings, [shard for shard in labelled if shard.known] or labelled)
-    corpus = engine.make_corpus(settings, shards) if learns or settings.constraints else start
+    corpus = engine.make_corpus(settings, shards) if learns or as_sequence(settings.constraints) else start
     stopping = Stopping(settings.max_iter, settings.tol, scale=float(weights.sum()))
     task = engine.Task(
         model,

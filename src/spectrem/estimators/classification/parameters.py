@@ -11,7 +11,7 @@ from spectrem.estimators.shared_parameters import CriterionParameters, check_col
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
-    from spectrem.constraints.constraint import AnyConstraint
+    from spectrem.constraints.text import Constraints
 
 
 def _check_class_weight(name: str, value: Any) -> None:
@@ -28,7 +28,7 @@ class MaxEntParameters(CriterionParameters):
 
     Parameters
     ----------
-    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+    constraints : constraint or its text, or a sequence of these or mapping of names to them
         In the language of `spectrem.E` over the columns row, label (as in ``y``), labelled (a truth value) and those of
         ``columns``. Constraints ``.per("row", ...)`` leave labelled rows alone; in all others these count as given. A
         condition ``~part("labelled")`` leaves them out. Rows count by their ``sample_weight``, not by
@@ -67,7 +67,7 @@ class MaxEntParameters(CriterionParameters):
         `predict` takes the most probable labels. At gamma = -inf both are the best labels that meet them.
     """
 
-    constraints: Sequence[AnyConstraint] = given((), check_constraints)
+    constraints: Constraints = given((), check_constraints)
     _: KW_ONLY
     C: float = number(1.0, open=True)
     l1_ratio: float = number(0.0, 0, 1)

@@ -34,6 +34,7 @@ from spectrem.estimators.sentences import (
     tag_names,
     token_columns,
 )
+from spectrem.estimators.shared_parameters import as_sequence
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models import loglinear
@@ -397,14 +398,14 @@ def _pose(
     check_tag_values(tagger.constraints, read.tags, _TAG_COLUMNS)
     check_columns(tagger.constraints, data.columns)
     learns, any_known = tagger.unlabelled_weight > 0 and bool((~known & present).any()), bool((known & present).any())
-    if not any_known and not (learns and (tagger.constraints or read.any_label)):
+    if not any_known and not (learns and (as_sequence(tagger.constraints) or read.any_label)):
         raise InvalidInputError(
             "y must label some token, got none; without labels or constraints nothing says what tags mean"
         )
     weights = counts * np.where(known, 1.0, tagger.unlabelled_weight)
     shards = loglinear.build_shards(
         data.features, data.lengths, data.labels, known, weights, data.columns, counts=counts,
-        present=present if learns or tagger.constraints else present & known,
+        present=present if learns or as_sequence(tagger.constraints) else present & known,
         n_weights=model.n_weights, n_labels=model.n_labels,
     )  # fmt: skip
     corpus = engine.make_corpus(tagger, shards)
@@ -584,7 +585,7 @@ class _Source:
                 f"X must be a sequence of sentences, got {quoted(sentences)}; put a single sentence in a list"
             )
         self._templates, self._sentences = tagger.features, sentences
-        self.words: list[str] | None = [] if tagger.constraints and tagger.features != "tokens" else None
+        self.words: list[str] | None = [] if as_sequence(tagger.constraints) and tagger.features != "tokens" else None
 
     def __iter__(self) -> Iterator[Sequence[Any]]:
         if self._templates == "tokens":

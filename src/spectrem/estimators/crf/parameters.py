@@ -57,7 +57,7 @@ class CRFParameters(CriterionParameters):
     l1_ratio : float
         From 0 to 1, as in scikit-learn: of the penalty 1 / C, this share is on the sizes of weights, of which many then
         become 0, and the rest on half their squares.
-    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+    constraints : constraint or its text, or a sequence of these or mapping of names to them
         In the language of `spectrem.E` over the columns sentence, token, occurrence, tag (or label), with templates
         also word, previous (the tag before) and those given to `fit`; see `spectrem.constraints` for shortcuts.
         Sentences labelled throughout are left alone by constraints inside sentences.

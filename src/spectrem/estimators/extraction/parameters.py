@@ -12,7 +12,7 @@ from spectrem.estimators.shared_parameters import MODEL, TRAINING, CorpusParamet
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
-    from spectrem.constraints.constraint import AnyConstraint
+    from spectrem.constraints.text import Constraints
 
 _TEXT = rule("be a text that is not empty", lambda value: isinstance(value, str) and value)
 
@@ -38,7 +38,7 @@ class ExtractionParameters(CorpusParameters):
 
     Parameters
     ----------
-    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+    constraints : constraint or its text, or a sequence of these or mapping of names to them
         In the language of `spectrem.E` over the columns sentence, kind ("mention" or "pair"), labelled and those given
         to `fit`; of mentions also mention (its number in the sentence), type and text; of pairs also pair, relation,
         first and second (the numbers of its mentions). See `spectrem.constraints.argument_types`. Constraints
@@ -86,7 +86,7 @@ class ExtractionParameters(CorpusParameters):
         sentence, for "posterior" in expectation at the last gamma. Others speak of the training sentences only.
     """
 
-    constraints: Sequence[AnyConstraint] = given((), check_constraints)
+    constraints: Constraints = given((), check_constraints)
     _: KW_ONLY
     C: float = number(1.0, open=True, group=MODEL)
     types: Sequence[str] | None = given(None, _check_names)

@@ -59,7 +59,7 @@ class GrammarSettings(CorpusParameters, StartingParameters):
         Whether exactly one word of a sentence hangs on the root, or any number of them.
     tags : sequence of str or int, optional
         By default those of the sentences, sorted.
-    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+    constraints : constraint or its text, or a sequence of these or mapping of names to them
         Constraints in the language of `spectrem.E` over the columns of `spectrem.structures.ValenceTrees` (sentence,
         dependent, head, root, direction, length, adjacent ...), ``head_tag`` and ``dependent_tag``, and those given to
         ``fit``; `spectrem.constraints.tag_rules` makes one of rules of grammar. A share of all words is written with

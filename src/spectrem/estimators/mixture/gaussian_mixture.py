@@ -32,6 +32,7 @@ from spectrem.estimators.mixture.input import (
     start_parameters,
 )
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
+from spectrem.estimators.shared_parameters import as_sequence
 from spectrem.estimators.storage import Codec, Member, Saved, finite, probabilities, read_features, write_features
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.dual import weigh_rows
@@ -204,7 +205,7 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         shards = build_shards(rows.x, rows.weights, rows.labels)
         total = float(sum(shard.weights.sum() for shard in shards))
         corpus, constrained = engine.make_corpus(self, shards), None
-        if self.constraints:
+        if as_sequence(self.constraints):
             weights = np.concatenate([shard.weights for shard in shards])
             constrained = constrain(self.constraints, self.n_components, rows.columns, weights, corpus)
         goes_on = self.warm_start and "weights_" in vars(self)

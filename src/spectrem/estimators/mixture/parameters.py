@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from spectrem.constraints.constraint import AnyConstraint
+    from spectrem.constraints.text import Constraints
     from spectrem.inference import Infeasible
     from spectrem.learning import Schedule
     from spectrem.models.mixture import CovarianceType
@@ -57,7 +57,7 @@ class GaussianMixtureParameters(LearningParameters, StartingParameters, Computin
         the axes, "spherical" a ball.
     reg_covar : float
         Added to variances, in squared units of the data.
-    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+    constraints : constraint or its text, or a sequence of these or mapping of names to them
         `cluster_size`, `label_proportions`, `must_link`, `cannot_link` and `at_least_one_per` of
         `spectrem.constraints`, or in the language of `spectrem.E` over the columns label (the component), row (number
         of the row in X) and those given as ``columns`` to `fit`. Constraints ``.per("row", ...)`` hold inside each
@@ -105,7 +105,7 @@ class GaussianMixtureParameters(LearningParameters, StartingParameters, Computin
     _: KW_ONLY
     covariance_type: CovarianceType = choice("full", "full", "tied", "diag", "spherical", group=_MODEL)
     reg_covar: float = number(1e-6, group=_MODEL)
-    constraints: Sequence[AnyConstraint] = given((), check_constraints)
+    constraints: Constraints = given((), check_constraints)
     infeasible: Infeasible = choice("raise", "raise", "skip", group=_CONSTRAINTS)
     assign: Literal["probable", "feasible"] = choice("probable", "probable", "feasible", group=_CONSTRAINTS)
     partial_labels: bool = switch(False, option=None)

@@ -21,6 +21,7 @@ from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.parser.parameters import ParserParameters
 from spectrem.estimators.sentences import check_tree_values, heads_per_sentence, read_sentence_columns
+from spectrem.estimators.shared_parameters import as_sequence
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite
 from spectrem.exceptions import InvalidInputError, advice, quoted
 from spectrem.learning import Record, SmallSteps, Step, run_online
@@ -214,19 +215,19 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
             raise InvalidInputError(
                 "unlabelled_weight must be above 0 where no sentence has all its heads, got 0; raise it, or give trees"
             )
-        if not any_known and not (learns and (self.constraints or any_head)):
+        if not any_known and not (learns and (as_sequence(self.constraints) or any_head)):
             raise InvalidInputError(
                 "heads must be known of some word, got none; without heads or constraints nothing says what trees are "
                 "like"
             )
         weights = counts * np.where(free, self.unlabelled_weight, 1.0)
-        named = read_columns(sentences, columns, _tag_field(atoms) if self.constraints else None)
+        named = read_columns(sentences, columns, _tag_field(atoms) if as_sequence(self.constraints) else None)
         tags = {name: np.unique(named.of_words[name]).tolist() for name in _TAGS if name in named.of_words}
         check_tree_values(self.constraints, tags, named)
         text = ParsingText(
             lengths, atoms.encode(sentences), known.heads, known.supervision, known.shares, weights, named, counts
         )
-        text = text.without(~present if learns or self.constraints else ~present | free)
+        text = text.without(~present if learns or as_sequence(self.constraints) else ~present | free)
         model = _make_model(self, atoms)
         _check_possible(model, text)
         train = _train_online if self.learner == "online" else _train_in_batch
@@ -451,7 +452,7 @@ def _train_online(
         )
         theta, history = result.params, history + result.history
     reports: engine.Reports = ((), ())
-    if learns and parser.constraints:
+    if learns and as_sequence(parser.constraints):
         reports = report_posed(result.posed, Step(model, theta, parser.gamma, estep))
     elif not (learns or parser.project_at_predict):
         engine.warn_unused(parser.constraints, at_predict=True)

@@ -55,7 +55,7 @@ class ParserParameters(CriterionParameters):
     relations : bool
         Whether words that are parsed also get the relation to their head, learned from those of the sentences by a
         classifier of arcs. It takes longer than online learning of heads.
-    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+    constraints : constraint or its text, or a sequence of these or mapping of names to them
         In the language of `spectrem.E` over the columns of arcs, sentence, dependent, head, occurrence, root, direction
         and length, values of both ends, such as head_tag and dependent_tag (also upos, xpos, form), and those given to
         `fit`; see `spectrem.constraints`. Sentences with all heads are left alone by constraints inside sentences.

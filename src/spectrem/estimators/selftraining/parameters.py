@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sklearn.base import BaseEstimator
 
-    from spectrem.constraints.constraint import AnyConstraint
+    from spectrem.constraints.text import Constraints
 
 
 @dataclass(eq=False, repr=False)
@@ -33,7 +33,7 @@ class SelfTrainerParameters(LearningParameters, ComputingParameters):
         ``warm_start=True`` goes on from the fit before, which pays where fits take long. A pipeline is fitted as a
         whole every time, and all of its steps that take weights get them; steps that need not be fitted again stand
         before the trainer, as in ``make_pipeline(StandardScaler(), SelfTrainer(LogisticRegression()))``.
-    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+    constraints : constraint or its text, or a sequence of these or mapping of names to them
         Constraints in the language of `spectrem.E` over the columns row, label (as in ``y``), labelled (a truth value)
         and those of ``columns``. Constraints ``.per("row", ...)`` leave labelled rows alone; in all others these count
         as given. A condition ``~part("labelled")`` leaves them out. Rows count by their ``sample_weight``, not by
@@ -75,7 +75,7 @@ class SelfTrainerParameters(LearningParameters, ComputingParameters):
     """
 
     estimator: BaseEstimator = given()
-    constraints: Sequence[AnyConstraint] = given((), check_constraints)
+    constraints: Constraints = given((), check_constraints)
     _: KW_ONLY
     gamma: float = given(1.0, check_gamma)
     weight: float = number(1.0)

@@ -19,7 +19,7 @@ from spectrem.estimators import conventions, engine, sentences, storage
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.sentences import LabelledText, Sentences, Tag, TokenLabelsLike, Word
-from spectrem.estimators.shared_parameters import table_priors
+from spectrem.estimators.shared_parameters import as_sequence, table_priors
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, probabilities, rows
 from spectrem.estimators.tagging import tables
 from spectrem.estimators.tagging.parameters import TABLES, TaggerParameters, check_size
@@ -386,7 +386,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
 
 
 def _estep(tagger: Any, model: HMMModel, reference: HMMParameters | Callable[[TagShard], Parts] | None) -> EStep:
-    if not tagger.constraints and not callable(reference):
+    if not as_sequence(tagger.constraints) and not callable(reference):
         return EStep(kernel=TagKernel(model, reference))
     if isinstance(reference, HMMParameters):
         reference = partial(model.scores, reference)

@@ -118,7 +118,7 @@ class TaggerParameters(CorpusParameters, StartingParameters):
         any.
     vocabulary : sequence of words, optional
         By default the words that occur ``min_count`` times. All others become ``unknown``.
-    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+    constraints : constraint or its text, or a sequence of these or mapping of names to them
         Constraints in the language of `spectrem.E` over the columns sentence, token, occurrence, word and label, or tag
         (as text if they are); see `spectrem.constraints` for shortcuts such as `at_least`. Sentences labelled
         throughout are left alone by constraints inside sentences.

@@ -35,7 +35,7 @@ def _check_views(name: str, value: Any) -> None:
 def _check_agreement(name: str, value: Any) -> None:
     if value == "full" or isinstance(value, Mapping):
         return
-    if isinstance(value, str) or not isinstance(value, Sequence) or not len(value):
+    if isinstance(value, str) or (isinstance(value, Sequence) and not len(value)):
         raise InvalidInputError(
             f'{name} must be "full", a mapping of views to the groups of their labels, or a list of constraints that '
             f"tie the views, got {quoted(value)}; views without a tie are fitted one by one"
@@ -60,7 +60,7 @@ class ViewsParameters(CorpusParameters):
         their own name, and groups that some view does not have are one group together: all views then expect every
         group alike, in every row or, where all are taggers, at every token. Constraints over the columns row, view,
         ``<view>_label`` (of taggers ``<view>_tag``, token), and those of `fit`, say anything else.
-    constraints : sequence of constraints or their texts, mapping of names to them, or one text
+    constraints : constraint or its text, or a sequence of these or mapping of names to them
         What else is known, in the language of `spectrem.E`. With full agreement over the columns that a classifier
         has (row, label, labelled) or a tagger (sentence, token, tag, ...), where every row or sentence counts once
         however many views it has; otherwise over those of ``agreement``.

@@ -30,6 +30,7 @@ from spectrem.estimators.crf.crf_tagger import CRFTagger, best_states, read_sent
 from spectrem.estimators.declare import check_parameters, documented, parameters_of
 from spectrem.estimators.labelled import fit_members
 from spectrem.estimators.sentences import read_labels
+from spectrem.estimators.shared_parameters import as_sequence
 from spectrem.estimators.storage import Codec, Saved, read_constraints, write_texts
 from spectrem.estimators.table_input import UNLABELLED, read_targets, row_columns, score_rows, take_columns
 from spectrem.estimators.views.parameters import ViewsParameters
@@ -270,7 +271,7 @@ class Views(Saved, ViewsParameters, Estimator):
         constraints, gamma = (fitted.constraints, fitted.gamma_) if engine.projects(fitted) else ((), 1.0)
         corpus = engine.make_corpus(fitted, shards)
         tables: dict[str, Any] = _tables(
-            shards, data, engine.projected(fitted, model, theta, corpus, [*ties, *constraints], gamma)
+            shards, data, engine.projected(fitted, model, theta, corpus, [*ties, constraints], gamma)
         )
         for name, member in data.members.items():
             if member.lengths is not None:
@@ -451,7 +452,7 @@ def _pose(settings: ViewsParameters, views: Mapping[str, View], data: Instances,
 
     known = in_all({name: view.known for name, view in views.items()})
     soft = {name: view.known & _several(members[name]) for name, view in views.items()}
-    if not settings.constraints and not any(view.known.any() for view in views.values()):
+    if not as_sequence(settings.constraints) and not any(view.known.any() for view in views.values()):
         raise InvalidInputError(
             "y must label some row, got none; without labels or constraints nothing says what labels mean"
         )
@@ -482,7 +483,7 @@ def _pose(settings: ViewsParameters, views: Mapping[str, View], data: Instances,
     first = fit_members(settings, model, corpora, goes_on=learns, divisor=divisor)
     # Labelled rows stay with those that constraints tie them to; distributions are kept apart, as they cannot move.
     tied = np.zeros(n, np.bool_)
-    if learns and settings.constraints and not any(one.chain for one in models.values()):
+    if learns and as_sequence(settings.constraints) and not any(one.chain for one in models.values()):
         tied = known & in_all({name: ~mask for name, mask in soft.items()})
     weighed = weights * np.where(known, 1.0, settings.unlabelled_weight or 1.0)
     shards = _cut(
@@ -492,7 +493,7 @@ def _pose(settings: ViewsParameters, views: Mapping[str, View], data: Instances,
         model,
         engine.make_corpus(settings, shards),
         model.initial,
-        engine.estep_of(settings, [*ties, *settings.constraints]),
+        engine.estep_of(settings, [*ties, settings.constraints]),
         labelled=lambda: first,
         learns=learns,
         unused=() if settings.project_at_predict else settings.constraints,
@@ -855,7 +856,7 @@ def _join(
             "or say by owners what they are parts of"
         )
     taggers = [(name, member) for name, member in members.items() if member.lengths is not None]
-    if not isinstance(settings.agreement, list | tuple) and len(taggers) == len(members) and not owned:
+    if isinstance(settings.agreement, str | Mapping) and len(taggers) == len(members) and not owned:
         (first, one), *others = taggers
         for name, member in others:
             if not np.array_equal(member.sizes, one.sizes):

@@ -1,0 +1,84 @@
+"""Estimators over rows, and functions, take one constraint as they take a list; those over sentences are tested with
+what they share."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import spectrem
+from spectrem import (
+    ConstrainedTargets,
+    E,
+    GaussianMixture,
+    MaxEntClassifier,
+    SelfTrainer,
+    Views,
+    part,
+    project,
+)
+from spectrem.constraints import cannot_link, linear, write_constraints
+from spectrem.plotting import plot_clusters
+
+pytestmark = pytest.mark.filterwarnings("ignore::spectrem.exceptions.ConvergenceWarning")
+RULE = E[part("label") == 1] <= "30%"
+ALONE = [RULE, repr(RULE), "E[label == 1] <= '30%'", {"few": RULE}, {"few": repr(RULE)}, (RULE,), RULE & RULE]
+X = np.random.default_rng(0).normal(size=(20, 2)) + np.repeat([[0.0], [2.0]], 10, axis=0)
+Y = [0, 0, 1, *[None] * 16, 1]
+
+
+def views(rules):
+    pair = [("left", MaxEntClassifier()), ("right", MaxEntClassifier())]
+    return Views(pair, constraints=rules, project_at_predict=True, max_iter=2, n_threads=1)
+
+
+def in_views(rules):
+    parts = {"left": X[:, :1], "right": X[:, 1:]}
+    return views(rules).fit(parts, Y).predict_proba(parts)
+
+
+ROWS = {
+    "MaxEntClassifier": lambda rules: (
+        MaxEntClassifier(rules, max_iter=2, project_at_predict=True, n_threads=1).fit(X, Y).predict_proba(X)
+    ),
+    "SelfTrainer": lambda rules: (
+        (
+            SelfTrainer(LogisticRegression(), rules, max_iter=2).fit(X, [-1 if y is None else y for y in Y])
+        ).label_distributions_
+    ),
+    "GaussianMixture": lambda rules: (
+        GaussianMixture(2, constraints=rules, max_iter=2, random_state=0, n_threads=1).fit(X).posteriors_
+    ),
+    "Views": in_views,
+    "project": lambda rules: project(np.full((4, 2), 0.5), rules).proba,
+    "ConstrainedTargets": lambda rules: ConstrainedTargets(rules, n_rows=4).update(np.log(np.full((4, 2), 0.5))),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_one_constraint_is_as_good_as_a_list(name):
+    expected = ROWS[name]([RULE])
+    for alone in ALONE:
+        np.testing.assert_allclose(ROWS[name](alone), expected, atol=1e-5)
+
+
+def test_an_agreement_of_views_is_one_constraint_or_several():
+    tie = (E[part("left_label") == 1] == E[part("right_label") == 1]).per("row")
+    found = [
+        Views(views(()).views, agreement=ties, max_iter=2, n_threads=1)
+        .fit({"left": X[:, :1], "right": X[:, 1:]}, Y)
+        .predict_proba({"left": X[:, :1], "right": X[:, 1:]})
+        for ties in ([tie], tie)
+    ]
+    np.testing.assert_allclose(found[0]["left"], found[1]["left"])
+
+
+def test_what_no_text_says_stands_alone_too(tmp_path):
+    """A matrix, and links: they are drawn, and left out of a saved model."""
+    assert project(np.full((2, 2), 0.5), linear([[1, 0, 1, 0]], [0.5])).constraints[0].name == "linear"
+    mixture = GaussianMixture(2, constraints=cannot_link([[0, 19]]), random_state=0, n_threads=1).fit(X)
+    assert len(plot_clusters(X, mixture.labels_, links=mixture.constraints).axes[0].collections) == 3
+    with pytest.warns(UserWarning, match="are left out: RowLinks"):
+        mixture.save(tmp_path / "model.npz")
+    assert spectrem.load(tmp_path / "model.npz").constraints == ()
+    write_constraints(RULE, tmp_path / "c.yaml")
+    assert (tmp_path / "c.yaml").read_text() == "- E[label == 1] <= 0.3 * E.count(...)\n"

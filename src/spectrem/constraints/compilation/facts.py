@@ -39,6 +39,8 @@ class Head:
         Whether rows were listed by number, as in a matrix: none is ever left out.
     weighted : bool
         Whether instances count by their weights in rows over several instances.
+    shares : tuple of float, or None
+        What `Constraint.shares` says of the bounds.
     """
 
     name: str
@@ -49,6 +51,17 @@ class Head:
     slack_columns: tuple[str, ...] = ()
     listed: bool = False
     weighted: bool = True
+    shares: tuple[float, ...] | None = None
+
+    def wholes(self, side: NDArray[np.int8], bounds: Floats) -> Floats | None:
+        """What is 100 % in every row, shape (n_rows,), 1 where there is nothing to count; None without shares.
+
+        ``side`` is 0 for upper rows and equalities, 1 for lower rows, with the ``bounds`` of `RowFacts.bounds`.
+        """
+        if not self.shares:
+            return None if self.shares is None else np.ones(len(bounds))
+        share = np.array(self.shares)[np.minimum(side, len(self.shares) - 1)]
+        return np.where(bounds == 0, 1.0, np.abs(bounds) / share)
 
     @property
     def ties(self) -> bool:

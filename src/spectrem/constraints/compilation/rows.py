@@ -68,6 +68,8 @@ class Block:
         Whether instances count by their weights in rows over several instances; those of a link do not.
     turned : ndarray of shape (stop - start,), bool, or None
         Rows that were written as ``>=`` and became ``<=`` by the factor -1; None if there are none.
+    wholes : ndarray of shape (stop - start,), or None
+        What is 100 % of the bound of every row; None where bounds are not shares.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Block:
     keys: Mapping[str, NDArray]
     weighted: bool = True
     turned: Bools | None = None
+    wholes: Floats | None = None
 
     def pick(self, wanted: Bools, start: int) -> Block:
         """Some of the rows, shape (stop - start,), as the rows from ``start`` on."""
@@ -91,6 +94,7 @@ class Block:
             slack_group=np.unique(self.slack_group[wanted], return_inverse=True)[1].astype(np.int64),
             keys=keys.pick(wanted) if isinstance(keys, KeyColumns) else {name: v[wanted] for name, v in keys.items()},
             turned=None if self.turned is None else self.turned[wanted],
+            wholes=None if self.wholes is None else self.wholes[wanted],
         )
 
     @property

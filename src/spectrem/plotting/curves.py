@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
+from spectrem._reprs import brief_dataclass
 from spectrem.exceptions import InvalidInputError, printable
 from spectrem.learning.schedule import Record
 from spectrem.metrics import Reliability
@@ -29,7 +29,7 @@ _STYLES = ("-", "--", ":", "-.")
 _MARKERS = ("o", "s", "^", "D")
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Line:
     """One line of a panel.
 
@@ -52,7 +52,7 @@ class Line:
     marked: bool = True
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Panel:
     """Lines with their title and axes; limits are (low, high) or None for the data's own."""
 

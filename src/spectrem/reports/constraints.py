@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.constraints.compilation.rows import CorpusRows, Rows
 from spectrem.exceptions import shorten
 from spectrem.structures.structure import Structure
@@ -26,7 +26,7 @@ MOST_LINES = 40
 _SOLVED = 1e-5
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class ConstraintReport:
     """One constraint before and after, one entry per row that it compiled to.
 
@@ -230,7 +230,7 @@ def number_text(value: float, tolerance: float, is_share: bool) -> str:
     return (f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{rounded:.4g}") + "%" * is_share
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Demand:
     """One expectation and the bounds on it.
 
@@ -461,7 +461,7 @@ def constraint_lines(constraints: Sequence[ConstraintReport], limit: int) -> lis
 _COUNTED = 100.0  # times the tolerance
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class ConstraintSummary:
     """The rows of one constraint taken together, before and under the constraints; a value with ``+``.
 

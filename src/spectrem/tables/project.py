@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_sample_weight, check_same_index
 from spectrem.constraints import Rows, check_columns, check_values, compile_constraints
 from spectrem.constraints.columns import read_columns
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 # ---- tables as users give them ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Lattice:
     """Scores of the labels of tokens and of neighbouring labels, in nats: what a CRF, an HMM or a tagger's logits give.
 
@@ -179,7 +180,7 @@ def _check_cells(bad: Bools, rule: str, values: Floats, offsets: Ints) -> None:
     raise ScoreError(message, rule, row, position, value)
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Cells:
     """A user's table, cell by cell.
 
@@ -507,7 +508,7 @@ def _distinct_rows(
     return Alike(kind, width), of_distinct, np.bincount(kind, cells.weights).astype(np.float64)
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Decision:
     """The best labels that meet the constraints, and how much better fractions could be.
 
@@ -542,7 +543,7 @@ class Decision:
     status: Status
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class ProjectedTable:
     """The table nearest to a model's that meets the constraints.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.constraints.compilation.groups import Key, join_keys, number_groups, numbers_of, same_keys
 from spectrem.constraints.compilation.rows import Scope, Slack
 from spectrem.exceptions import InvalidInputError
@@ -20,7 +21,7 @@ from spectrem.exceptions import InvalidInputError
 Unit = Literal["instance", "occurrence"]
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Head:
     """The properties that all rows of a constraint share, in every shard.
 
@@ -70,7 +71,7 @@ class Head:
         return self.slack is not None and not self.slack_columns and self.slack.norm != free
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Counted:
     """The values counted by ``E.count(..., each=column)``, each once per row of the corpus.
 
@@ -96,7 +97,7 @@ class Counted:
         return np.bincount(self.row, self.factor * self.largest, n_rows).astype(np.float64)
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Tally:
     """The part of the bound of every row that is a sum of counts.
 
@@ -116,7 +117,7 @@ class Tally:
         return sum((counted.total(len(self.counts)) for counted in self.counted), start + self.counts)
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class RowFacts:
     """The distinct rows of a constraint over several instances, sorted by side and keys unless they are listed.
 
@@ -189,7 +190,7 @@ class RowFacts:
         return bounds, head.listed | ((self.filled | broken) & defined), tuple(factors)
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class ConstraintFacts:
     """A constraint over some shards.
 
@@ -211,7 +212,7 @@ class ConstraintFacts:
     once: bool = False
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Placed:
     """Where the rows of a constraint are solved.
 
@@ -259,7 +260,7 @@ class Placed:
         return self.kept & (self.home < 0)
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class CorpusFacts:
     """The facts of shards that follow each other; a sum is associative and keeps the order of the shards.
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spectrem._arrays import Floats, Ints
+from spectrem._reprs import briefly_shown
 from spectrem._validate import as_count, as_generator
 from spectrem.data import ROOT, Links, ParsedSentence
 from spectrem.exceptions import InvalidInputError
@@ -32,6 +33,7 @@ _SOURCE = ("bdfgklmnprstvz", "aeiou")
 _TARGET = ("cdghjlmqrstwx", "aeiouy")
 
 
+@briefly_shown
 class GeneratedBitext(NamedTuple):
     """Source lines, target lines and the links (all sure) between their words."""
 
@@ -247,6 +249,7 @@ _OTHERS = {
 }
 
 
+@briefly_shown
 class GeneratedTagging(NamedTuple):
     """Words and gold tags, sentence by sentence, and the tags that each word of the vocabulary may have."""
 
@@ -520,6 +523,7 @@ _RULES: dict[str, list[tuple[float, tuple[str, ...]]]] = {
 }
 
 
+@briefly_shown
 class GeneratedBrackets(NamedTuple):
     """Sentences of tags and, sentence by sentence, their constituents of two words and more, by start and end."""
 

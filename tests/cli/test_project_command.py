@@ -196,6 +196,11 @@ def test_prices(project, folder):
         values = np.concatenate([getattr(report, name) for report in reports])
         np.testing.assert_allclose([float(row[name]) for row in found], values, rtol=1e-9)
     assert max(float(row["violation"]) for row in found) < 1e-6
+    share = "- few: E[label == 'spam'] <= '30%'\n- one: E[label == 'spam'] <= 2\n"
+    assert project("s.csv", "--prices", folder / "p.csv", constraints=share).exit_code == 0
+    first, second = rows((folder / "p.csv").read_text())
+    assert float(first["price_per_percentage_point"]) == pytest.approx(0.03 * float(first["price"]))
+    assert second["price_per_percentage_point"] == ""
 
 
 def test_report(project, folder):
@@ -204,6 +209,7 @@ def test_report(project, folder):
     assert page.startswith("<!doctype html>")
     assert page.endswith("</html>\n")
     assert "two are spam" in page
+    assert "<code>spectrem project " in page
 
 
 def test_summary_and_silence(project, folder):
@@ -213,8 +219,8 @@ def test_summary_and_silence(project, folder):
     assert first.startswith("projected 3 rows, labels ham, spam, onto 2 constraints (3 rows of them) in ")
     assert "worst violation 0.8 before, " in first
     assert "cost 0.5656 nats" in first
-    assert prices == "largest prices, nats per unit of the bound:"
-    assert dearest == "  two are spam: 1.2 -> 2 == 2, price -1.46"
+    assert prices == "constraints that bind, those that cost most first, prices in nats:"
+    assert dearest == "  two are spam: 1.2 -> 2 == 2, price -1.46, cost 0.5831 nats"
     assert decided.startswith("decided: 1 of 3 labels differ from the most probable before; score -1.30933 nats, gap")
     assert project("s.csv", "-o", out, "--quiet").stderr == ""
     idle = "- E[label == 'spam'] <= 3\n"

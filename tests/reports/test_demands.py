@@ -5,7 +5,8 @@ import pytest
 
 from spectrem import E, GaussianMixture, part, project
 from spectrem.constraints import cannot_link, cluster_size
-from spectrem.reports.constraints import ConstraintReport, count_demands, demands_of
+from spectrem.reports import FitReport
+from spectrem.reports.constraints import ConstraintReport, count_demands, demands_of, summarise, total_cost
 from spectrem.reports.html import constraint_tables, curves
 
 X = np.random.default_rng(0).normal(size=(60, 2)) + 4.0 * np.eye(2)[(np.arange(60) % 3 == 0).astype(int)]
@@ -106,3 +107,72 @@ def test_violations_that_solving_leaves_are_not_drawn(sizes):
     assert max(record.violation for record in mixture.history_) > 0
     assert "violation" not in curves(mixture.history_, tolerance)
     assert "largest violation of a constraint" in curves(mixture.history_, 1e-12)
+
+
+def test_shares_are_told_in_per_cent():
+    proba = np.random.default_rng(0).dirichlet(np.ones(3), 60)
+    columns = {"group": np.repeat(["a", "b", "c"], [30, 20, 10])}
+    label, of_a = part("label"), part("group") == "a"
+    rules = {
+        "count": E[label == 1] <= 12,
+        "share": E[label == 1] <= "20%",
+        "each": (E[label == 1] <= "20%").per("group"),
+        "divided": E[(label == 1) & of_a] / E.count(of_a) <= 0.2,
+        "both": E[label == 1].between("10%", "20%"),
+        "equal": E[(label == 1) & of_a] / E.count(of_a) - E[label == 1] / E.count(...) == 0,
+    }
+    tables = {name: project(proba, {name: rule}, columns=columns) for name, rule in rules.items()}
+    reports = {name: table.constraints[0] for name, table in tables.items()}
+    assert [name for name, report in reports.items() if not report.is_share] == ["count"]
+    assert reports["each"].wholes.tolist() == [30, 20, 10]
+    price = reports["count"].price[0]
+    for name in ("share", "both"):
+        np.testing.assert_allclose(reports[name].price[0], price, rtol=1e-6)  # nats per row
+        (demand,) = demands_of(reports[name], 1)
+        assert demand.price_text == f"{0.6 * price:.3g} per percentage point"
+    before = f"{100 * reports['share'].before[0] / 60:.4g}%"
+    cost = f"cost {reports['share'].cost[0]:.4g} nats"
+    end = f"price {0.6 * price:.3g} per percentage point, {cost}"
+    assert tables["share"].summary() == f"share: {before} -> 20% <= 20%, {end}"
+    assert tables["both"].summary() == f"both: {before} -> 20% within 10% to 20%, {end}"
+    assert "20% ≤ 20%" in constraint_tables([reports["each"]])
+    assert tables["equal"].summary().split(", price")[0].endswith("% -> 0% == 0%")
+    relaxed = project(proba, E[(label == 1) & of_a] / E.count(of_a) <= 0.2001, columns=columns)
+    gained = (relaxed.objective - tables["divided"].objective) / 0.01  # of a percentage point
+    assert float(demands_of(reports["divided"], 1)[0].price_text.split()[0]) == pytest.approx(gained, rel=0.01)
+    summary = summarise(reports["each"])
+    assert (summary.is_share, summary.text.endswith("per percentage point")) == (True, True)
+    assert summary.highest_price == pytest.approx(np.max(reports["each"].price * [0.3, 0.2, 0.1]))
+
+
+def test_a_summary_has_a_line_for_each_constraint_and_at_most_40():
+    rng = np.random.default_rng(0)
+    proba, group = rng.dirichlet(np.ones(4), 3000), np.arange(3000) // 3
+    rules = {
+        "once": (E[...] <= 1).per("group", "label"),
+        "budget": E[part("label") == 3] <= 300,
+        "idle": E[...] <= 9000,
+    }
+    table = project(proba, rules, columns={"group": group})
+    once, budget, idle = table.summary().splitlines()
+    binding = int(table.constraints[0].binding.sum())
+    assert once.startswith(f"once: 4,000 rows, {binding:,} bind, cost ")
+    worst = demands_of(table.constraints[0], 3)
+    assert f"; most {worst[0].group}: {worst[0].line}; then {worst[1].group}, {worst[2].group}" in once
+    assert budget.startswith("budget: ")
+    assert idle == "idle: 3,000 -> 3,000 <= 9,000"
+    many = project(proba, {f"row {k}": E[(part("group") == k) & (part("label") == 0)] <= 0.5 for k in range(100)},
+                   columns={"group": group})  # fmt: skip
+    lines = many.summary().splitlines()
+    assert (len(lines), lines[-1].startswith("and 61 more, of which ")) == (40, True)
+    costs = sorted((total_cost(report) for report in many.constraints), reverse=True)
+    assert costs[38] >= min(float(line.split("cost ")[1].split()[0]) for line in lines[:-1] if "cost" in line) - 1e-3
+    report = FitReport("x", 1, (), "converged", constraints=many.constraints, notes=("note",) * 100)
+    assert len(report.summary().splitlines()) == 40
+
+
+def test_costs_of_rows_add_up_to_about_the_cost_of_all():
+    proba = np.random.default_rng(0).dirichlet(np.ones(3), 500)
+    rules = [E[part("label") == 1] <= "25%", E[part("label") == 2] <= "25%"]
+    table = project(proba, rules)
+    assert sum(map(total_cost, table.constraints)) == pytest.approx(table.kl, rel=0.02)

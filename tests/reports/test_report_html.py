@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from spectrem import E, GaussianMixture, HMMTagger, SelfTrainer, WordAligner, part, project
+from spectrem import E, GaussianMixture, HMMTagger, SelfTrainer, WordAligner, __version__, part, project
 from spectrem.learning import Anneal, Record
 from spectrem.reports import ConstraintReport, FitReport, largest_rows, row_name
 from spectrem.reports.html import draw_curve, number_texts
@@ -103,9 +104,41 @@ def test_many_rows_are_cut_and_the_worst_come_first():
         "m", np.full(3, "<="), {}, np.ones(3), np.array([5.0, -4.0, 4.0]), np.array([1.0, 3.0, 0.0]), np.ones(3), zeros,
         zeros, np.full(3, 1e-5),
     )  # fmt: skip
-    assert met.cost.tolist() == [0.0, 8.0, 4.0]
+    assert met.cost.tolist() == [0.0, 4.0, 2.0]
     assert largest_rows(met).tolist() == [1, 2, 0]
     assert [row_name(broken, 2), row_name(make_constraint(1, keys={}), 0)] == ["row 2", ""]
+
+
+def test_pages_say_what_made_them_and_when(monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    page = make_report().to_html("spectrem cluster 'a b.csv'")
+    assert (
+        f"made by <code>spectrem cluster &#x27;a b.csv&#x27;</code> with Spectrem {__version__}, 1970-01-02 00:00 UTC"
+        in page
+    )
+    assert page == make_report().to_html("spectrem cluster 'a b.csv'")
+    assert "made with Spectrem" in make_report().to_html()
+    monkeypatch.delenv("SOURCE_DATE_EPOCH")
+    assert re.search(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC</footer>", make_report().to_html())
+    assert "UTC" not in make_report()._repr_html_()
+
+
+def test_bars_of_all_tables_have_one_scale_for_each_unit():
+    counts = [make_constraint(3), make_constraint(5, "other")]
+    share = replace(make_constraint(2, "share"), wholes=np.full(2, 50.0))
+    page = make_report(constraints=(*counts, share))._repr_html_()
+    tables = page.split("<details")[1:]
+    widths = [[int(width) for width in re.findall(r"width:(\d+)px", one)] for one in tables]
+    assert widths == [[30, 15], [60, 45, 30, 15], [60]]  # prices 2, 1; 4, 3, 2, 1; and 0.5 per percentage point
+    costs = re.findall(
+        r"<td>([\d.]+)<span class=\"track\">(?:<span class=\"swatch\" style=\"[^\"]*width:(\d+)px)?",
+        page.split("<details")[0],
+    )
+    assert costs == [("1.5", "18"), ("5", "60"), ("0.5", "6")]
+    assert "up to 0.5 per percentage point" in page
+    assert "binds in 4 of 5 rows" in page
+    many = make_report(constraints=tuple(make_constraint(1, f"c{k}") for k in range(100)))._repr_html_()
+    assert (many.count("<strong>c"), "and 60 more constraints" in many) == (40, True)
 
 
 def test_the_curve_breaks_where_gamma_changes():
@@ -131,7 +164,7 @@ def test_summary():
         "GaussianMixture on 7 rows: converged\n"
         "gamma -inf\n"
         "objective -9 -> -7 nats in 3 iterations, 1.50 s\n"
-        "size: 2 rows, violation 2 -> 0, largest price 1\n"
+        "size: 2 rows, 1 binds, cost 0.5 nats; most label 1: 0 -> 1 <= 1, price 1\n"
         "n"
     )
     assert repr(make_report()) == "<FitReport of GaussianMixture: 3 iterations, 0 constraints>"
@@ -202,6 +235,6 @@ def test_projected_tables():
     assert "one of them" in text
     cells = re.findall(r"<td>(.*?)</td>", page)
     assert cells[:3] == ["", "0.4", "1 ≥ 1"]
-    assert cells[3].endswith(f"</span>{table.prices['one of them'][0]:.3g}")
+    assert cells[3].startswith(f"{table.prices['one of them'][0]:.3g}<span")
     empty = project([[0.5, 0.5]], [])
     assert "0 → 0" in " ".join(Tree(empty._repr_html_()).text)

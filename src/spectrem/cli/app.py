@@ -14,7 +14,7 @@ from spectrem import __version__
 from spectrem.cli.alignment.align import align
 from spectrem.cli.alignment.links import evaluate, lexicon, symmetrize
 from spectrem.cli.demo import demo
-from spectrem.cli.ending import FAILED, say
+from spectrem.cli.ending import COMMAND, FAILED, say
 from spectrem.cli.extraction import app as extract
 from spectrem.cli.files import limits_named
 from spectrem.cli.parsing import app as parse
@@ -70,6 +70,7 @@ class Commands(TyperGroup):
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **others: Any) -> Any:
         words = list(_renamed(sys.argv[1:] if args is None else list(args)))
+        COMMAND.set(words)
         try:
             with limits_named("these options"):
                 return super().main(words, *more, **others)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from spectrem._outputs import OutputStream, remove_temporary, sent_directly
@@ -23,6 +25,15 @@ STANDARD_OUTPUT = "standard output"
 _NO_READER = signals.BY_SIGNAL + 13  # SIGPIPE, which Windows lacks
 _TEXT = "spectrem"  # the name under which codecs knows `_undecoded`
 _before_the_end: list[Callable[[], str | None]] = []
+
+
+COMMAND: ContextVar[Sequence[str]] = ContextVar("command", default=())
+"""The words of the command line."""
+
+
+def command_line() -> str:
+    """The command line as a shell takes it."""
+    return shlex.join(["spectrem", *COMMAND.get()])
 
 
 def say(*lines: str) -> None:

@@ -611,6 +611,32 @@ class Constraint:
         upper = [] if self.upper is None else [self.expression - self.upper]
         return upper if self.lower is None or self.equality else [*upper, self.lower - self.expression]
 
+    @property
+    def shares(self) -> tuple[float, ...] | None:
+        """The share of one count that each of the `sides` is bounded by; None where bounds are not shares.
+
+        Empty where expectations are divided by counts, so that bounds are numbers up to 1. A share of 0 is none.
+
+        Examples
+        --------
+        >>> from spectrem.constraints import E, part
+        >>> spam, of_a = part("label") == "spam", part("group") == "a"
+        >>> rules = E[spam].between("15%", "25%"), E[spam & of_a] / E.count(of_a) <= 0.3, E[spam] <= 9
+        >>> [rule.shares for rule in rules]
+        [(0.25, 0.15), (), None]
+        """
+        bounds = [bound for bound in (self.upper, None if self.equality else self.lower) if bound is not None]
+        terms, divided = self.expression.terms, [term.over is not None for term in self.expression.terms]
+        if self.over is not None or self.expression.constant or any(term.kind == "count" for term in terms):
+            return None
+        if any(divided):
+            return () if all(divided) and not any(bound.terms for bound in bounds) else None
+        wholes = {tuple(replace(term, coefficient=1) for term in bound.terms) for bound in bounds}
+        if len(wholes) > 1 or any(bound.constant or [t.kind for t in bound.terms] != ["count"] for bound in bounds):
+            return None
+        shares = tuple(bound.terms[0].coefficient for bound in bounds)
+        return shares if all(0 < share <= 1 for share in shares) else None
+
     def per(self, *columns: str | Sequence[str]) -> Constraint:
         """Demand it once per group: per distinct value of ``columns`` among the parts.
 

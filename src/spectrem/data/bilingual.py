@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_bool
 from spectrem.data.bitext import Bitext, Side
 from spectrem.data.files import read_lines
@@ -165,7 +165,7 @@ def prior_lines(
 WORD, CLASS, SEPARATOR = "word", "class", "|"
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class FactoredBitext:
     """A bitext of words, and the classes that its tokens gave them.
 

@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Ints
+from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_bool
 from spectrem.data.text import UNKNOWN, Text, Vocabulary, tokenise
 from spectrem.exceptions import InvalidInputError, quoted
@@ -108,7 +108,7 @@ class Side(NamedTuple):
         return Side(tokens.finish(), offsets.finish(), merged)
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Bitext:
     """A batch of sentence pairs; pair ``n`` may be empty on either side.
 

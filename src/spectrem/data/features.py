@@ -6,7 +6,6 @@ import math
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, count, pairwise, repeat
 from numbers import Real
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.data.relations import RelationSentence
 from spectrem.exceptions import InvalidInputError, quoted
 
@@ -123,7 +123,7 @@ class TokenFeatures(NamedTuple):
     values: Floats | None
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class FeatureIndex:
     """Distinct names of features, numbered in the order given.
 

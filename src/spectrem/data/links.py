@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Ints
 from spectrem._compiled import njit
+from spectrem._reprs import brief_dataclass
 from spectrem.data.files import decoded_lines, describe, display_name, parse_objects, read_pieces, write_lines
 from spectrem.data.text import Text, tokenise
 from spectrem.exceptions import InvalidInputError, quoted, shorten
@@ -24,7 +24,7 @@ MAX_SENTENCES = (1 << 63) // MAX_LENGTH**2
 """Most sentences of one alignment, for the same reason."""
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Links:
     """Links between the words of sentence pairs, sure or merely possible ([OchNey2003] §6).
 

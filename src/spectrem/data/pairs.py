@@ -7,13 +7,14 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO
 from xml.etree import ElementTree
 from xml.parsers import expat
 
+from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_bool
 from spectrem.data.bitext import Bitext, NumberedSide, join_lines, new_folder
 from spectrem.data.files import (
@@ -155,7 +156,7 @@ _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _CODES = frozenset(["bpt", "ept", "it", "ph", "ut", "sub"])
 
 
-@dataclass
+@brief_dataclass()
 class TranslationMemory:
     """The pairs of segments in two languages of a TMX file, as an iterator goes through it.
 
@@ -338,7 +339,7 @@ _SEPARATORS = {
 _TABLES = (".parquet", ".csv", ".tsv", ".tab", *JSON_LINES)
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class EncodedPairs:
     """Sentence pairs of a file.
 

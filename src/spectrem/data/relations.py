@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import permutations
 from operator import index
 from typing import Any
 
+from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_texts
 from spectrem.data.files import Lines, open_output, read_lines
 from spectrem.data.tagged import MISSING
@@ -19,7 +19,7 @@ _HINT = "put texts into a list"
 _TOKEN, _RELATION = 9, 3  # columns of a line
 
 
-@dataclass(frozen=True, init=False)
+@brief_dataclass(frozen=True, init=False)
 class RelationSentence:
     """A sentence whose mentions of entities are known, with their types and relations as far as those are.
 

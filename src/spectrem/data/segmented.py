@@ -6,7 +6,6 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_bool
 from spectrem.data.bitext import Bitext, GrowingNumbers, Side, join_lines
 from spectrem.data.links import Links
@@ -153,7 +153,7 @@ _LINES_AT_ONCE = 2000
 _TOKENS_AT_ONCE = 1 << 22
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class SegmentedText:
     """Tokens of running text, and where in their lines they stand.
 

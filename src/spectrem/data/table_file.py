@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.data.files import STANDARD_INPUT, check_text, decode, display_name, is_plain_file, open_output, read_bytes
 from spectrem.exceptions import InvalidInputError, did_you_mean, listed, quoted, shorten
 
@@ -37,7 +38,7 @@ _ROWS_AT_ONCE = 50_000
 _ROUNDED = r"^-?[0-9]{16,}$"
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class TableFile:
     """A table of a file. Cells are read when they are asked for, and those that nobody asks for stay as they are.
 

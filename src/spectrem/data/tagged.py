@@ -9,6 +9,7 @@ from itertools import zip_longest
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TextIO, TypeAlias
 
+from spectrem._reprs import brief, briefly_shown
 from spectrem.data.files import Lines, display_name, read_lines, write_lines, write_texts
 from spectrem.exceptions import InvalidInputError, quoted, shorten
 
@@ -318,6 +319,7 @@ _NEAR_TEN = (9, 10, 11)  # columns of a line that is CoNLL-U, or nearly
 _FIRST_ID = re.compile(r"1(-[0-9]+)?|0\.[0-9]+")
 
 
+@briefly_shown
 class TaggedCorpus(NamedTuple):
     """Words and tags, sentence by sentence; a tag that nobody gave is None."""
 
@@ -350,6 +352,9 @@ class _FileCorpus(TaggedCorpus):
 
     starts: list[int]
 
+    def __repr__(self) -> str:
+        return brief(list(self))
+
     def place(self, sentence: int) -> str:
         return f"line {self.starts[sentence]}"
 
@@ -358,6 +363,9 @@ class FileSentences(list[list[str]]):
     """Sentences of a file, and the line, from 1, where each starts."""
 
     starts: list[int]
+
+    def __repr__(self) -> str:
+        return brief(list(self))
 
     def place(self, sentence: int) -> str:
         """Where a sentence (from 0) stands, for messages."""

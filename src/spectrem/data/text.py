@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Ints
 from spectrem._compiled import njit
+from spectrem._reprs import brief_dataclass
 from spectrem.data.files import decode
 from spectrem.exceptions import InvalidInputError
 
@@ -17,7 +18,7 @@ UNKNOWN = -1
 """The number of every word that a vocabulary does not hold."""
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Vocabulary:
     """Distinct words, numbered in the order given.
 
@@ -76,7 +77,7 @@ class Vocabulary:
         return Vocabulary.from_words([*self.words, *words])
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Text:
     """Tokenised lines.
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Ints
 from spectrem._heads import ROOT, UNKNOWN_HEAD
+from spectrem._reprs import briefly_shown
 from spectrem._validate import as_array, as_bool, as_integers, as_texts
 from spectrem.data.files import Lines, display_name, read_lines, write_texts
 from spectrem.data.tagged import MISSING, conllu_cells, conllu_words, number_lines
@@ -21,6 +22,7 @@ from spectrem.exceptions import InvalidInputError, quoted, shorten
 _HINT = "write '_' where there is none"
 
 
+@briefly_shown
 class ParsedSentence(NamedTuple):
     """Words, tags, heads and relations of one sentence.
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools
 from spectrem._heads import ROOT
+from spectrem._reprs import briefly_shown
 from spectrem._validate import as_generator
 from spectrem.constraints import Constraint, E, part
 from spectrem.data import Links, ParsedSentence
@@ -31,6 +32,7 @@ CONSERVED, ALIGNED = "conserved", "aligned"
 """Names of the columns: of arcs, and of words (``head_aligned`` and ``dependent_aligned`` of arcs)."""
 
 
+@briefly_shown
 class Trial(NamedTuple):
     """A share that was tried, and the share of the conserved arcs of the other half that were then predicted."""
 
@@ -38,6 +40,7 @@ class Trial(NamedTuple):
     predicted: float
 
 
+@briefly_shown
 class Transfer(NamedTuple):
     """A parser learnt across bitext.
 

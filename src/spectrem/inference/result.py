@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Literal, TypeAlias, get_args
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.exceptions import InvalidInputError, warn_unconverged
 from spectrem.structures.parts import Parts
 
@@ -46,7 +47,7 @@ class Status(IntEnum):
         return _MESSAGES[self]
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Projection:
     """The distribution nearest to a model that meets the constraints, and how near.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from spectrem._arrays import Floats, Ints
+from spectrem._reprs import brief_dataclass, briefly_shown
 from spectrem._validate import as_bool
 from spectrem.constraints.compilation.compile import compile_shard
 from spectrem.constraints.compilation.facts import CorpusFacts
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from spectrem.inference.corpus.dual import CorpusMixture
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class EStep:
     """How posteriors are found: a frozen value that pickles.
 
@@ -109,7 +110,7 @@ class Numbered(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Posed:
     """A shard with its structure, weights and compiled constraints, which are made once per fit.
 
@@ -158,7 +159,7 @@ class Posed:
     latest: Latest | None = None
 
 
-@dataclass
+@brief_dataclass()
 class Latest:
     """The posteriors of a shard at the latest ``evaluation`` of the dual over the corpus; a pickle leaves them out."""
 
@@ -169,6 +170,7 @@ class Latest:
         return Latest, ()
 
 
+@briefly_shown
 class Step(NamedTuple):
     """The arguments that the E-step of every shard has in common; sent once per call.
 

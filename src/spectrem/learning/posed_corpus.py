@@ -6,7 +6,7 @@ Multipliers of constraints that span the corpus are found first; one sum over sh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from spectrem._arrays import Floats
+from spectrem._reprs import brief_dataclass
 from spectrem.constraints.compilation.compile import corpus_rows, facts_of
 from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.constraints.compilation.rows import CorpusRows, Rows, no_rows
@@ -151,7 +152,7 @@ class Solved(NamedTuple):
     proven: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class PosedCorpus:
     """A corpus under constraints. It is immutable: every E-step returns a new one.
 

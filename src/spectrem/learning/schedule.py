@@ -6,12 +6,13 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from math import isfinite, nan
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_count
 from spectrem.exceptions import InvalidInputError, SpectremError, quoted, warn
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 Params = TypeVar("Params")
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Record:
     """One iteration, measured at the parameters its E-step used.
 
@@ -72,7 +73,7 @@ class FitStatus(Enum):
     MAX_STEPS = "the objective was not within m_tol of its maximum when L-BFGS ended"
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class FitResult(Generic[Params]):
     """Parameters after the last M-step, and the course of the run.
 
@@ -143,7 +144,7 @@ class Schedule(Protocol):
     def gammas(self) -> Iterator[float]: ...
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Constant:
     """One gamma throughout.
 
@@ -165,7 +166,7 @@ class Constant:
         yield self.gamma
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Anneal:
     """Deterministic annealing: beta = 1 / gamma grows by ``alpha`` from ``beta_min`` to ``beta_max``.
 
@@ -210,7 +211,7 @@ class Anneal:
         yield 1.0 / self.beta_max
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Quench:
     """A schedule followed by a colder end, for example EM and then Viterbi.
 
@@ -233,7 +234,7 @@ class Quench:
         yield self.gamma
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Stepwise:
     """Stepwise EM: an M-step after every batch of shards ([CappeMoulines2009], [LiangKlein2009]).
 
@@ -297,7 +298,7 @@ def check_gamma(gamma: Any, name: str = "gamma") -> None:
         )
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Stopping:
     """Stop a stage after ``max_iter`` iterations or when the objective's gain falls below ``tol``.
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from spectrem._reprs import brief_dataclass, briefly_shown
 from spectrem._validate import as_bool, as_lengths
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.metrics.tagging import SignTest, check_same_length, sign_test
@@ -24,7 +25,7 @@ class Chunk(NamedTuple):
     stop: int
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class ChunkCounts:
     """Chunks that were predicted, those that should have been, and those in both.
 
@@ -54,7 +55,7 @@ class ChunkCounts:
         return 2 * self.n_correct / both if both else math.nan
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class ChunkScores(ChunkCounts):
     """`ChunkCounts` of all types together, and of each.
 
@@ -179,7 +180,7 @@ Brackets: TypeAlias = Sequence[Sequence[tuple[int, int]]]
 """Spans (start, end) of every sentence, counted from 0; end is the position behind the last word."""
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class BracketScores(ChunkCounts):
     """Unlabelled PARSEVAL over all brackets of a text, and crossing brackets.
 
@@ -200,7 +201,7 @@ class BracketScores(ChunkCounts):
         return self.n_crossing / self.n_sentences if self.n_sentences else math.nan
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class BracketingComparison:
     """Sign tests between two bracketings of one text, by sentence.
 
@@ -396,7 +397,7 @@ def _count_crossing(guess: set[tuple[int, int]], truth: set[tuple[int, int]]) ->
     return sum(any(a < c < b < d or c < a < d < b for c, d in truth) for a, b in guess)
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class LabelScores:
     """Precision, recall and F1 of labels, each and together.
 
@@ -418,6 +419,7 @@ class LabelScores:
         return sum(scores) / len(scores) if scores else math.nan
 
 
+@briefly_shown
 class RelationScores(NamedTuple):
     """Scores of the types of mentions, and of the relations of ordered pairs of them."""
 

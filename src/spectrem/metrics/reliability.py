@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.exceptions import InvalidInputError
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Reliability:
     """Probabilities by bins, and how often they were right; `spectrem.plotting.plot_reliability` draws it.
 

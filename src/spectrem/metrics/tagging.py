@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem._validate import check_same_index
 from spectrem.exceptions import InvalidInputError, quoted
 
@@ -166,7 +166,7 @@ def cross_entropy(log_likelihood: float, n_tokens: int) -> float:
     return -float(log_likelihood) / (n_tokens * math.log(2.0)) + 0.0
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class SignTest:
     """Outcome of a two-sided binomial sign test.
 
@@ -183,7 +183,7 @@ class SignTest:
     p_value: float
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class TaggingComparison:
     """Sign tests between two taggings of one text.
 
@@ -279,7 +279,7 @@ def _sentence_lengths(lengths: ArrayLike, n_tokens: int) -> Ints:
     return sizes.astype(np.int64)
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class StateMapping:
     """A gold tag for every state, and the accuracy that results.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass, briefly_shown
 from spectrem._validate import as_bool, as_integers, as_lengths, as_weights
 from spectrem.constraints.compilation.groups import Coded, Key
 from spectrem.corpus import Corpus
@@ -33,6 +33,7 @@ NEVER = -1
 """The number of a yield or context that is not in a vocabulary."""
 
 
+@briefly_shown
 class SpanNumbers(NamedTuple):
     """Numbers of yield and context of every span of some sentences, in the order of `Bracketings`; -1 for unseen ones.
 
@@ -45,7 +46,7 @@ class SpanNumbers(NamedTuple):
     contexts: Ints
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class SpanVocabulary:
     """The yields (sequences of tags) and contexts (the tags on both sides) of all spans of a corpus.
 
@@ -194,7 +195,7 @@ def _look_up(keys: Ints, wanted: Ints) -> Ints:
 _LEAST_SPANS, _MOST_SPANS = 1 << 14, 1 << 20
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class BracketShard:
     """Some sentences of a corpus.
 
@@ -219,7 +220,7 @@ class BracketShard:
     contexts: Ints
     weights: Floats
     instances: Ints
-    columns: Columns = Columns()  # noqa: RUF009
+    columns: Columns = Columns()
 
 
 def build_shards(
@@ -277,7 +278,7 @@ PLACES = ("first", "last", "before", "after")
 """Columns for constraints: the tags at the ends of a span, and those beside it."""
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class SpanParameters:
     """Probabilities of yields and contexts of constituents, the first row, and of distituents, the second.
 
@@ -299,7 +300,7 @@ class SpanParameters:
         return np.pad(yields, ((0, 0), (0, 1))), np.pad(contexts, ((0, 0), (0, 1)))
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class ConstituentContextModel:
     """Sentences of tags from binary trees: every span draws its yield and its context [KleinManning2002].
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property
 from hashlib import blake2b
 from typing import NamedTuple, TypeAlias
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints, Reals
 from spectrem._heads import UNKNOWN_HEAD
+from spectrem._reprs import brief_dataclass, briefly_shown
 from spectrem._validate import as_bool
 from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus
@@ -128,6 +129,7 @@ def arc_templates(fine: bool) -> ArcTemplates:
     return ArcTemplates(parts, np.array(pairs), number["tag"], np.array(head_parts), np.array(dependent_parts))
 
 
+@briefly_shown
 class TokenAtoms(NamedTuple):
     """From sentences to the numbers of their forms and tags.
 
@@ -206,7 +208,7 @@ LEFT_OUT = -1
 _LEAST_ARCS = 1 << 19
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class ParsingShard:
     """Some sentences of a corpus, with what is known of their heads.
 
@@ -237,7 +239,7 @@ class ParsingShard:
     known: bool
     weights: Floats
     instances: Ints
-    columns: Columns = Columns()  # noqa: RUF009
+    columns: Columns = Columns()
     counts: Floats | None = None
 
     @property
@@ -246,7 +248,7 @@ class ParsingShard:
         return self.heads if self.shares is None else self.shares
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class ParsingText:
     """All sentences of a corpus, from which shards are cut.
 
@@ -278,7 +280,7 @@ class ParsingText:
     supervision: Ints
     shares: Mapping[int, Floats]
     weights: Floats
-    columns: Columns = Columns()  # noqa: RUF009
+    columns: Columns = Columns()
     counts: Floats | None = None
 
     @classmethod
@@ -338,7 +340,7 @@ Table: TypeAlias = Reals
 _LARGEST_TABLE = 27
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class EdgeFactoredModel:
     """``p(tree | sentence)`` in proportion to ``exp(theta . sum over arcs of f(arc))`` [McDonald2005].
 
@@ -384,8 +386,8 @@ class EdgeFactoredModel:
     bits: int = 18
     trees: type = ProjectiveTrees
     single_root: bool = True
-    prior: WeightPrior = WeightPrior()  # noqa: RUF009
-    optimiser: Optimiser = Optimiser()  # noqa: RUF009
+    prior: WeightPrior = WeightPrior()
+    optimiser: Optimiser = Optimiser()
 
     def __post_init__(self) -> None:
         as_bool(self.fine, "fine")
@@ -557,7 +559,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _TOL, _MOST_STEPS = 0.01, 30
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class RelationModel:
     """``p(relation | arc)``.
 

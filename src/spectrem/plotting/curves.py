@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats
+from spectrem._reprs import brief_dataclass
 from spectrem.exceptions import InvalidInputError, printable
 from spectrem.learning.schedule import Record
 from spectrem.metrics import Reliability
@@ -29,7 +29,7 @@ _STYLES = ("-", "--", ":", "-.")
 _MARKERS = ("o", "s", "^", "D")
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Line:
     """One line of a panel.
 
@@ -52,7 +52,7 @@ class Line:
     marked: bool = True
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Panel:
     """Lines with their title and axes; limits are (low, high) or None for the data's own."""
 
@@ -262,7 +262,7 @@ def plot_prices(report: Any, *, limit: int = 20, axes: Axes | None = None) -> Fi
 
     Each constraint has its own colour, which a legend explains where there are several.
 
-    Their cost is about ``|price (after - before)|`` nats.
+    Their cost is about ``|price (after - before)| / 2`` nats.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ def plot_prices(report: Any, *, limit: int = 20, axes: Axes | None = None) -> Fi
     constraints = _constraints(report)
     if limit < 1:
         raise InvalidInputError(f"limit must be at least 1, got {limit}")
-    prices = np.concatenate([one.price for one in constraints])
+    prices = np.concatenate([one.price / one.scale for one in constraints])
     owner = np.repeat(np.arange(len(constraints)), [len(one.price) for one in constraints])
     row = np.concatenate([np.arange(len(one.price)) for one in constraints])
     cost = np.concatenate([one.cost for one in constraints])
@@ -301,15 +301,18 @@ def plot_prices(report: Any, *, limit: int = 20, axes: Axes | None = None) -> Fi
     figure, axes = axes_of(axes, 6.4, 1.2 + 0.26 * len(chosen))
     colours = [COLOURS[int(owner[i]) % len(COLOURS)] for i in chosen]
     bars = _draw_bars(axes, np.arange(len(chosen), dtype=np.float64), prices[chosen], 0.7, color=colours)
+    share = {constraints[int(owner[i])].is_share for i in chosen}
+    units = ["percentage point of a share" if is_share else "unit of the bound" for is_share in sorted(share)]
     names = []
     for i in chosen:  # a row by its constraint, group and bound
         constraint, k = constraints[int(owner[i])], int(row[i])
         named = ": ".join(filter(None, (constraint.name, row_name(constraint, k))))
-        names.append(f"{named} {SIGNS[str(constraint.sense[k])]} {constraint.bound[k]:.4g}")
+        bound = f"{constraint.scale[k] * constraint.bound[k]:.4g}" + "%" * constraint.is_share
+        names.append(f"{named} {SIGNS[str(constraint.sense[k])]} {bound}")
     _name_bars(axes, names)
     axes.axvline(0.0, color="0.5", linewidth=0.8)
     more = f" ({len(chosen)} of {len(prices)})" if len(prices) > len(chosen) else ""
-    axes.set(title=f"prices{more}", xlabel="nats per unit of the bound")
+    axes.set(title=f"prices{more}", xlabel=f"nats per {' or '.join(units)}")
     shown = {int(owner[i]): bar for i, bar in zip(chosen, bars, strict=True)}
     if len(shown) > 1:
         numbers = sorted(shown)

@@ -5,12 +5,12 @@ from spectrem.reports.constraints import (
     ConstraintReport,
     ConstraintSummary,
     OnDemand,
+    constraint_lines,
     largest_rows,
     price_copies,
     prices_by_name,
     report_rows,
     report_weighted,
-    row_line,
     row_name,
 )
 from spectrem.reports.fit import FitReport, Section, ShowsReport, add_report, gamma_course, report_training
@@ -25,6 +25,7 @@ __all__ = [
     "Section",
     "ShowsReport",
     "add_report",
+    "constraint_lines",
     "gamma_course",
     "largest_rows",
     "price_copies",
@@ -34,6 +35,5 @@ __all__ = [
     "report_rows",
     "report_training",
     "report_weighted",
-    "row_line",
     "row_name",
 ]

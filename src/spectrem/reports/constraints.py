@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,17 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.constraints.compilation.rows import CorpusRows, Rows
+from spectrem.exceptions import shorten
 from spectrem.structures.structure import Structure
 
 SIGNS = {"<=": "≤", ">=": "≥", "==": "="}
 """Senses as people write them."""
 
+MOST_LINES = 40
+"""Lines of a summary, at most."""
+
 # Violations up to this, relative to the size of a row, are what solving leaves.
 _SOLVED = 1e-5
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class ConstraintReport:
     """One constraint before and after, one entry per row that it compiled to.
 
@@ -46,6 +50,11 @@ class ConstraintReport:
     tolerance : ndarray of shape (n_rows,)
         What solving may leave of a violation, which counts as none: 1e-5 times the size of the row, the larger of its
         bound and the Euclidean norm of its coefficients.
+    wholes : ndarray of shape (n_rows,), or None
+        What is 100 % of the bound of each row, where bounds are shares: summaries then speak of per cent, and of prices
+        per percentage point.
+    has_slack : bool
+        Whether violations are allowed, at a price or within a bound.
     """
 
     name: str
@@ -58,16 +67,43 @@ class ConstraintReport:
     violation_before: Floats
     violation_after: Floats
     tolerance: Floats
+    wholes: Floats | None = None
+    has_slack: bool = False
+
+    @property
+    def is_share(self) -> bool:
+        """Whether bounds are shares."""
+        return self.wholes is not None
+
+    @property
+    def scale(self) -> Floats:
+        """Percentage points to a unit of each row where bounds are shares, else 1, shape (n_rows,)."""
+        return np.ones(len(self.bound)) if self.wholes is None else 100.0 / self.wholes
+
+    @property
+    def binding(self) -> Bools:
+        """Rows whose bound, relaxed by their size, would gain a thousandth of a nat or more, shape (n_rows,)."""
+        return np.abs(self.price) * self.tolerance / _SOLVED >= 1e-3
 
     @property
     def cost(self) -> Floats:
-        """About what each row cost the objective, ``|price (after - before)|`` in nats, shape (n_rows,)."""
-        return np.abs(self.price * (self.after - self.before))
+        """About what each row cost the objective, ``|price (after - before)| / 2`` in nats, shape (n_rows,).
+
+        A price grows from 0 to what it is while the bound moves from ``before`` to ``after``, hence the half. Costs of
+        all rows add up to about that of the constraints together.
+        """
+        return np.abs(self.price * (self.after - self.before)) / 2
 
     @property
     def broken(self) -> Bools:
         """Rows that are violated by more than their tolerance after, shape (n_rows,)."""
         return self.violation_after > self.tolerance
+
+    def worst_text(self, violation: Floats) -> str:
+        """The largest of the violations of the rows, shape (n_rows,), in the unit in which they are shown."""
+        row = int((self.scale * violation).argmax())
+        worst, tolerance = (float(self.scale[row] * values[row]) for values in (violation, self.tolerance))
+        return number_text(worst, tolerance, self.is_share)
 
     @property
     def worst_before(self) -> float:
@@ -109,6 +145,8 @@ def report_rows(
                 violation_before=violation[0],
                 violation_after=violation[1],
                 tolerance=tolerance[span],
+                wholes=block.wholes,
+                has_slack=block.slack is not None,
             )
         )
     return tuple(reports)
@@ -165,19 +203,10 @@ def row_name(report: ConstraintReport, row: int) -> str:
     return f"row {row}" if len(report.bound) > 1 else ""
 
 
-def row_line(report: ConstraintReport, row: int) -> str:
-    """A row in words: its group, expected value before and after, bound, and price."""
-    group = f" in {row_name(report, row)}" if report.keys else ""
-    return (
-        f"{report.name}{group}: {report.before[row]:.4g} -> {report.after[row]:.4g} {report.sense[row]} "
-        f"{report.bound[row]:.4g}, price {report.price[row]:.3g}"
-    )
-
-
 def largest_rows(report: ConstraintReport, limit: int | None = None) -> Ints:
     """The rows that matter most, at most ``limit``: by violation, then by cost, then by price.
 
-    The cost is about ``|price (after - before)|`` nats. By price alone, rows would come first that bind only in the
+    The cost is about ``|price (after - before)| / 2`` nats. By price alone, rows would come first that bind only in the
     ninth digit.
 
     Examples
@@ -193,12 +222,15 @@ def largest_rows(report: ConstraintReport, limit: int | None = None) -> Ints:
     return order[:limit].astype(np.int64)
 
 
-def binding_rows(price: Floats | float, tolerance: Floats | float) -> Bools:
-    """Rows whose bound, relaxed by the size of the row, would gain a thousandth of a nat or more, shape (n_rows,)."""
-    return np.asarray(np.abs(price) * tolerance / _SOLVED >= 1e-3)
+def number_text(value: float, tolerance: float, is_share: bool) -> str:
+    """A number rounded to ten times the tolerance and to four digits; in per cent where it is a share."""
+    if not math.isfinite(value):
+        return f"{value:g}"
+    rounded = round(value, -math.floor(math.log10(10 * tolerance))) + 0.0
+    return (f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{rounded:.4g}") + "%" * is_share
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Demand:
     """One expectation and the bounds on it.
 
@@ -214,6 +246,10 @@ class Demand:
         The price of the bound that binds, nats per unit; 0 if none does.
     tolerance : float
         What solving may leave of a violation.
+    scale : float
+        Percentage points to a unit of the expectation, of a share.
+    is_share : bool
+        Whether numbers are shown in per cent.
     """
 
     group: str
@@ -223,6 +259,8 @@ class Demand:
     after: float
     price: float
     tolerance: float
+    scale: float = 1.0
+    is_share: bool = False
 
     @property
     def miss(self) -> float:
@@ -233,7 +271,7 @@ class Demand:
     @property
     def binds(self) -> bool:
         """Whether relaxing a bound by the size of the row would gain a thousandth of a nat or more."""
-        return bool(binding_rows(self.price, self.tolerance))
+        return abs(self.price) * self.tolerance / _SOLVED >= 1e-3
 
     @property
     def from_above(self) -> bool:
@@ -243,18 +281,41 @@ class Demand:
         return abs(self.after - self.high) <= abs(self.after - self.low)
 
     def rounded(self, value: float) -> str:
-        """A number in the unit of the expectation, rounded to ten times the tolerance and to four digits.
+        """A number in the unit of the expectation, or per cent; rounded to ten times the tolerance and to four digits.
 
         Examples
         --------
         >>> demand = Demand("", 90.0, 110.0, 112.7, 90.000025, 0.05, 0.0011)
         >>> demand.rounded(demand.after), demand.rounded(2.5e-9), demand.rounded(112.6954)
         ('90', '0', '112.7')
+        >>> Demand("", 0.1, 0.2, 0.25, 0.2, 3040.0, 1e-5, 100.0, True).rounded(0.2)
+        '20%'
         """
-        if not math.isfinite(value):
-            return f"{value:g}"
-        rounded = round(value, -math.floor(math.log10(10 * self.tolerance))) + 0.0
-        return f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{rounded:.4g}"
+        return number_text(self.scale * value, self.scale * self.tolerance, self.is_share)
+
+    @property
+    def price_text(self) -> str:
+        """The price and its unit, which is left out where it is that of the expectation.
+
+        Examples
+        --------
+        >>> Demand("", 0.1, 0.2, 0.25, 0.2, 3040.0, 1e-5, 100.0, True).price_text
+        '30.4 per percentage point'
+        """
+        return price_text(self.price / self.scale, self.is_share)
+
+    @property
+    def line(self) -> str:
+        """All of it in a line of ASCII: the expectation before and after, what is demanded, the price.
+
+        Examples
+        --------
+        >>> Demand("", 90.0, 110.0, 112.7, 110.0, 0.05, 0.0011).line
+        '112.7 -> 110 within 90 to 110, price 0.05'
+        """
+        demanded = self._describe({sign: sign for sign in SIGNS}, " to ")
+        price = f", price {self.price_text}" if self.binds else ", price unknown" if math.isnan(self.price) else ""
+        return f"{self.rounded(self.before)} -> {demanded}{price}"
 
     @property
     def text(self) -> str:
@@ -267,15 +328,18 @@ class Demand:
         >>> Demand("", 2.0, float("inf"), 1.0, 1.5, 0.0, 1e-5).text
         '1.5, 0.5 below 2'
         """
+        return self._describe(SIGNS, "\u2013")
+
+    def _describe(self, signs: Mapping[str, str], to: str) -> str:
         low, high = self.rounded(self.low), self.rounded(self.high)
         if self.low == self.high:
-            relation, bounds = "=", low
+            relation, bounds = signs["=="], low
         elif self.high == math.inf:
-            relation, bounds = "≥", low
+            relation, bounds = signs[">="], low
         elif self.low == -math.inf:
-            relation, bounds = "≤", high
+            relation, bounds = signs["<="], high
         else:
-            relation, bounds = "within", f"{low}\u2013{high}"
+            relation, bounds = "within", f"{low}{to}{high}"
         if self.miss > 0:
             relation = f"{self.rounded(self.miss)} {'above' if self.after > self.high else 'below'}"
             return f"{self.rounded(self.after)}, {relation} {bounds}"
@@ -316,6 +380,8 @@ def demands_of(report: ConstraintReport, limit: int) -> list[Demand]:
                 float(report.after[row]),
                 max((float(report.price[one]) for one in rows), key=abs),
                 float(report.tolerance[rows].max()),
+                float(report.scale[row]),
+                report.is_share,
             )
         )
     return demands
@@ -330,15 +396,76 @@ def _other_end(report: ConstraintReport, row: int) -> list[int]:
     return others if len(others) == 1 else []
 
 
+def price_text(price: float, is_share: bool) -> str:
+    """A price in three digits, with its unit where that is a percentage point."""
+    return f"{price:.3g}" + " per percentage point" * is_share
+
+
+def _constraint_line(report: ConstraintReport) -> str:
+    """A constraint in words: how many rows it has, how many bind and are violated, the cost, the rows that matter."""
+    demands, n, missed = demands_of(report, 3), count_demands(report), int(report.broken.sum())
+    binding, cost, name = int(report.binding.sum()), total_cost(report), shorten(report.name)
+    costs = f", cost {cost:.4g} nats" if cost >= 5e-4 else ""
+    if n <= 1:
+        group = f" in {demands[0].group}" if demands and demands[0].group else ""
+        return f"{name}{group}: {demands[0].line}{costs}" if demands else f"{name}: concerns none of the rows"
+    bind = {0: "none binds", 1: "1 binds"}.get(binding, f"{binding:,} bind")
+    line = f"{name}: {n:,} rows, {bind}{costs}"
+    if missed:
+        worst = demands[0].rounded(demands[0].miss)
+        line += f", {missed:,} {'use slack' if report.has_slack else 'violated'} by {worst} at most"
+    if not (binding or missed):
+        return line
+    others = ", ".join(demand.group for demand in demands[1:] if demand.binds or demand.miss > 0)
+    return f"{line}; most {demands[0].group}: {demands[0].line}" + (f"; then {others}" if others else "")
+
+
+def most_important(constraints: Sequence[ConstraintReport], limit: int) -> list[ConstraintReport]:
+    """At most ``limit`` constraints in their order: those that are violated, then those that cost most."""
+    if len(constraints) <= limit:
+        return list(constraints)
+    matter = sorted(constraints, key=lambda report: (not report.broken.any(), -total_cost(report)))[:limit]
+    kept = set(map(id, matter))
+    return [report for report in constraints if id(report) in kept]
+
+
+def total_cost(report: ConstraintReport) -> float:
+    """The cost of all rows that bind, in nats; 0 where prices are unknown."""
+    return float(np.nan_to_num(report.cost[report.binding]).sum())
+
+
+def constraint_lines(constraints: Sequence[ConstraintReport], limit: int) -> list[str]:
+    """A line for each constraint, or for the ``limit`` that matter most and one about the others.
+
+    Examples
+    --------
+    >>> from spectrem import E, part, project
+    >>> once, few = (E[part("label") == 1] <= 1).per("document"), E[part("label") == 1] <= "30%"
+    >>> rules = [once.named("once"), few.named("few")]
+    >>> table = project([[0.1, 0.9], [0.2, 0.8], [0.9, 0.1]], rules, columns={"document": ["a", "a", "b"]})
+    >>> print(*constraint_lines(table.constraints, 40), sep="\\n")
+    once: 2 rows, none binds
+    few: 60% -> 30% <= 30%, price 0.0609 per percentage point, cost 0.914 nats
+    >>> constraint_lines(table.constraints, 1)
+    ['few: 60% -> 30% <= 30%, price 0.0609 per percentage point, cost 0.914 nats', 'and 1 more, of which none bind']
+    """
+    shown = most_important(constraints, limit)
+    lines = [_constraint_line(report) for report in shown]
+    if len(shown) < len(constraints):
+        binding = sum(bool(r.binding.any()) for r in constraints) - sum(bool(r.binding.any()) for r in shown)
+        lines.append(f"and {len(constraints) - len(shown):,} more, of which {binding or 'none'} bind")
+    return lines
+
+
 # Violations are counted from a thousandth of the size of a row on: fixed steps on the multipliers leave smaller ones.
 _COUNTED = 100.0  # times the tolerance
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class ConstraintSummary:
     """The rows of one constraint taken together, before and under the constraints; a value with ``+``.
 
-    Violations are in the unit of the rows' expectations.
+    Violations are in the unit of the rows' expectations, or in percentage points where bounds are shares.
 
     Attributes
     ----------
@@ -353,11 +480,13 @@ class ConstraintSummary:
     total_before, total_after : float
         The sums of the violations of all rows.
     lowest_price, highest_price : float
-        The range of the prices (`ConstraintReport.price`), nats per unit; NaN where they are not known.
+        The range of the prices (`ConstraintReport.price`), nats per unit or percentage point; NaN where not known.
     has_slack : bool
         Whether violations are allowed, at a price or within a bound.
     n_left_out : int
         Rows, not among those above, of instances that cannot meet the constraint.
+    is_share : bool
+        Whether bounds are shares.
 
     Examples
     --------
@@ -379,6 +508,7 @@ class ConstraintSummary:
     highest_price: float
     has_slack: bool = False
     n_left_out: int = 0
+    is_share: bool = False
 
     def __add__(self, other: ConstraintSummary) -> ConstraintSummary:
         return ConstraintSummary(
@@ -394,6 +524,7 @@ class ConstraintSummary:
             float(np.maximum(self.highest_price, other.highest_price)),
             self.has_slack,
             self.n_left_out + other.n_left_out,
+            self.is_share and other.is_share,
         )
 
     @property
@@ -411,17 +542,24 @@ class ConstraintSummary:
         """The range of the prices, as text."""
         if np.isnan(self.lowest_price) or not self.n_rows:
             return "unknown"
-        return f"{self.lowest_price:.3g} to {self.highest_price:.3g}"
+        return f"{self.lowest_price:.3g} to {price_text(self.highest_price, self.is_share)}"
+
+    @property
+    def violations(self) -> tuple[str, str]:
+        """The largest and the mean violation, each before and after, as text."""
+        before_after = (self.worst_before, self.worst_after), (self.mean_before, self.mean_after)
+        largest, mean = (" -> ".join(rounded(value) + "%" * self.is_share for value in pair) for pair in before_after)
+        return largest, mean
 
     @property
     def text(self) -> str:
         """All of it in a line."""
         left_out = f", and {self.n_left_out:,} left out that cannot hold" if self.n_left_out else ""
         violated, violation = ("use slack", "slack") if self.has_slack else ("are violated", "violation")
+        largest, mean = self.violations
         return (
-            f"{self.name}: {self.n_rows:,} rows, of which {self.n_binding:,} bind and {self.n_violated:,} "
-            f"{violated}{left_out}; largest {violation} {rounded(self.worst_before)} -> {rounded(self.worst_after)}, "
-            f"mean {rounded(self.mean_before)} -> {rounded(self.mean_after)}; prices {self.prices}"
+            f"{shorten(self.name)}: {self.n_rows:,} rows, of which {self.n_binding:,} bind and {self.n_violated:,} "
+            f"{violated}{left_out}; largest {violation} {largest}, mean {mean}; prices {self.prices}"
         )
 
 
@@ -436,13 +574,12 @@ def rounded(violation: float) -> str:
     return f"{violation:.3g}" if violation > 1e-6 else "0"
 
 
-def summarise(report: ConstraintReport, has_slack: bool = False, left_out: Bools | None = None) -> ConstraintSummary:
+def summarise(report: ConstraintReport, left_out: Bools | None = None) -> ConstraintSummary:
     """The rows of a report taken together.
 
     Parameters
     ----------
     report : ConstraintReport
-    has_slack : bool
     left_out : ndarray of shape (n_rows,), optional
         Rows that cannot hold and were not asked for.
 
@@ -456,21 +593,25 @@ def summarise(report: ConstraintReport, has_slack: bool = False, left_out: Bools
     (3, 2, 0.3, 0.133)
     """
     kept = np.ones(len(report.bound), np.bool_) if left_out is None else ~left_out
-    price, tolerance = report.price[kept], report.tolerance[kept]
+    scale, tolerance = report.scale[kept], report.tolerance[kept]
+    price = report.price[kept] / scale
     before, after = report.violation_before[kept], report.violation_after[kept]
+    violated = int((after > _COUNTED * tolerance).sum())
+    before, after = scale * before, scale * after
     return ConstraintSummary(
         report.name,
         len(price),
-        int(binding_rows(price, tolerance).sum()),
-        int((after > _COUNTED * tolerance).sum()),
+        int(report.binding[kept].sum()),
+        violated,
         float(before.max(initial=0.0)),
         float(after.max(initial=0.0)),
         float(before.sum()),
         float(after.sum()),
         float(price.min(initial=np.inf)),
         float(price.max(initial=-np.inf)),
-        has_slack,
+        report.has_slack,
         int((~kept).sum()),
+        report.is_share,
     )
 
 

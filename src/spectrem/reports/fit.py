@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
-
 from spectrem._arrays import Floats
 from spectrem.data import open_output
 from spectrem.learning.schedule import FitStatus, Record
-from spectrem.reports.constraints import ConstraintReport, ConstraintSummary, count_demands, demands_of, prices_by_name
+from spectrem.reports.constraints import (
+    MOST_LINES,
+    ConstraintReport,
+    ConstraintSummary,
+    constraint_lines,
+    prices_by_name,
+)
 from spectrem.reports.html import (
     constraint_tables,
     curves,
@@ -96,7 +100,7 @@ class FitReport:
         return prices_by_name((report.name, report.price) for report in self.constraints)
 
     def summary(self) -> str:
-        """A few lines of text: how it ended, the objective, a line per constraint."""
+        """At most `MOST_LINES` lines of text: how it ended, the objective, a line per constraint."""
         lines = [f"{self.title} on {self.n_rows} {self.unit}: {self.status}"]
         if self.settings:
             lines.append(", ".join(f"{name} {_text(value)}" for name, value in self.settings.items()))
@@ -107,17 +111,11 @@ class FitReport:
                 f"{self._seconds()}"
             )
         lines += [section.summary() for section in self.sections]
-        for report in self.constraints:
-            n, chosen = count_demands(report), demands_of(report, 1)
-            largest = float(np.abs(report.price).max(initial=0.0))
-            worst = (report.worst_before, report.worst_after)
-            before, after = (chosen[0].rounded(value) if chosen else "0" for value in worst)
-            lines.append(
-                f"{report.name}: {n} row{'' if n == 1 else 's'}, violation {before} -> {after}, largest price "
-                f"{largest:.3g}"
-            )
+        lines += constraint_lines(self.constraints, MOST_LINES // 2)
         lines += [summary.text for summary in self.summaries]
-        return "\n".join([*lines, *self.notes])
+        lines += self.notes
+        more = len(lines) - MOST_LINES
+        return "\n".join(lines if more <= 0 else [*lines[: MOST_LINES - 1], f"and {more + 1:,} more lines"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report to a file, as a page of HTML that needs nothing else.
@@ -145,9 +143,9 @@ class FitReport:
         with open_output(path) as file:
             file.write(self.to_html())
 
-    def to_html(self) -> str:
-        """The page that `save` writes."""
-        return document(self.title, self._repr_html_())
+    def to_html(self, command: str | None = None) -> str:
+        """The page that `save` writes; the command line, if there was one, stands at its end."""
+        return document(self.title, self._repr_html_(), command)
 
     def __repr__(self) -> str:
         return f"<FitReport of {self.title}: {len(self.history)} iterations, {len(self.constraints)} constraints>"

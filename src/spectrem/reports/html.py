@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import math
+import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from importlib import import_module
 
+from spectrem._arrays import Floats
+from spectrem.exceptions import shorten
 from spectrem.learning.schedule import Record
-from spectrem.reports.constraints import ConstraintReport, ConstraintSummary, Demand, count_demands, demands_of, rounded
+from spectrem.reports.constraints import (
+    ConstraintReport,
+    ConstraintSummary,
+    Demand,
+    count_demands,
+    demands_of,
+    most_important,
+    total_cost,
+)
 
 BLUE, ORANGE = "#3b8ed0", "#d9701f"
 COLOURS = (BLUE, ORANGE, "#4a9e5c", "#b45fc0", "#c9a227", "#3aa6a6", "#d0506e", "#8a8f98")
@@ -137,7 +150,10 @@ def _captions(changes: Sequence[tuple[float, float]], bottom: float) -> list[str
 MOST_ROWS, MOST_FREE = 20, 5
 """Rows of a constraint that are shown at most, and where those stop that do not bind."""
 
-_BAR = 60  # pixels of the largest price
+MOST_CONSTRAINTS = 40
+"""Constraints that are shown at most."""
+
+_BAR = 60  # pixels of the largest bar
 
 
 def _swatch(colour: str, meaning: str) -> str:
@@ -145,14 +161,15 @@ def _swatch(colour: str, meaning: str) -> str:
 
 
 _LEGEND = (
-    "<p>The price of a bound is what the objective would gain, in nats, if the bound were relaxed by one unit; bounds "
-    f"that do not bind have none. {_swatch(BLUE, 'The upper bound binds.')} "
-    f"{_swatch(ORANGE, 'The lower bound binds.')}</p>"
+    "<p>The price of a bound is what the objective would gain, in nats, if the bound were relaxed by one unit, or one "
+    "percentage point of a share; bounds that do not bind have none. Bars of prices have one scale for units and one "
+    f"for percentage points. {_swatch(BLUE, 'The upper bound binds.')} {_swatch(ORANGE, 'The lower bound binds.')}</p>"
 )
+_OVERVIEW_LEGEND = "<p>The cost of a constraint is about what all its rows cost the objective, in nats.</p>"
 _SUMMARY_LEGEND = (
     "<p>Constraints of many rows, a line for each: how many rows bind, which means that they have a price; how many "
     "are violated by more than a thousandth of their size; violations without the constraints → under them; the range "
-    "of the prices, in nats per unit of the bound.</p>"
+    "of the prices, in nats per unit of the bound or percentage point of a share.</p>"
 )
 _STYLE = """<style>
 .spectrem-report{color:inherit;font-family:sans-serif;font-size:13px;line-height:1.4}
@@ -163,6 +180,14 @@ border-bottom:1px solid rgba(128,128,128,.35)}
 .spectrem-report .broken{font-weight:bold;color:#d9701f}
 .spectrem-report .swatch{display:inline-block;height:9px;width:9px;border-radius:2px;margin:0 5px}
 .spectrem-report .key{white-space:nowrap}
+.spectrem-report .track{display:inline-block;width:64px;margin-left:6px;text-align:left}
+.spectrem-report .track .swatch{margin:0}
+.spectrem-report .wide{overflow-x:auto}
+.spectrem-report td{white-space:nowrap}
+.spectrem-report td:first-child{white-space:normal;min-width:8em;max-width:24em}
+@media(max-width:600px){.spectrem-report th,.spectrem-report td{padding:2px 5px}
+.spectrem-report td:first-child{min-width:5.5em}}
+.spectrem-report code{overflow-wrap:anywhere}
 .spectrem-report summary{cursor:pointer}
 .spectrem-report svg{max-width:100%;color:inherit}
 </style>"""
@@ -173,10 +198,30 @@ def page(title: str, *pieces: str) -> str:
     return f'<div class="spectrem-report">{_STYLE}<p><strong>{escape(title)}</strong></p>{"".join(pieces)}</div>'
 
 
-def document(title: str, body: str) -> str:
-    """A whole file of HTML around a page, light or dark as its reader has set."""
-    head = f'<meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>{escape(title)}</title>'
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{body}</body></html>\n'
+def document(title: str, body: str, command: str | None = None) -> str:
+    """A whole file of HTML around a page, light or dark as its reader has set, that ends with what made it and when.
+
+    Parameters
+    ----------
+    title, body : str
+    command : str, optional
+        The command line.
+    """
+    version = import_module("spectrem").__version__
+    head = (
+        '<meta charset="utf-8"><meta name="color-scheme" content="light dark">'
+        f'<meta name="viewport" content="width=device-width,initial-scale=1"><title>{escape(title)}</title>'
+    )
+    by = f" by <code>{escape(command)}</code>" if command else ""
+    footer = f'<footer class="spectrem-report">made{by} with Spectrem {version}, {_date()}</footer>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{body}{footer}</body></html>\n'
+
+
+def _date() -> str:
+    """The time in UTC, to minutes; that of SOURCE_DATE_EPOCH (seconds since 1970) where a build has set it."""
+    told = os.environ.get("SOURCE_DATE_EPOCH", "")
+    seconds = float(told) if told.isdecimal() and len(told) < 12 else time.time()
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
 
 
 def facts(entries: Mapping[str, object]) -> str:
@@ -191,10 +236,10 @@ def paragraphs(lines: Iterable[str]) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are HTML already."""
+    """A table of cells that are HTML already; one wider than the page is scrolled."""
     top = "".join(f"<th>{name}</th>" for name in head)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def curves(history: Sequence[Record], tolerance: float = 0.0) -> str:
@@ -213,8 +258,61 @@ def curves(history: Sequence[Record], tolerance: float = 0.0) -> str:
 
 
 def constraint_tables(constraints: Sequence[ConstraintReport]) -> str:
-    """A table per constraint, the rows that matter most first, under a sentence that says what prices are."""
-    return (_LEGEND if constraints else "") + "".join(map(_constraint, constraints))
+    """A line per constraint, then a table for each of several rows, those that matter most first.
+
+    A single constraint has its table alone. Sentences above say what prices and bars are.
+    """
+    if not constraints:
+        return ""
+    shown = [(report, _chosen(report)) for report in most_important(constraints, MOST_CONSTRAINTS)]
+    most = {
+        unit: max(
+            (abs(one.price / one.scale) for _, chosen in shown for one in chosen if one.is_share == unit), default=0
+        )
+        for unit in (False, True)
+    }
+    single = len(constraints) == 1
+    tables = [
+        _constraint(report, chosen, most[report.is_share])
+        for report, chosen in shown
+        if single or count_demands(report) > 1
+    ]
+    left_out = len(constraints) - len(shown)
+    rest = f"<p>and {left_out:,} more constraints</p>" if left_out else ""
+    return _LEGEND + ("" if single else _overview(shown)) + rest + "".join(tables)
+
+
+def _overview(shown: Sequence[tuple[ConstraintReport, Sequence[Demand]]]) -> str:
+    """A line for each constraint: what is demanded, how many rows bind, the largest price and the cost."""
+    most = max(total_cost(report) for report, _ in shown)
+    rows = []
+    for report, chosen in shown:
+        n, cost, binding = count_demands(report), total_cost(report), [one for one in chosen if one.binds]
+        if n == 1:
+            before, under = chosen[0].rounded(chosen[0].before), _reached(chosen[0])
+        else:
+            before, under = (_violated(report, values) for values in (report.violation_before, report.violation_after))
+        dearest = max(binding, key=lambda one: abs(one.price / one.scale), default=None)
+        price = "0" if dearest is None else f"{'up to ' * (n > 1)}{dearest.price_text}"
+        colour = BLUE if dearest is None or dearest.from_above else ORANGE
+        rows.append(
+            (
+                f"<strong>{escape(shorten(report.name))}</strong>",
+                _with_bar(f"{cost:.4g}", colour, cost / most if cost else 0.0),
+                f"{int(report.binding.sum()):,} of {n:,}",
+                price,
+                before,
+                under,
+            )
+        )
+    head = ("", "cost, nats", "rows that bind", "price", "without the constraints", "under them")
+    return _OVERVIEW_LEGEND + table(head, rows)
+
+
+def _violated(report: ConstraintReport, violation: Floats) -> str:
+    """How many rows are violated, and by how much."""
+    n = int((violation > report.tolerance).sum())
+    return f"{n:,} violated, by {report.worst_text(violation)} at most" if n else "all hold"
 
 
 def summary_table(summaries: Sequence[ConstraintSummary]) -> str:
@@ -237,57 +335,72 @@ def _summary_cells(summary: ConstraintSummary) -> tuple[str, ...]:
     elif summary.n_violated:
         violated = f'<span class="broken">{violated}</span>'
     return (
-        f"<strong>{escape(summary.name)}</strong>",
+        f"<strong>{escape(shorten(summary.name))}</strong>",
         f"{summary.n_rows:,}",
         f"{summary.n_binding:,}",
         violated,
-        f"{rounded(summary.worst_before)} → {rounded(summary.worst_after)}",
-        f"{rounded(summary.mean_before)} → {rounded(summary.mean_after)}",
+        *(violation.replace("->", "→") for violation in summary.violations),
         summary.prices,
     )
 
 
-def _constraint(report: ConstraintReport) -> str:
-    demands, n = demands_of(report, MOST_ROWS), count_demands(report)
-    chosen = [demand for k, demand in enumerate(demands) if k < MOST_FREE or demand.binds or demand.miss > 0]
-    heading = f"<summary><strong>{escape(report.name)}</strong> {escape(_outcome(report, chosen, n))}</summary>"
-    most = max((abs(demand.price) for demand in chosen), default=0.0)
-    rows = [_cells(demand, most) for demand in chosen]
+def _chosen(report: ConstraintReport) -> list[Demand]:
+    """The demands of a constraint that are shown."""
+    demands = demands_of(report, MOST_ROWS)
+    return [demand for k, demand in enumerate(demands) if k < MOST_FREE or demand.binds or demand.miss > 0]
+
+
+def _constraint(report: ConstraintReport, chosen: Sequence[Demand], most: float) -> str:
+    n = count_demands(report)
+    heading = f"<summary><strong>{escape(shorten(report.name))}</strong> {escape(_outcome(report, n))}</summary>"
+    rows = [
+        (escape(demand.group), demand.rounded(demand.before), _reached(demand), _price(demand, most))
+        for demand in chosen
+    ]
     none = ", none of which binds" if len(chosen) < MOST_ROWS else ""
-    rest = f"<p>and {n - len(chosen)} more{none}</p>" if n > len(chosen) else ""
-    values = table(("", "expected without the constraints", "expected under them", "price"), rows) if n else ""
+    rest = f"<p>and {n - len(chosen):,} more{none}</p>" if n > len(chosen) else ""
+    price = "price, per percentage point" if report.is_share else "price"
+    values = table(("", "without the constraints", "under them", price), rows) if n else ""
     return f"<details open>{heading}{values}{rest}</details>"
 
 
-def _outcome(report: ConstraintReport, chosen: Sequence[Demand], n: int) -> str:
-    """Whether the constraint holds, and whether it would without being demanded."""
-    if not chosen:
+def _outcome(report: ConstraintReport, n: int) -> str:
+    """How many rows bind, whether the constraint holds, and whether it would without being demanded."""
+    if not n:
         return "concerns none of the rows"
-    missed, written = int(report.broken.sum()), chosen[0].rounded
+    missed, worst = int(report.broken.sum()), report.worst_text(report.violation_after)
     held = bool((report.violation_before <= report.tolerance).all())
-    if missed and float(written(report.worst_after).replace(",", "")) > 0:
-        after = "is missed" if n == 1 else f"is missed by {missed} of {n}"
-        after += f", by {written(report.worst_after)} at most"
+    binding = f"binds in {int(report.binding.sum()):,} of {n:,} rows, " if n > 1 and report.binding.any() else ""
+    if missed and worst.rstrip("%") != "0":
+        after = "is missed" if n == 1 else f"is missed by {missed:,} of {n:,}"
+        after = f"{binding}{after}, by {worst} at most"
         if held:
             return f"{after}; without the constraints it would hold"
     else:
-        after = "holds" if n == 1 else f"holds for all {n}"
+        after = f"{binding}holds" if n == 1 else f"{binding}holds for all {n:,}"
         if held:
             return f"{after}, also without the constraints"
-    return f"{after}; without the constraints it would be missed by {written(report.worst_before)}"
+    return f"{after}; without the constraints it would be missed by {report.worst_text(report.violation_before)}"
 
 
-def _cells(demand: Demand, most: float) -> tuple[str, str, str, str]:
-    text, price = escape(demand.text), "0"
-    if demand.binds:  # the price beside a bar of its size, in the colour of the bound that binds
-        colour, width = BLUE if demand.from_above else ORANGE, max(_BAR * abs(demand.price) / most, 2.0)
-        price = f'<span class="swatch" style="background:{colour};width:{width:.0f}px"></span>{demand.price:.3g}'
-    return (
-        escape(demand.group),
-        demand.rounded(demand.before),
-        f'<span class="broken">{text}</span>' if demand.miss > 0 else text,
-        price,
-    )
+def _reached(demand: Demand) -> str:
+    """The expectation under the constraints, and what is demanded of it."""
+    text = escape(demand.text)
+    return f'<span class="broken">{text}</span>' if demand.miss > 0 else text
+
+
+def _price(demand: Demand, most: float) -> str:
+    """The price and a bar of its size, in the colour of the bound that binds."""
+    price = demand.price / demand.scale if demand.binds else 0.0
+    text = f"{price:.3g}" if demand.binds else "0"
+    return _with_bar(text, BLUE if demand.from_above else ORANGE, abs(price) / most if price else 0.0)
+
+
+def _with_bar(text: str, colour: str, share: float) -> str:
+    """A number, and a bar of this share of the largest."""
+    width = max(_BAR * share, 2.0) if share else 0.0
+    bar = f'<span class="swatch" style="background:{colour};width:{width:.0f}px"></span>' if share else ""
+    return f'{text}<span class="track">{bar}</span>'
 
 
 def _text(value: object) -> str:

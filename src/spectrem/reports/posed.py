@@ -98,8 +98,7 @@ def _reports(
     if posed.rows is not None and total.before is not None and total.after is not None:
         prices = np.full(len(posed.rows.bounds), np.nan) if prices is None else prices
         across = report_rows(posed.rows, prices, total.before.dense, total.after.dense)
-    blocks = () if posed.rows is None else posed.rows.blocks
-    long = [summarise(a, b.slack is not None) for a, b in zip(across, blocks, strict=True) if len(a.bound) > LONGEST]
+    long = [summarise(report) for report in across if len(report.bound) > LONGEST]
     inside = [report for report in total.inside if report.n_rows + report.n_left_out]
     return tuple(report for report in across if len(report.bound) <= LONGEST), (*long, *inside)
 
@@ -155,7 +154,7 @@ def _measured(posed: Posed, before: Parts, after: Parts, prices: Floats | None, 
         left_out = np.zeros(len(rows.bounds), np.bool_)
         left_out[[] if out is None else out] = True
         inside = tuple(
-            summarise(report, block.slack is not None, left_out[block.start : block.stop])
+            summarise(report, left_out[block.start : block.stop])
             for report, block in zip(reports, rows.blocks, strict=True)
         )
     if posed.across is None:

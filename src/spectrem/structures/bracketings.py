@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -12,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_gamma, as_lengths
 from spectrem.kernels import brackets
 from spectrem.kernels.derivations import ONE, Steps
@@ -30,7 +30,7 @@ from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Bracketings:
     """Sentences with binary trees over their words: every span of words is a constituent of the tree, or it is not.
 

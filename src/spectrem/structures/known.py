@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_gamma
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures._columns import declared_missing
@@ -19,7 +19,7 @@ from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope, Structure
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Known:
     """The instances of a structure under a distribution that scores do not change.
 

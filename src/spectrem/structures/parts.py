@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from spectrem._arrays import Floats
+from spectrem._reprs import brief_dataclass
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Parts:
     """One number per part of every structure in a batch.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_count, as_lengths, as_scores
 from spectrem.kernels.derivations import ONE, Steps
 from spectrem.structures import derivations as derive
@@ -29,7 +29,7 @@ from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Segmentations:
     """Sentences cut into segments of at most ``longest`` tokens, each with a state: semi-Markov chains.
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol, TypeGuard
 
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.structures.parts import Parts
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Polytope:
     """One instance's structures as the 0/1 points of ``equalities @ x == right_hand_side``.
 

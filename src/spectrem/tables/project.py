@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_sample_weight, check_same_index
 from spectrem.constraints import Rows, check_columns, check_values, compile_constraints
 from spectrem.constraints.columns import read_columns
@@ -22,14 +24,16 @@ from spectrem.constraints.compilation.rows import Alike
 from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.links import resolve_links
 from spectrem.constraints.text import Constraints, flatten
+from spectrem.data import open_output
 from spectrem.data.frames import as_frame, filled_frame
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import Infeasible, Solver, Status, project_batch
 from spectrem.inference.assignment import assign
 from spectrem.inference.dual import posteriors_alike, weigh_rows
 from spectrem.inference.program import Deadline
-from spectrem.reports import ConstraintReport, price_copies, prices_by_name, report_rows, row_line
-from spectrem.reports.html import constraint_tables, facts, page
+from spectrem.reports import ConstraintReport, constraint_lines, price_copies, prices_by_name, report_rows
+from spectrem.reports.constraints import MOST_LINES, rounded
+from spectrem.reports.html import constraint_tables, document, facts, page
 from spectrem.structures import Categorical, Chain, EdgeChain, Parts
 from spectrem.structures.structure import has_one_label
 
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
 # ---- tables as users give them ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Lattice:
     """Scores of the labels of tokens and of neighbouring labels, in nats: what a CRF, an HMM or a tagger's logits give.
 
@@ -176,7 +180,7 @@ def _check_cells(bad: Bools, rule: str, values: Floats, offsets: Ints) -> None:
     raise ScoreError(message, rule, row, position, value)
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Cells:
     """A user's table, cell by cell.
 
@@ -504,7 +508,7 @@ def _distinct_rows(
     return Alike(kind, width), of_distinct, np.bincount(kind, cells.weights).astype(np.float64)
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Decision:
     """The best labels that meet the constraints, and how much better fractions could be.
 
@@ -539,7 +543,7 @@ class Decision:
     status: Status
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class ProjectedTable:
     """The table nearest to a model's that meets the constraints.
 
@@ -664,25 +668,59 @@ class ProjectedTable:
         )
 
     def summary(self) -> str:
-        """One line per row of every constraint: expected value before and after, bound, price.
+        """At most 40 lines of text: of every constraint how many rows bind, what they cost, and those that cost most.
+
+        A line gives the expected value before and after, the bound and the price, in nats per unit of the bound or per
+        percentage point of a share. `constraints` has all rows.
 
         Examples
         --------
         >>> from spectrem import E, part, project
         >>> table = project([[0.9, 0.1], [0.7, 0.3]], (E[part("label") == 1] >= 1).named("one of them"))
         >>> print(table.summary())
-        one of them: 0.4 -> 1 >= 1, price 1.52
+        one of them: 0.4 -> 1 >= 1, price 1.52, cost 0.4567 nats
         """
-        return "\n".join(row_line(report, row) for report in self.constraints for row in range(len(report.bound)))
+        return "\n".join(constraint_lines(self.constraints, MOST_LINES - 1))
+
+    def save_report(self, path: str | os.PathLike[str]) -> None:
+        """Write a page of HTML about the constraints, which needs nothing else, to a file.
+
+        Parameters
+        ----------
+        path : path
+            Such as ``"projected.html"``.
+
+        Raises
+        ------
+        InvalidInputError
+            If the folder does not exist or the file cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from spectrem import E, part, project
+        >>> table = project([[0.9, 0.1], [0.7, 0.3]], (E[part("label") == 1] >= 1).named("one of them"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     table.save_report(Path(folder, "projected.html"))
+        ...     "one of them" in Path(folder, "projected.html").read_text()
+        True
+        """
+        with open_output(path) as file:
+            file.write(self.to_html())
+
+    def to_html(self, command: str | None = None) -> str:
+        """The page that `save_report` writes; the command line, if there was one, stands at its end."""
+        return document("Projected table", self._repr_html_(), command)
 
     def _repr_html_(self) -> str:
         summary: dict[str, object] = {"status": self.status.message, "objective": f"{self.objective:.6g} nats"}
         if self.kl is not None:
             summary["cost of the constraints"] = f"{self.kl:.6g} nats"
-        summary["largest violation"] = f"{self.violation_before:.3g} → {self.violation_after:.3g}"
+        summary["largest violation"] = f"{rounded(self.violation_before)} → {rounded(self.violation_after)}"
         if any(block.slack is not None for block in self._rows.blocks):
             summary["beyond the slack granted"] = f"{self.violation:.3g}"
-        return page(f"Projected table of {len(self.proba)} rows", facts(summary), constraint_tables(self.constraints))
+        return page(f"Projected table of {len(self.proba):,} rows", facts(summary), constraint_tables(self.constraints))
 
 
 def project(

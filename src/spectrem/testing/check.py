@@ -10,6 +10,7 @@ import numpy as np
 import scipy.optimize
 
 from spectrem._arrays import Floats
+from spectrem._reprs import briefly_shown
 from spectrem._validate import as_gamma, as_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Parts, Structure
@@ -19,6 +20,7 @@ Enumerator = Callable[[Structure, int], Iterable[Parts]]
 """Yields every structure of one instance as an indicator over the parts of the whole batch."""
 
 
+@briefly_shown
 class BruteForce(NamedTuple):
     """The smoothed maximum and its gradient as sums over all structures.
 

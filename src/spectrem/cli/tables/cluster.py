@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from spectrem.cli.declare import Given, Settings, argument, option, takes
-from spectrem.cli.ending import say
+from spectrem.cli.ending import command_line, say
 from spectrem.cli.files import command_files, opened
 from spectrem.cli.rules import Rule, check_rules, needs
 from spectrem.cli.tables.options import TableOptions, split_names
@@ -194,7 +194,7 @@ def _cluster(options: ClusterOptions, shared: TableOptions, settings: Settings, 
         if options.plot is not None:
             draw_clusters(mixture, x, names, options.plot)
         if page is not None:
-            page.write(mixture.report_.to_html())
+            page.write(mixture.report_.to_html(command_line()))
     if not shared.quiet:
         seconds = time.perf_counter() - started
         others = file.others({*names, *taken})

@@ -10,7 +10,7 @@ from itertools import combinations, takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from spectrem.cli.declare import Given, argument, option, takes
-from spectrem.cli.ending import say
+from spectrem.cli.ending import command_line, say
 from spectrem.cli.files import command_files, opened
 from spectrem.cli.rules import Rule, check_rules, excludes, needs
 from spectrem.cli.tables.options import TableOptions, list_names, split_names, weight_column
@@ -49,8 +49,8 @@ _MEANINGS = {"row": "the number of the row", "label": "the label to be chosen"}
 _SPELLINGS = {"infeasible": "--infeasible", "time_limit": "--time-limit"}
 _DECIDED = "decided"
 _ROUNDED = 0.02
-_SHOWN = 5
-_BINDS = 1e-9
+_SHOWN = 10
+_PER_POINT = "price_per_percentage_point"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class ProjectOptions:
         For --decide; then the best labels found so far count.
     prices
         A table of the constraints: bound, expected value before and after, price (nats gained per unit by which the
-        bound is relaxed), violation.
+        bound is relaxed), violation; of shares also the price per percentage point.
     """
 
     scores: str = argument("SCORES")
@@ -138,7 +138,6 @@ def _project(options: ProjectOptions, shared: TableOptions) -> None:
     """Read, project, write."""
     from spectrem.cli.tables.options import print_notes, read_table_constraints, rows_named
     from spectrem.data import open_table, read_table
-    from spectrem.reports.html import document
     from spectrem.tables import ScoreError
     from spectrem.tables import project as project_table
 
@@ -174,7 +173,7 @@ def _project(options: ProjectOptions, shared: TableOptions) -> None:
         if write_prices is not None:
             write_prices(price_table(table.constraints))
         if page is not None:
-            page.write(document("spectrem project", table._repr_html_()))
+            page.write(table.to_html(command_line()))
         (done, *details), proba = _summary(scores, table, decision, options.gamma), table.proba
         del table, columns  # rows are written piece by piece, which needs none of it
         filled = scores.filled(proba, decision)
@@ -185,16 +184,22 @@ def _project(options: ProjectOptions, shared: TableOptions) -> None:
 
 
 def _summary(scores: Scores, table: ProjectedTable, decision: Decision | None, gamma: float) -> list[str]:
-    """Lines of the summary: what was projected, violations, largest prices, decisions."""
+    """Lines of the summary: what was projected, violations, the constraints that bind, decisions."""
+    from spectrem.reports.constraints import constraint_lines, total_cost
+
     rows = "1 row" if len(table.proba) == 1 else f"{len(table.proba)} rows"
     summary = [
         f"projected {rows}, labels {scores.described}, onto {_counted(table.constraints)}",
         f"worst violation {table.violation_before:.3g} before, {table.violation_after:.2g} after"
         + ("" if table.kl is None else f", cost {table.kl:.4g} nats"),
     ]
-    lines = _largest_prices(table.constraints)
-    if lines:
-        summary += ["largest prices, nats per unit of the bound:", *(f"  {line}" for line in lines)]
+    binding = sorted((one for one in table.constraints if one.binding.any()), key=total_cost, reverse=True)
+    if binding:
+        lines = constraint_lines(binding, _SHOWN)
+        summary += [
+            "constraints that bind, those that cost most first, prices in nats:",
+            *(f"  {line}" for line in lines),
+        ]
     elif table.multipliers.size and gamma >= 0:
         summary.append("no constraint binds; the probabilities are what they were")
     if decision is not None:
@@ -206,21 +211,25 @@ def _summary(scores: Scores, table: ProjectedTable, decision: Decision | None, g
 
 
 def price_table(reports: Sequence[ConstraintReport]) -> TableFile:
-    """A row for each row of every constraint: what it is, its group, bound, values, price, violation."""
+    """A row for each row of every constraint: what it is, its group, bound, values, price, violation.
+
+    Where there are shares, a last column has their prices per percentage point.
+    """
     import polars
 
     from spectrem.data import TableFile
 
     numbers = ("bound", "before", "after", "price", "violation")
     keys = list(dict.fromkeys(key for report in reports for key in report.keys))
-    titles = {key: f"{key}_" if key in ("constraint", "sense", *numbers) else key for key in keys}
+    titles = {key: f"{key}_" if key in ("constraint", "sense", *numbers, _PER_POINT) else key for key in keys}
     text = dict.fromkeys(("constraint", *titles.values(), "sense"), polars.String)
     parts = [
         polars.DataFrame(
             {"constraint": [report.name] * len(report.bound)}
             | {title: map(str, report.keys[key].tolist()) for key, title in titles.items() if key in report.keys}
             | {"sense": report.sense.tolist()}
-            | {name: getattr(report, "violation_after" if name == "violation" else name) for name in numbers},
+            | {name: getattr(report, "violation_after" if name == "violation" else name) for name in numbers}
+            | ({_PER_POINT: report.price / report.scale} if report.is_share else {}),
         )
         for report in reports
     ]
@@ -232,18 +241,6 @@ def _counted(reports: Sequence[ConstraintReport]) -> str:
     rows = sum(len(report.bound) for report in reports)
     named = f"{len(reports)} constraint{'s' * (len(reports) != 1)}"
     return named if rows == len(reports) else f"{named} ({rows} rows of them)"
-
-
-def _largest_prices(reports: Sequence[ConstraintReport]) -> list[str]:
-    """The rows with the largest prices, as they are shown."""
-    import numpy as np
-
-    from spectrem.reports import row_line
-
-    size = [np.abs(report.price) for report in reports]
-    rows = [(k, row) for k, prices in enumerate(size) for row in np.argsort(-prices, kind="stable")[:_SHOWN].tolist()]
-    rows = sorted((at for at in rows if size[at[0]][at[1]] > _BINDS), key=lambda at: -size[at[0]][at[1]])
-    return [row_line(reports[k], row) for k, row in rows[:_SHOWN]]
 
 
 # ---- scores and how results and errors go back into their table ------------------------------------------------------

@@ -148,8 +148,8 @@ def corpus_rows(facts: CorpusFacts) -> CorpusRows:
             continue
         across = np.flatnonzero(placed.across)
         if placed.scope == "corpus" or len(across):
-            blocks.append(_block(constraint.head, "corpus", placed.rows, across, placed.columns))
             bounds.append(placed.bounds[across])
+            blocks.append(_block(constraint.head, "corpus", placed.rows, across, bounds[-1], placed.columns))
     return CorpusRows(_chained(bounds, np.float64), _one_after_another(blocks))
 
 
@@ -290,20 +290,30 @@ def _rows_of(draft: Draft, placed: Placed | None, index: Ints | None = None, wan
     placed = Placed.of(draft.head, draft.rows) if placed is None else placed
     index = np.arange(len(placed.kept)) if index is None else index
     kept = np.flatnonzero(placed.kept if wanted is None else wanted)
-    block = _block(draft.head, placed.scope, draft.rows, kept, placed.columns, draft.row_instance[kept])
+    bounds = placed.bounds[index[kept]]
+    block = _block(draft.head, placed.scope, draft.rows, kept, bounds, placed.columns, draft.row_instance[kept])
     matrix = _pick(draft.matrix([factor[index] for factor in placed.factors]), kept)
-    return Rows(matrix, placed.bounds[index[kept]], draft.row_instance[kept], (block,))
+    return Rows(matrix, bounds, draft.row_instance[kept], (block,))
 
 
 def _block(
-    head: Head, scope: Scope, rows: RowFacts, kept: Ints, columns: Sequence[str], instance: Ints | None = None
+    head: Head,
+    scope: Scope,
+    rows: RowFacts,
+    kept: Ints,
+    bounds: Floats,
+    columns: Sequence[str],
+    instance: Ints | None = None,
 ) -> Block:
-    """Some rows, whose slack groups are the distinct values of some columns, or instances where there are none."""
+    """Some rows with their bounds.
+
+    Their slack groups are the distinct values of some columns, or instances where there are none.
+    """
     keys = {name: key[kept] for name, key in rows.keys.items()}
     groups = [numbers_of(keys[name]) for name in columns] or ([] if instance is None else [instance])
     return Block(
         head.name, 0, len(kept), head.equality, scope, head.slack, number_groups(groups, len(kept))[0],
-        KeyColumns(keys), head.weighted, rows.side[kept] == 1,
+        KeyColumns(keys), head.weighted, rows.side[kept] == 1, head.wholes(rows.side[kept], bounds),
     )  # fmt: skip
 
 

@@ -273,6 +273,7 @@ def head_of(constraint: Constraint | LinearConstraint, table: PartTable) -> Head
             constraint.equality,
             constraint.allowance,
             constraint.groups if constraint.over is not None else (),
+            shares=constraint.shares,
         )
     return Head(
         constraint.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.constraints.compilation.groups import Key, join_keys, number_groups, numbers_of, same_keys
 from spectrem.constraints.compilation.rows import Scope, Slack
 from spectrem.exceptions import InvalidInputError
@@ -20,7 +21,7 @@ from spectrem.exceptions import InvalidInputError
 Unit = Literal["instance", "occurrence"]
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Head:
     """The properties that all rows of a constraint share, in every shard.
 
@@ -39,6 +40,8 @@ class Head:
         Whether rows were listed by number, as in a matrix: none is ever left out.
     weighted : bool
         Whether instances count by their weights in rows over several instances.
+    shares : tuple of float, or None
+        What `Constraint.shares` says of the bounds.
     """
 
     name: str
@@ -49,6 +52,17 @@ class Head:
     slack_columns: tuple[str, ...] = ()
     listed: bool = False
     weighted: bool = True
+    shares: tuple[float, ...] | None = None
+
+    def wholes(self, side: NDArray[np.int8], bounds: Floats) -> Floats | None:
+        """What is 100 % in every row, shape (n_rows,), 1 where there is nothing to count; None without shares.
+
+        ``side`` is 0 for upper rows and equalities, 1 for lower rows, with the ``bounds`` of `RowFacts.bounds`.
+        """
+        if not self.shares:
+            return None if self.shares is None else np.ones(len(bounds))
+        share = np.array(self.shares)[np.minimum(side, len(self.shares) - 1)]
+        return np.where(bounds == 0, 1.0, np.abs(bounds) / share)
 
     @property
     def ties(self) -> bool:
@@ -57,7 +71,7 @@ class Head:
         return self.slack is not None and not self.slack_columns and self.slack.norm != free
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Counted:
     """The values counted by ``E.count(..., each=column)``, each once per row of the corpus.
 
@@ -83,7 +97,7 @@ class Counted:
         return np.bincount(self.row, self.factor * self.largest, n_rows).astype(np.float64)
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Tally:
     """The part of the bound of every row that is a sum of counts.
 
@@ -103,7 +117,7 @@ class Tally:
         return sum((counted.total(len(self.counts)) for counted in self.counted), start + self.counts)
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class RowFacts:
     """The distinct rows of a constraint over several instances, sorted by side and keys unless they are listed.
 
@@ -176,7 +190,7 @@ class RowFacts:
         return bounds, head.listed | ((self.filled | broken) & defined), tuple(factors)
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class ConstraintFacts:
     """A constraint over some shards.
 
@@ -198,7 +212,7 @@ class ConstraintFacts:
     once: bool = False
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Placed:
     """Where the rows of a constraint are solved.
 
@@ -246,7 +260,7 @@ class Placed:
         return self.kept & (self.home < 0)
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class CorpusFacts:
     """The facts of shards that follow each other; a sum is associative and keeps the order of the shards.
 

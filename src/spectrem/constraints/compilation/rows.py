@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.constraints.columns import literal_text, plain
 from spectrem.constraints.compilation.groups import KeyColumns
 from spectrem.kernels.categorical import add_up_kinds
@@ -22,7 +23,7 @@ Norm = Literal["l1", "l2", "linf"]
 Scope = Literal["instance", "group", "corpus"]
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Slack:
     """How far the rows of a constraint may be violated, by the norm of their violation.
 
@@ -44,7 +45,7 @@ class Slack:
     strength: float
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Block:
     """The rows of one constraint.
 
@@ -68,6 +69,8 @@ class Block:
         Whether instances count by their weights in rows over several instances; those of a link do not.
     turned : ndarray of shape (stop - start,), bool, or None
         Rows that were written as ``>=`` and became ``<=`` by the factor -1; None if there are none.
+    wholes : ndarray of shape (stop - start,), or None
+        What is 100 % of the bound of every row; None where bounds are not shares.
     """
 
     name: str
@@ -80,6 +83,7 @@ class Block:
     keys: Mapping[str, NDArray]
     weighted: bool = True
     turned: Bools | None = None
+    wholes: Floats | None = None
 
     def pick(self, wanted: Bools, start: int) -> Block:
         """Some of the rows, shape (stop - start,), as the rows from ``start`` on."""
@@ -91,6 +95,7 @@ class Block:
             slack_group=np.unique(self.slack_group[wanted], return_inverse=True)[1].astype(np.int64),
             keys=keys.pick(wanted) if isinstance(keys, KeyColumns) else {name: v[wanted] for name, v in keys.items()},
             turned=None if self.turned is None else self.turned[wanted],
+            wholes=None if self.wholes is None else self.wholes[wanted],
         )
 
     @property
@@ -101,7 +106,7 @@ class Block:
         return np.where(turned, ">=", "==" if self.equality else "<=")
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Alike:
     """Instances of one number of parts each, of which many have the same coefficients in every row.
 
@@ -150,7 +155,7 @@ class Alike:
             yield slice(start, stop), slice(start * self.width, stop * self.width)
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Rows:
     """Constraints of one batch: ``matrix @ mu <= bounds`` or ``==``, block by block.
 
@@ -231,7 +236,7 @@ def no_rows(n_unary: int) -> Rows:
     return Rows(sp.csr_array((0, n_unary)), np.zeros(0), np.zeros(0, np.int64), ())
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class ShardRows:
     """The compiled constraints of one shard of a corpus.
 
@@ -250,7 +255,7 @@ class ShardRows:
     present: Ints
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class CorpusRows:
     """The rows that reach over several shards, but for their coefficients, which stay with the shards.
 

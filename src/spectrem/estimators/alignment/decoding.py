@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_bool
 from spectrem.corpus import Local, stream
 from spectrem.data import Bitext, Links, symmetrize
@@ -46,7 +47,7 @@ _GRID = np.round(np.arange(0.05, 0.96, 0.025), 3)
 _LEAST = 1e-12
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class LinkPosteriors:
     """Probabilities of links of some sentence pairs, both directions.
 
@@ -112,7 +113,7 @@ class LinkPosteriors:
         return starts[sentence] + gold.source * self.target_lengths[sentence] + gold.target
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class AlignedPairs:
     """Some sentence pairs in a row: their links, what is not linked, and how good they are.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.dual import (
@@ -39,7 +39,7 @@ MOST_ROWS, MOST_OF_CHOICES = 40, 4096
 _RIDGE = 1e-10
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Solution:
     """Multipliers, and how each problem ended.
 
@@ -128,7 +128,7 @@ def check_now(iteration: int) -> bool:
     return iteration >= 8 and iteration & (iteration - 1) == 0
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class FixedStep:
     """``lambda <- project(lambda + eta_t (E_q[U h] - b))``, R times ([Samdani2012] algorithms 2 and 3).
 
@@ -182,7 +182,7 @@ class FixedStep:
         return Solution(multipliers, status, residual, self.steps)
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Spectral:
     """``lambda <- prox(lambda - t (b - E_q[U h]))`` with t from the last two gradients (Barzilai & Borwein 1988).
 
@@ -254,7 +254,7 @@ class Spectral:
         )
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Bracket:
     """Bracketed secant steps (Anderson and Bjorck's rule, bisection as the safeguard) on each scalar dual.
 
@@ -337,7 +337,7 @@ class Bracket:
         return Solution(x, status, residual[row], iteration)
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class QuasiNewton:
     """L-BFGS on the rows that are off their bounds, with a projected, backtracking line search per problem.
 
@@ -460,7 +460,7 @@ class QuasiNewton:
         return Solution(x, status, residual, iteration)
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Accelerated:
     """Anderson-accelerated proximal gradient, with a step size and a safeguard of its own for every problem.
 
@@ -550,7 +550,7 @@ class Accelerated:
         return Solution(x, status, residual, iteration)
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Newton:
     """Newton's method with the exact Hessian on the rows that are off their bounds (Bertsekas 1982), compiled.
 

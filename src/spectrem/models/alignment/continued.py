@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints, Reals
+from spectrem._reprs import brief_dataclass
 from spectrem.data import Bitext, Vocabulary
 from spectrem.kernels.alignments.cooccurrence import normalise_continued, splice_tables
 from spectrem.models.alignment.model import (
@@ -39,7 +40,7 @@ from spectrem.structures._ragged import offsets_of
 _UNSPELLED = ("\0", "\1")
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class UnseenPairs:
     """Translation probabilities of word pairs that have no entry in a trained table, as means under a prior.
 
@@ -141,7 +142,7 @@ def expect_new_words(params: AlignmentParameters, source_counts: Ints, target_co
     return AlignmentParameters(with_new(params.forward, target_counts), with_new(params.backward, source_counts))
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class NewText:
     """A bitext to be aligned by a trained model.
 
@@ -191,7 +192,7 @@ _ROUNDING = 1e-9
 _DISCOUNT = 0.75
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class ContinuedPrior:
     """The translations of one direction in a trained model as Dirichlet pseudo-counts for the word pairs of new text.
 
@@ -264,7 +265,7 @@ class ContinuedPrior:
         return total + float(rest[some] @ np.log(np.maximum(left[some], np.finfo(np.float64).tiny)))
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Continuation:
     """The start of training on new text: all that a trained model knows of its words.
 
@@ -377,7 +378,7 @@ class Continuation:
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class _Side:
     """The words of one side of a new text, and what earlier text says of them and their stems.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.kernels.alignments.bidirectional import PAD, Direction, Duals, Expected, couple, side_by_side
 from spectrem.kernels.alignments.cells import anchor, diagonal_pass
 from spectrem.models.alignment.model import (
@@ -39,7 +40,7 @@ _MOST_CELLS = 1 << 14
 _NATS_PER_WORD = 10
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class CoupledKernel:
     """E-step with agreement and bounded fertility by fixed gradient steps ([Samdani2012] alg. 3, [Ganchev2010] §5).
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints, Reals
+from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_bool
 from spectrem.kernels.alignments.cells import anchor, score_links
 from spectrem.kernels.unions import add_at, count_union, merge, spread
@@ -66,7 +67,7 @@ def as_single(probability: Reals) -> NDArray[np.float32]:
     return probability.view(np.float32)[:n]
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Totals:
     """Expected counts, and pseudo-counts of the priors, behind the probabilities of one direction.
 
@@ -86,7 +87,7 @@ class Totals:
     ends: float
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class KeptPlaces:
     """Counts of earlier text that one direction goes on from, besides those of links.
 
@@ -107,7 +108,7 @@ class KeptPlaces:
     ends: Floats
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class DirectionParameters:
     """Parameters of one direction: how a chosen word (or NULL) produces a word, and where the choice moves next.
 
@@ -145,7 +146,7 @@ class DirectionParameters:
         return (len(self.jump) - 1) // 2
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class AlignmentParameters:
     """Both directions; entries of the two translation tables are the same word pairs."""
 
@@ -153,7 +154,7 @@ class AlignmentParameters:
     backward: DirectionParameters
 
 
-@dataclass(eq=False)
+@brief_dataclass(eq=False)
 class DirectionStats:
     """Expected counts of one direction; see `AlignmentStats`."""
 
@@ -184,7 +185,7 @@ class DirectionStats:
         return DirectionStats(*(factor * counts for counts in vars(self).values()))
 
 
-@dataclass(eq=False)
+@brief_dataclass(eq=False)
 class AlignmentStats:
     """Expected counts of some sentence pairs: values with ``a + b`` and ``factor * a``; ``a += b`` and
     ``a *= factor`` change a.
@@ -279,7 +280,7 @@ class AlignmentStats:
         self.pair_ids = None
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Needs:
     """Which words and which entries of the pair table occur in a shard of training text, each in increasing order.
 
@@ -429,7 +430,7 @@ def fit_jumps(
 _FIRST_COUNTS = 20.0
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class AlignmentModel:
     """A pair of directional aligners over one table of word pairs.
 
@@ -462,8 +463,8 @@ class AlignmentModel:
     max_jump: int
     chain: bool
     learn_positions: bool
-    forward_prior: Prior = DirichletPrior()  # noqa: RUF009
-    backward_prior: Prior = DirichletPrior()  # noqa: RUF009
+    forward_prior: Prior = DirichletPrior()
+    backward_prior: Prior = DirichletPrior()
     jump_pseudo_count: float = 0.5
     end_pseudo_count: float = 0.5
     last_priors: tuple[Prior, Prior] | None = None

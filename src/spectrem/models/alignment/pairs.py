@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints, Reals
+from spectrem._reprs import brief_dataclass
 from spectrem.data import MAX_LENGTH, Bitext, Links
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.alignments import cooccurrence
@@ -20,7 +21,7 @@ from spectrem.kernels.alignments.cells import place_parts
 from spectrem.structures._ragged import offsets_of, ranges_of
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Anchors:
     """The known links of some sentence pairs; a word that has any has no others, in both directions.
 
@@ -159,7 +160,7 @@ _AT_ONCE = 1 << 22  # tokens
 _MOST_PAIRS = (1 << 31) - 1  # entries are numbered in 32 bits, and one more stands for pairs that are not in the table
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class PairTable:
     """The word pairs that occur together in some sentence pair, source word by source word (compressed rows).
 
@@ -208,7 +209,7 @@ class PairTable:
         return np.bincount(self.targets, minlength=self.n_target_words)
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class BitextShard:
     """A run of sentence pairs, and the entry of the pair table that each of its cells refers to.
 
@@ -453,7 +454,7 @@ def cut_text(bitext: Bitext, weights: Floats | None = None, anchors: Anchors | N
             return
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class ListedPairs:
     """A set of word pairs, whether they occur together or not.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints, Reals
+from spectrem._reprs import brief_dataclass
 from spectrem.data import Bitext, Vocabulary
 from spectrem.kernels.alignments.cooccurrence import (
     list_class_pairs,
@@ -34,7 +34,7 @@ SIMILARITY, FULL_SIMILARITY = 0.6, 0.7
 _MOST_SHORT = 1 << 16
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class LexicalPrior:
     """Dirichlet pseudo-counts for one direction of a translation table, part of them learned from the counts.
 
@@ -205,7 +205,7 @@ def letters(words: Sequence[str]) -> Letters:
     return np.frombuffer("".join(plain).encode("utf-32-le"), np.uint32), offsets
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Words:
     """The words of one side of a new text, with their counts and classes in the training text.
 
@@ -229,7 +229,7 @@ class Words:
     spelling: tuple[NDArray[np.uint32], Ints]
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class Language:
     """One side of the training text: its words, how often they occur, their stems and their bands of frequency.
 
@@ -276,7 +276,7 @@ def frequency_bands(counts: NDArray) -> Ints:
     return np.frexp(np.maximum(counts, 1))[1].astype(np.int64) - 1
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class ClassTable:
     """How source words of one class and target words of another translate each other, both directions.
 
@@ -338,7 +338,7 @@ class ClassTable:
         return probabilities[0], probabilities[1]
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class PseudoCounts:
     """Pseudo-counts of some entries of a table of word pairs, in both directions.
 
@@ -402,7 +402,7 @@ class PseudoCounts:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class PriorWithCounts:
     """A prior on the rows of a table, and pseudo-counts of single entries, which are added to the expected ones first.
 
@@ -447,7 +447,7 @@ FREQUENCY_STRENGTH = 10.0
 """Pseudo-counts of every word that are shared out by frequency."""
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class LeftOutPrior:
     """Translation probabilities of one direction, without a part of what any one sentence pair says of them.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass, briefly_shown
 from spectrem._validate import as_count, as_integers, as_lengths, as_weights
 from spectrem.constraints.compilation.groups import Key
 from spectrem.data.features import LARGEST_VALUE
@@ -23,7 +24,7 @@ from spectrem.structures._ragged import offsets_of, positions_of, ranges_of, row
 _MOST_FEATURES = 2**31 - 1
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Features:
     """The features of every choice, as compressed rows; immutable, and small to send and to keep.
 
@@ -168,7 +169,7 @@ _NO_VALUES = np.zeros(0)
 _WIDE = 6
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Support:
     """The pairs of features and labels that have a weight.
 
@@ -342,7 +343,7 @@ def _entries(features: Features) -> tuple[Ints, NDArray[np.int32], NDArray[np.fl
     return features.indptr, features.indices, values
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Merged:
     """Features of which none is another times a factor, and the groups of those that were merged.
 
@@ -438,6 +439,7 @@ def _codes(rows: Ints, pattern: Floats, starts: Ints) -> NDArray[np.uint64]:
 _LEAST_WORK, _PER_WEIGHT = 1 << 18, 4
 
 
+@briefly_shown
 class Labels(NamedTuple):
     """The labels that choices may have, or have in shares.
 
@@ -478,7 +480,7 @@ class Labels(NamedTuple):
         return ranges_of(starts[before], sizes[before]), np.repeat(here, sizes[before])
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class LogLinearShard:
     """Some instances of a corpus, or all: rows of one choice each, or sentences of tokens.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.constraints.compilation.draft import PartTable
 from spectrem.constraints.compilation.groups import Key
 from spectrem.corpus import Corpus
@@ -20,7 +21,7 @@ from spectrem.models.shards import in_corpus_order
 from spectrem.structures import Parts, Product, Structure
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class JointShard:
     """Some instances of a corpus, each with variables of several kinds.
 
@@ -147,7 +148,7 @@ def member_tables(
     }
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class JointModel:
     """Log-linear models side by side, independent but for the constraints that name parts of several of them.
 
@@ -296,7 +297,7 @@ class JointModel:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class MemberCorpus:
     """A corpus of joint shards as one member sees it: the corpus of that member's shards, wherever they live."""
 
@@ -335,7 +336,7 @@ def _of_member(key: str, f: Callable[..., Any], shard: JointShard, *arguments: A
     return f(shard.members[key], *arguments)
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class AgreedModel:
     """Log-linear models of the same labels from several views of an instance, which have one posterior in common.
 

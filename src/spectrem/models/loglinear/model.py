@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass, briefly_shown
 from spectrem._validate import as_bool
 from spectrem.constraints.compilation.groups import Coded, Key
 from spectrem.corpus import Corpus, Local
@@ -25,6 +26,7 @@ from spectrem.structures._ragged import offsets_of, rows_of, runs_of
 _AT_ONCE = 1 << 17
 
 
+@briefly_shown
 class Weights(NamedTuple):
     """The parts of the one flat array of parameters; views, so that what is written here is written there.
 
@@ -41,7 +43,7 @@ class Weights(NamedTuple):
     intercept: Floats
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class LogLinearModel:
     """``p(y | x)`` in proportion to ``exp(theta . f(x, y))``, over labels or over sequences of labels.
 
@@ -92,8 +94,8 @@ class LogLinearModel:
     possible: Bools | None = None
     intercept: bool = False
     reference: bool = False
-    prior: WeightPrior = WeightPrior()  # noqa: RUF009
-    optimiser: Optimiser = Optimiser()  # noqa: RUF009
+    prior: WeightPrior = WeightPrior()
+    optimiser: Optimiser = Optimiser()
     names: Sequence[Any] | NDArray | None = field(default=None)
 
     def __post_init__(self) -> None:
@@ -302,7 +304,7 @@ class LogLinearModel:
         return (sp.csr_array((shares, (row, cells)), shape=(len(lengths), k * k)),)
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class PairModel:
     """A `LogLinearModel` of chains on an `EdgeChain`, which has the column ``previous`` and a score for every edge.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial, reduce
 from operator import iadd
 from typing import NamedTuple
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem._reprs import brief_dataclass, briefly_shown
 from spectrem._validate import as_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels import gaussian
@@ -31,7 +32,7 @@ UNKNOWN = -1
 NOTHING = 10 * float(np.finfo(np.float64).eps)
 
 
-@dataclass(frozen=True)
+@brief_dataclass(frozen=True)
 class MixtureModel:
     """Rows drawn from one of several Gaussians.
 
@@ -241,6 +242,7 @@ def from_posteriors(model: MixtureModel, shards: Sequence[MixtureShard], posteri
     return model.bounds.project(model.m_step(about, stats))  # components without rows, too
 
 
+@briefly_shown
 class MixtureShard(NamedTuple):
     """Some rows of the data.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -12,6 +12,7 @@ from numpy.linalg import LinAlgError
 from scipy.optimize import lsq_linear
 
 from spectrem._arrays import Floats
+from spectrem._reprs import brief_dataclass
 from spectrem.exceptions import InvalidInputError, advice
 from spectrem.kernels.gaussian import invert_lower
 
@@ -19,7 +20,7 @@ CovarianceType = Literal["full", "tied", "diag", "spherical"]
 Range = tuple[Floats, Floats]
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class MixtureParameters:
     """A mixture of Gaussians, with the Cholesky factors of its precisions.
 
@@ -151,7 +152,7 @@ def _singular(whose: str, received: str) -> InvalidInputError:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Bounds:
     """Fixed and bounded parameters of a mixture.
 

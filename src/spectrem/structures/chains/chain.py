@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import chain as kernel
 from spectrem.structures._ragged import Inputs, check_inputs, indicators, no_parts, runs_at_once
@@ -20,7 +20,7 @@ from spectrem.structures.parts import Parts
 _PAIRS = 1 << 18
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@brief_dataclass(frozen=True, eq=False, init=False)
 class MarkovStructure(TokenStructure):
     """Abstract: chains whose factors, as many as their order, score neighbours alike everywhere."""
 
@@ -77,7 +77,7 @@ class MarkovStructure(TokenStructure):
         return values, choices, factors_of(order, *counts)
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@brief_dataclass(frozen=True, eq=False, init=False)
 class Chain(MarkovStructure):
     """Sentences whose tokens each take a state, with scores on states and on neighbouring pairs.
 
@@ -166,7 +166,7 @@ class Chain(MarkovStructure):
         return runs_at_once(pairs[self.token_offsets], _PAIRS)
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@brief_dataclass(frozen=True, eq=False, init=False)
 class Chain2(MarkovStructure):
     """Sentences whose tokens each take a state, with scores on states and on three neighbouring states.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import edge_chain as kernel
 from spectrem.kernels.derivations import ONE, Steps
@@ -30,7 +30,7 @@ from spectrem.structures.parts import Parts
 _AT_ONCE = 1 << 17
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@brief_dataclass(frozen=True, eq=False, init=False)
 class EdgeChain(TokenStructure):
     """Sentences whose tokens each take a state, with a part for every pair of neighbouring states at every place.
 

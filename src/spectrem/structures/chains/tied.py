@@ -6,7 +6,7 @@ whose tokens have scores of their own have a row for each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass, briefly_shown
 from spectrem._validate import as_count, as_gamma, as_integers, as_lengths, as_offsets, as_scores, as_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.chains import chain, chain_lanes, chain_log
@@ -71,7 +72,7 @@ def zero_tensors(order: int, n_states: int) -> tuple[Floats, Floats]:
     return later if order == 1 else np.zeros((n_states, 1, n_states)), later
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class ScoreTable:
     """Scores of rows, first states and transitions, in nats, of chains of order ``len(factors)``; checked before.
 
@@ -158,6 +159,7 @@ class ScoreTable:
         )
 
 
+@briefly_shown
 class TiedCounts(NamedTuple):
     """Expected counts behind the scores of a `TiedChain`, in the shapes of its tables.
 
@@ -173,6 +175,7 @@ class TiedCounts(NamedTuple):
     transition: Floats
 
 
+@briefly_shown
 class TiedCounts2(NamedTuple):
     """Expected counts behind the scores of a `TiedChain2`, in the shapes of its tables.
 
@@ -190,7 +193,7 @@ class TiedCounts2(NamedTuple):
     transition: Floats
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@brief_dataclass(frozen=True, eq=False, init=False)
 class TiedStructure:
     """Abstract: a table whose potentials are computed at construction, for many batches."""
 
@@ -263,7 +266,7 @@ class TiedStructure:
         return values, self._counts(of_rows, initial, *factors)
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@brief_dataclass(frozen=True, eq=False, init=False)
 class TiedChain(TiedStructure):
     """Scores of a first-order chain by row of a table; `Chain.smoothed_max` without a number per token.
 
@@ -320,7 +323,7 @@ class TiedChain(TiedStructure):
         self._fill((row_offsets, row_states, row_scores), n_states, gamma, initial, transition=transition)
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@brief_dataclass(frozen=True, eq=False, init=False)
 class TiedChain2(TiedStructure):
     """Scores of a second-order chain by row of a table; `Chain2.smoothed_max` without a number per token.
 

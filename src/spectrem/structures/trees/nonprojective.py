@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.sparse as sp
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._heads import UNKNOWN_HEAD
+from spectrem._reprs import brief_dataclass
 from spectrem.kernels.trees import edmonds, matrix_tree, matrix_tree_log
 from spectrem.structures._polytopes import check_tree_program, simplex_polytope
 from spectrem.structures._ragged import Inputs, check_instance, check_scores, runs_at_once
@@ -20,7 +19,7 @@ from spectrem.structures.trees._trees import ArcStructure
 _AT_ONCE = 1 << 15
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@brief_dataclass(frozen=True, eq=False, init=False)
 class NonProjectiveTrees(ArcStructure):
     """Dependency trees whose arcs may cross: every word takes one head, another word or the root, without cycles.
 

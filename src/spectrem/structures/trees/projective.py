@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._heads import ROOT, UNKNOWN_HEAD
+from spectrem._reprs import brief_dataclass
 from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.kernels.derivations import ONE, Steps
 from spectrem.kernels.trees import eisner, valence
@@ -34,7 +34,7 @@ from spectrem.structures.structure import Polytope
 from spectrem.structures.trees._trees import ArcStructure, Trees
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@brief_dataclass(frozen=True, eq=False, init=False)
 class _SpanTrees(Trees):
     """Abstract: trees without crossing arcs, summed and maximised over spans by the kernel of their layout."""
 
@@ -81,7 +81,7 @@ class _SpanTrees(Trees):
         return values, heads
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@brief_dataclass(frozen=True, eq=False, init=False)
 class ProjectiveTrees(_SpanTrees, ArcStructure):
     """Dependency trees without crossing arcs: every word takes one head, another word or the root.
 
@@ -198,7 +198,7 @@ class ValenceParts(NamedTuple):
     never: Bools
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@brief_dataclass(frozen=True, eq=False, init=False)
 class ValenceTrees(_SpanTrees):
     """Projective trees whose parts say which child of its head a word is, and when heads stop taking children.
 

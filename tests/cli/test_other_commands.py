@@ -21,12 +21,31 @@ def test_every_command_explains_itself(run):
         assert "Usage: " in result.stdout
 
 
-def options_of(command):
-    """The names of all options of a command, such as "tag train"."""
+def find_command(command):
+    """A command by its name, such as "tag train"."""
     found = typer.main.get_command(app)
     for name in command.split():
         found = found.commands[name]
-    return {name for option in found.params for name in option.opts}
+    return found
+
+
+def options_of(command):
+    """The names of all options of a command, such as "tag train"."""
+    return {name for option in find_command(command).params for name in option.opts}
+
+
+@pytest.mark.parametrize("command", ["align", "cluster", "tag train", "parse train", "parse transfer", "extract train"])
+def test_help_of_large_commands_is_short_and_says_where_the_rest_is(run, command):
+    short, full = (run(*command.split(), way).stdout for way in ("--help", "--help-all"))
+    options = [one.opts[0] for one in find_command(command).params if one.opts[0].startswith("--")]
+    shown = {line.strip("│* ").split()[0] for line in short.splitlines() if line[:1] == "│" and "--" in line[:8]}
+    assert len(short.splitlines()) <= 75
+    assert 12 <= len(shown) <= 25
+    more, explained = short.splitlines()[-4:-2]
+    assert f" {len(options) + 1 - len(shown)} more " in more  # --help is no parameter
+    assert "--help-all" in explained
+    assert [name for name in options if name[:14] not in full] == []
+    assert len(full.splitlines()) > 1.5 * len(short.splitlines())
 
 
 @pytest.mark.parametrize(("command", "names"), _RENAMED.items(), ids=list(_RENAMED))

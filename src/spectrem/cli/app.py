@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from spectrem import __version__
 from spectrem.cli.alignment.align import align
 from spectrem.cli.alignment.links import evaluate, lexicon, symmetrize
+from spectrem.cli.declare import Command
 from spectrem.cli.demo import demo
 from spectrem.cli.ending import COMMAND, FAILED, say
 from spectrem.cli.extraction import app as extract
@@ -142,4 +143,4 @@ for name, command in _COMMANDS.items():
     if isinstance(command, typer.Typer):
         app.add_typer(command, name=name)
     else:
-        app.command(name)(command)
+        app.command(name, cls=Command)(command)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import MISSING, field, fields, is_dataclass
 from functools import partial, wraps
 from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from spectrem.estimators.declare import Parameter, meanings, parameters_of
 
@@ -23,7 +26,7 @@ Given: TypeAlias = Mapping[str, str]
 It also holds every option with its value, ``"--gamma 0.5"``, and options that may be repeated with each of theirs.
 """
 
-_SHOWN = "spectrem"
+_SHOWN, _HELP_ALL = "spectrem", "help_all"
 
 
 def argument(metavar: str, default: Any = ...) -> Any:
@@ -68,6 +71,7 @@ def takes(
     defaults: Mapping[str, Any] = {},
     only: Collection[str] | None = None,
     beside: Collection[type] = (),
+    shown: Collection[str] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a command of a function whose parameters are data classes of arguments and options: one for each field.
 
@@ -86,6 +90,9 @@ def takes(
     beside : collection of type
         The declarations of other estimators that the command may train: those of their parameters which the ones before
         do not have become options, too.
+    shown : collection of str, optional
+        Of a `Command` of many options: the fields and parameters that ``--help`` shows, each by half a sentence of
+        what it means. The others stand in ``--help-all``, which explains every one in full. All if left out.
 
     Examples
     --------
@@ -123,6 +130,9 @@ def takes(
         types = {name: p.annotation for name, p in inspect.signature(command, eval_str=True).parameters.items()}
         groups = {name: _fields_of(kind, leave) if is_dataclass(kind) else [] for name, kind in types.items()}
         merged = [one for name in types for one in (options if name == "settings" else groups[name])]
+        offered = merged
+        if shown is not None:
+            offered = [*merged, _help_all(sum(one.name not in shown for one in merged))]
 
         @wraps(command)
         def call(**values: Any) -> None:
@@ -141,8 +151,9 @@ def takes(
                 arguments["given"] = dict(pair for one in merged for pair in _given(one, values[one.name]))
             command(**arguments)
 
-        call.__signature__ = inspect.Signature(merged)  # type: ignore[attr-defined]
-        call.__annotations__ = {parameter.name: parameter.annotation for parameter in merged}
+        call.__signature__ = inspect.Signature(offered)  # type: ignore[attr-defined]
+        call.__annotations__ = {parameter.name: parameter.annotation for parameter in offered}
+        setattr(call, _SHOWN, None if shown is None else {*shown, _HELP_ALL})
         return call
 
     return with_options
@@ -159,6 +170,61 @@ def _fields_of(record: Any, leave: Collection[str]) -> list[inspect.Parameter]:
         default = inspect.Parameter.empty if one.default is MISSING else one.default
         parameters.append(inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
     return parameters
+
+
+def _help_all(n_hidden: int) -> inspect.Parameter:
+    """The option that shows the help of all options."""
+
+    def show_all(context: typer.Context, wanted: bool) -> None:
+        if wanted:
+            context.meta[_SHOWN] = True
+            typer.echo(context.get_help())
+            raise typer.Exit
+
+    info = typer.Option(
+        "--help-all",
+        is_eager=True,
+        callback=show_all,
+        rich_help_panel=f"{n_hidden} more options",
+        help="Show all options, and explain each in full.",
+    )
+    kind = Annotated[bool, info]
+    return inspect.Parameter(_HELP_ALL, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+
+
+class Command(TyperCommand):
+    """A command whose ``--help`` shows what `takes` calls ``shown``, in few words each; ``--help-all`` shows all."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        every, shown = self.params, getattr(self.callback, _SHOWN, None)
+        if shown is not None and _SHOWN not in ctx.meta:
+            self.params = _briefly([one for one in every if one.name in shown])
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self.params = every
+
+
+_SMALL = 5
+
+
+def _briefly(parameters: Sequence[Any]) -> list[Any]:
+    """Copies of arguments and options that are explained by half a sentence, without ranges and defaults.
+
+    Headings of fewer than five options are left out: these stand under "Options".
+    """
+    sizes = Counter(getattr(one, "rich_help_panel", None) for one in parameters)
+    brief = [copy(one) for one in parameters]
+    for one in brief:
+        begin = re.match(r"(\S+ ){2,}?\S+?(?=[.:;] | \()", f"{one.help} ")
+        one.help = f"{begin[0]}." if begin else one.help
+        one.min = one.max = None
+        one.show_default, one.secondary_opts = False, []
+        if getattr(one, "is_flag", False):
+            one.metavar = ""
+        if sizes[one.rich_help_panel] < _SMALL and one.name != _HELP_ALL:
+            one.rich_help_panel = None
+    return brief
 
 
 def _given(parameter: inspect.Parameter, value: Any) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from spectrem.cli.declare import Given, Settings, argument, option, takes
+from spectrem.cli.declare import Command, Given, Settings, argument, option, takes
 from spectrem.cli.ending import STANDARD_OUTPUT, say
 from spectrem.cli.evaluation import check_same_text, json_numbers, print_result, print_scores, score_cell
 from spectrem.cli.files import command_files
@@ -30,6 +30,11 @@ _OF_UNLABELLED = (
     *("--count-margin", "--gamma", "--unlabelled-weight", "--dual-steps", "--m-steps", "--infeasible"),
     *("--anneal", "--anneal-rate", "--quench"),
 )
+_EVERYDAY = (
+    *("labelled", "unlabelled", "save", "constraint", "quiet", "C", "no_relation", "min_count", "unlabelled_weight"),
+    *("decode", "gamma", "max_iter", "infeasible", "n_threads"),
+)
+"""What ``--help`` shows."""
 _RULES = [needs(option, "--unlabelled") for option in _OF_UNLABELLED]
 _NAMES = ("precision", "recall", "f1")
 
@@ -60,8 +65,8 @@ class TrainingOptions:
     quiet: Quiet = False
 
 
-@app.command()
-@takes(ExtractionParameters)
+@app.command(cls=Command)
+@takes(ExtractionParameters, shown=_EVERYDAY)
 def train(options: TrainingOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn to find types of mentions and relations between them, in sentences whose mentions are known.
 

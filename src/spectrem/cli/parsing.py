@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from spectrem._heads import ROOT, UNKNOWN_HEAD
-from spectrem.cli.declare import Given, Settings, argument, option, takes
+from spectrem.cli.declare import Command, Given, Settings, argument, option, takes
 from spectrem.cli.ending import STANDARD_OUTPUT, say
 from spectrem.cli.evaluation import (
     check_same_text,
@@ -144,6 +144,12 @@ _RULES_OF_TRAIN = (
         for option in _OF_GRAMMARS
     ),
 )
+_EVERYDAY = (
+    *("corpus", "source", "target", "align", "save", "dmv", "field", "skip_punctuation", "max_length", "quiet"),
+    *("tagger", "start", "share", "constraint", "learner", "relations", "C", "unlabelled_weight", "min_count"),
+    *("projective", "gamma", "max_iter", "infeasible", "random_state", "n_threads"),
+)
+"""What ``--help`` shows of `train` and `transfer`."""
 _ARCS = ("sentence", "dependent", "head", "occurrence", "root", "direction", "length", "head_tag", "dependent_tag")
 _VALUES = (f"{end}_{name}" for end in ("head", "dependent") for name in ("form", "upos", "xpos"))
 _COLUMNS, _COLUMNS_OF_GRAMMARS = (*_ARCS, *_VALUES), (*_ARCS, "adjacent", "stop")
@@ -185,8 +191,8 @@ class TrainingOptions:
     quiet: Quiet = False
 
 
-@app.command()
-@takes(ParserParameters, beside=[GrammarSettings])
+@app.command(cls=Command)
+@takes(ParserParameters, beside=[GrammarSettings], shown=_EVERYDAY)
 def train(options: TrainingOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn a parser from trees, or with --dmv a grammar from tags alone.
 
@@ -624,8 +630,8 @@ class TransferOptions:
     quiet: Quiet = False
 
 
-@app.command()
-@takes(ParserParameters, beside=[GrammarSettings], defaults={"infeasible": "skip"})
+@app.command(cls=Command)
+@takes(ParserParameters, beside=[GrammarSettings], defaults={"infeasible": "skip"}, shown=_EVERYDAY)
 def transfer(options: TransferOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn a parser of a language without trees from translations with trees.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import typer
 
-from spectrem.cli.declare import Given, Settings, argument, option, takes
+from spectrem.cli.declare import Command, Given, Settings, argument, option, takes
 from spectrem.cli.ending import STANDARD_OUTPUT, say
 from spectrem.cli.evaluation import (
     check_same_text,
@@ -105,6 +105,12 @@ _FILES = "Files"
 _COLUMNS = ("sentence", "token", "occurrence", "word")
 _SPANNING = "a --constraint over the whole text (a share or sparsity)"
 _SAME_STARTS = "every start of {} is the same; drop one of them, or give --init random"
+_EVERYDAY = (
+    *("corpus", "save", "dictionary", "labelled", "constraint", "start", "crf", "format", "columns", "quiet"),
+    *("n_states", "order", "features", "scheme", "C", "unlabelled_weight", "decode", "project_at_predict"),
+    *("gamma", "max_iter", "infeasible", "random_state", "n_threads"),
+)
+"""What ``--help`` shows of `train`."""
 _RULES_OF_HMM = (
     needs("--context", "--crf"),
     Rule(
@@ -343,8 +349,8 @@ KINDS = (
 )  # fmt: skip
 
 
-@app.command()
-@takes(TaggerParameters, defaults={"random_state": 0}, beside=[CRFParameters])
+@app.command(cls=Command)
+@takes(TaggerParameters, defaults={"random_state": 0}, beside=[CRFParameters], shown=_EVERYDAY)
 def train(options: TrainingOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn a tagger: a hidden Markov model of tags and words, or a conditional random field.
 

@@ -46,6 +46,11 @@ _FOR_TRAINING = (
     *("--anneal", "--anneal-rate", "--quench", "--stepwise", "--step-power", "--spill", "--dask", "--constraint"),
     *("--tune-gamma", "--dictionary", "--priors", "--save", "--threshold auto"),
 )
+_EVERYDAY = (
+    *("source", "target", "output", "quiet", "constraint", "dictionary", "dev", "gamma", "threshold", "save", "load"),
+    *("update", "lowercase", "tokenize", "output_format", "probabilities", "tokens", "scores", "languages", "columns"),
+)
+"""What ``--help`` shows."""
 _BY_HAND = "tokenise all text before, or drop one of them"
 _RULES = (
     needs("--save-min-count", "--save"),
@@ -109,9 +114,10 @@ class AlignmentOptions:
     Parameters
     ----------
     source
-        Source sentences, one per line, words separated by spaces. Without TARGET a file of both sides: 'source |||
-        target' or two columns with a tab between; .tmx, .parquet or .jsonl; .csv or .tsv with --columns. Plain or
-        gzipped UTF-8; - is standard input.
+        Source sentences, one per line; or both sides, without TARGET. Words are separated by spaces. A file of both
+        sides has lines 'source ||| target' (as fast_align, eflomal and awesome-align read) or two columns with a tab
+        between, or is .tmx, .parquet or .jsonl, or .csv or .tsv with --columns. Plain or gzipped UTF-8; - is standard
+        input.
     target
         Target sentences: line n translates line n of SOURCE.
     constraint
@@ -134,13 +140,13 @@ class AlignmentOptions:
         equal first letters; '-|word|-' aligns the second. One is the word, at most one the class; the others have
         any name.
     dev
-        Choose --threshold with the least AER on these sentence pairs with links made by hand. Their text is trained
-        on like the rest, their links are not.
+        Pairs with links made by hand, to choose --threshold by. The one with the least AER is taken. Their text is
+        trained on like the rest, their links are not.
     tune_gamma
         Choose --gamma on --dev too; trains five times (1, 0.75, 0.5, 0.25, 0.1).
     probabilities
-        Write probabilities there, one line per pair: i-j:p is the mean over both directions, i-NULL:p and NULL-j:p
-        say that a source or target word has no counterpart; for example '0-0:0.983 1-NULL:0.7'.
+        Write probabilities of links there. One line per pair: i-j:p is the mean over both directions, i-NULL:p and
+        NULL-j:p say that a source or target word has no counterpart; for example '0-0:0.983 1-NULL:0.7'.
     save
         Keep the trained model in this file.
     save_min_count
@@ -149,21 +155,22 @@ class AlignmentOptions:
     load
         Align with a saved model, without training.
     update
-        Let the model of --load learn from this text first, with what it knows counted as text seen before; --save
-        keeps the result, which can learn again.
+        Let the model of --load learn from this text first. What it knows counts as text seen before; --save keeps
+        the result, which can learn again.
     lowercase
         Lower-case all text first (done for you when a model saved so is loaded).
     tokenize
-        Split running text into words and punctuation, by ICU. Links still are between the words of the input as
-        spaces separate them, unless --tokens or --output-format json gives the tokens. Give it again with --load.
+        Split running text into words. ICU separates them and punctuation. Links still are between the words of the
+        input as spaces separate them, unless --tokens or --output-format json gives the tokens. Give it again with
+        --load.
     output_format
         pharaoh: links i-j. json: one object per pair with its tokens (and where they stand in the text, if
         --tokenize), links with probabilities, words without a counterpart, and score.
     tokens
-        Write the tokens that links count there, 'source ||| target' per pair.
+        Write the words that links count there, 'source ||| target' per pair.
     scores
-        Write there, per pair, how likely it is a translation: from 0 to 1; nan where a side is empty. Look at the
-        lowest first.
+        Write how likely each pair is a translation. From 0 to 1, one line per pair; nan where a side is empty. Look
+        at the lowest first.
     languages
         Which languages of a .tmx file; needed if there are more than two. For example en,fr.
     columns
@@ -197,7 +204,7 @@ class AlignmentOptions:
     columns: str | None = option(None, metavar="SRC,TGT", show_default="source,target", group=_FORMATS)
 
 
-@takes(AlignerParameters, leave=["infeasible"])
+@takes(AlignerParameters, leave=["infeasible"], shown=_EVERYDAY)
 def align(
     options: AlignmentOptions,
     settings: Settings,
@@ -210,11 +217,11 @@ def align(
 
     Example: **spectrem align english.txt french.txt -o links.txt**
 
-    Writes one line per sentence pair, always: links i-j between source word i
-    and target word j, counted from 0 (the Pharaoh format); pairs with an empty
-    side give empty lines. The defaults are what to use. Alignments get better
-    with more pairs: thousands at least. Text should be tokenised already,
-    or by --tokenize; --lowercase helps when there is little of it.
+    Writes a line per sentence pair, empty if a side is: links i-j of source word i
+    and target word j, counted from 0. Moses, fast_align, eflomal and awesome-align
+    write the same (Pharaoh) format, which evaluate, symmetrize and --anchors read;
+    GIZA++ counts from 1. Text should be tokenised, or add --tokenize; with little
+    of it --lowercase helps. Thousands of pairs give better links than hundreds.
     """
     _check_loading(options, settings, given)
     annealing.check(settings.get("gamma", 1.0))

@@ -60,6 +60,24 @@ _ADVICE = {
     "singular covariance": "bring the columns to one scale by --standardize, give --covariance-type diag or lower "
     "--n-components",
 }
+_EVERYDAY = (
+    *(
+        "data",
+        "features",
+        "id",
+        "weights",
+        "known",
+        "standardize",
+        "output",
+        "probabilities",
+        "plot",
+        "report",
+        "quiet",
+    ),
+    *("n_components", "covariance_type", "assign", "n_init", "random_state", "size", "must_link", "cannot_link"),
+    *("constraints", "constraint", "gamma", "infeasible"),
+)
+"""What ``--help`` shows."""
 _MEANINGS = {"row": "the number of the row", "label": "the cluster"}
 
 
@@ -114,7 +132,7 @@ class ClusterOptions:
     plot: str | None = option(None, metavar="FILE", group=_MORE)
 
 
-@takes(GaussianMixtureParameters, defaults={"n_components": ..., "random_state": 0}, leave=["spill"])
+@takes(GaussianMixtureParameters, defaults={"n_components": ..., "random_state": 0}, leave=["spill"], shown=_EVERYDAY)
 def cluster(
     settings: Settings, annealing: Annealing, options: ClusterOptions, home: Home, shared: TableOptions, given: Given
 ) -> None:

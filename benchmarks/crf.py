@@ -1,8 +1,9 @@
 """Conditional random fields: seconds beside python-crfsuite's, by turns; see README.md.
 
-Three workloads: an iteration of L-BFGS on generated chunking data, by a generator that lies outside the project;
-training on CoNLL-2000, in processes of their own so that their memory can be told; and marginals of chains with scores
-of their own for every edge. python-crfsuite is run by the interpreter that ``--peer`` names, if there is one.
+Four workloads: an iteration of L-BFGS on generated chunking data, by a generator that lies outside the project;
+training on CoNLL-2000 and on short sentences of English Web Treebank, in processes of their own so that their memory
+can be told; and marginals of chains with scores of their own for every edge. python-crfsuite is run by the interpreter
+that ``--peer`` names, if there is one.
 """
 
 from __future__ import annotations
@@ -64,6 +65,23 @@ def sentences_of(path: Path) -> Iterator[list[list[str]]]:
         yield rows
 
 
+def short_sentences(treebank: Path) -> Iterator[list[list[str]]]:
+    """Sentences of at most 20 words of a treebank, as many as users had tweets: words, nothing, parts of speech."""
+    kept = 0
+    for rows in sentences_of(treebank):
+        if len(rows) <= 20 and kept < 2715:
+            kept += 1
+            yield [[row[0], "", row[1]] for row in rows]
+
+
+def read(source: str) -> tuple[Iterator[list[list[str]]], str]:
+    """Sentences of a file of columns, of a treebank or, of a folder, generated ones, and the templates of features."""
+    path = Path(source)
+    if path.is_dir():
+        return generated(path), "chunking"
+    return (short_sentences(path), "words") if path.name.endswith(".tsv.gz") else (sentences_of(path), "chunking")
+
+
 def generated(generator: Path) -> Iterator[list[list[str]]]:
     """The chunking data of the generator as words, tags and labels."""
     from common import load_module
@@ -76,14 +94,20 @@ def generated(generator: Path) -> Iterator[list[list[str]]]:
         yield [[f"w{word}", f"p{tag}", f"y{label}"] for word, tag, label in zip(*columns, strict=True)]
 
 
-def write_features(sentences: Iterator[list[list[str]]], path: Path) -> None:
-    """One line per token for the peer: features of the tutorial's templates, then the label; a blank line between."""
+def tokens_of(rows: list[list[str]], templates: str) -> list[Any]:
+    """The tokens of a sentence as templates read them."""
+    return [row[0] if templates == "words" else (row[0], row[1]) for row in rows]
+
+
+def write_features(source: str, path: Path) -> None:
+    """One line per token for the peer: features of the templates, then the label; a blank line between sentences."""
     from spectrem.data import token_features
 
+    sentences, templates = read(source)
     with gzip.open(path, "wt", encoding="utf-8", compresslevel=1) as file:
         kept = list(sentences)
-        pairs = [[(row[0], row[1]) for row in rows] for rows in kept]
-        for rows, tokens in zip(kept, token_features(pairs, "chunking"), strict=True):
+        texts = [tokens_of(rows, templates) for rows in kept]
+        for rows, tokens in zip(kept, token_features(texts, templates), strict=True):
             for row, features in zip(rows, tokens, strict=True):
                 file.write("\t".join([*features, row[2]]) + "\n")
             file.write("\t\n")
@@ -111,13 +135,13 @@ def train_ours(source: str, variance: float, steps: int, n_threads: int) -> dict
 
     return_freed_memory()  # as every command does
     path = Path(source)
-    sentences = generated(path) if path.is_dir() else sentences_of(path)
+    sentences, templates = read(source)
     labels: list[list[str]] = []
 
-    def words() -> Iterator[list[tuple[str, str]]]:
+    def words() -> Iterator[list[Any]]:
         for rows in sentences:
             labels.append([sys.intern(row[2]) for row in rows])
-            yield [(row[0], row[1]) for row in rows]
+            yield tokens_of(rows, templates)
 
     marks: list[tuple[float, float]] = []
     import spectrem.estimators.labelled as labelled
@@ -134,7 +158,7 @@ def train_ours(source: str, variance: float, steps: int, n_threads: int) -> dict
     counted: list[Any] = []
     labelled.fit_known = timed
     started = time.process_time()
-    tagger = CRFTagger("chunking", C=variance, n_threads=n_threads, m_steps=steps or None)
+    tagger = CRFTagger(templates, C=variance, n_threads=n_threads, m_steps=steps or None)
     tagger.fit(words(), labels)
     found = counted[0]
     report = {
@@ -148,7 +172,7 @@ def train_ours(source: str, variance: float, steps: int, n_threads: int) -> dict
         "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
     test = path.with_name(path.name.replace("train", "test"))
-    if test != path and test.is_file():
+    if templates == "chunking" and test != path and test.is_file():
         from spectrem.metrics import chunk_scores
 
         rows = list(sentences_of(test))
@@ -198,6 +222,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--generator", type=Path, help="folder of gen.py, the workload generators")
     parser.add_argument("--data", type=Path, help="folder of conll2000-train.txt.gz")
+    parser.add_argument("--treebank", type=Path, help="en_ewt-ud-train.tsv.gz, for short sentences")
     parser.add_argument("--peer", help="a Python that has python-crfsuite")
     parser.add_argument("--variance", type=float, default=0.5)
     parser.add_argument("--turns", type=int, default=2)
@@ -211,17 +236,18 @@ def main() -> None:
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}")
     print(f"marginals of 64 x 24 x 12 with own edges: {edge_marginals():.2f} ms of processor")
     with tempfile.TemporaryDirectory() as folder:
-        if options.generator is not None:
-            features = Path(folder) / "generated.gz" if options.peer else None
+        conll = None if options.data is None else options.data / "conll2000-train.txt.gz"
+        for name, source, steps in (
+            ("generated", options.generator, options.steps),
+            ("short sentences", options.treebank, 0),
+            ("CoNLL-2000", conll, 0),
+        ):
+            if source is None:
+                continue
+            features = Path(folder) / "features.gz" if options.peer else None
             if features is not None:
-                write_features(generated(options.generator), features)
-            compare("generated", str(options.generator), features, options, options.steps)
-        if options.data is not None:
-            train = options.data / "conll2000-train.txt.gz"
-            features = Path(folder) / "conll.gz" if options.peer else None
-            if features is not None:
-                write_features(sentences_of(train), features)
-            compare("CoNLL-2000", str(train), features, options, 0)
+                write_features(str(source), features)
+            compare(name, str(source), features, options, steps)
 
 
 if __name__ == "__main__":

@@ -189,7 +189,7 @@ def chunk_task(learnt: Sequence[Sentence], n_labelled: int, test: Sequence[Sente
     ]
 
     def make(**settings: Any) -> CRFTagger:
-        return CRFTagger("chunking", tags=["B-NP", "I-NP", "O"], pairs="all", n_threads=1, **settings)
+        return CRFTagger("chunking", tags=["B-NP", "I-NP", "O"], pairs="all", C=1.0, n_threads=1, **settings)
 
     return Task(
         make, X, y, {"kind": kinds}, n_labelled, rules, balance, [s.tokens for s in test], [s.tags for s in test]

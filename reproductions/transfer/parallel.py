@@ -75,7 +75,7 @@ def lower_cased(sentences: Sequence[ParsedSentence]) -> list[ParsedSentence]:
 def train_tagger(sentences: Sequence[ParsedSentence], threads: int | None = None) -> CRFTagger:
     """A tagger of lower-cased words with universal tags."""
     words = [list(_plain(sentence.forms)) for sentence in sentences]
-    return CRFTagger("words", min_count=2, n_threads=threads).fit(words, [list(own.upos) for own in sentences])
+    return CRFTagger("words", C=1.0, min_count=2, n_threads=threads).fit(words, [list(own.upos) for own in sentences])
 
 
 def read_parallel(

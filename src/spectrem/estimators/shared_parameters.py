@@ -160,7 +160,7 @@ class LearningParameters:
         What to do about a sentence or row that cannot meet the constraints inside it: raise an error, or leave these
         constraints out there. To relax a constraint instead, give it slack.
     max_iter : int
-        Iterations at most, for every gamma.
+        Iterations of EM at most, for every gamma.
     tol : float
         Relative gain of the objective below which EM stops at a gamma; 0 runs all iterations.
     on_iteration : callable, optional

@@ -53,7 +53,8 @@ class CRFParameters(CriterionParameters):
         Features that occur less often in training are left out.
     C : float
         Variance of the Gaussian prior of weights, above 0: the objective is the log-likelihood less half their squares
-        over C. (CRFsuite's c2 is 1 / (2 C).)
+        over C. (CRFsuite's c2 is 1 / (2 C).) The default is the power of about 3 at which held-out sentences of eleven
+        corpora had the largest mean log-likelihood; with rare tags, such as those of names, more may find more of them.
     l1_ratio : float
         From 0 to 1, as in scikit-learn: of the penalty 1 / C, this share is on the sizes of weights, of which many then
         become 0, and the rest on half their squares.
@@ -105,7 +106,7 @@ class CRFParameters(CriterionParameters):
         "depend on, too. Training then takes time and memory in proportion to the square of the number of tags.",
     )
     min_count: int = count(1, group=MODEL)
-    C: float = number(1.0, open=True, group=MODEL)
+    C: float = number(3.0, open=True, group=MODEL)
     l1_ratio: float = number(0.0, 0.0, 1.0, group=MODEL)
     unlabelled_weight: float = number(1.0, group=TRAINING)
     m_steps: int | None = count(None, group=TRAINING)

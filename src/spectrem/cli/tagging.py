@@ -24,7 +24,7 @@ from spectrem.cli.evaluation import (
     score_cell,
 )
 from spectrem.cli.files import command_files, opened
-from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Output, Quiet, parse_options
+from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Output, Quiet, Report, parse_options
 from spectrem.cli.prediction import OPTIONS, load_model, posterior_lines
 from spectrem.cli.rules import CONSTRAINED, Rule, check_rules, excludes, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters
@@ -106,7 +106,7 @@ _COLUMNS = ("sentence", "token", "occurrence", "word")
 _SPANNING = "a --constraint over the whole text (a share or sparsity)"
 _SAME_STARTS = "every start of {} is the same; drop one of them, or give --init random"
 _EVERYDAY = (
-    *("corpus", "save", "dictionary", "labelled", "constraint", "start", "crf", "format", "columns", "quiet"),
+    *("corpus", "save", "dictionary", "labelled", "constraint", "start", "crf", "format", "columns", "quiet", "report"),
     *("n_states", "order", "features", "scheme", "C", "unlabelled_weight", "decode", "project_at_predict"),
     *("gamma", "max_iter", "infeasible", "random_state", "n_threads"),
 )
@@ -199,6 +199,7 @@ class TrainingOptions:
     columns: Columns = (0, 1)
     field: Field = "upos"
     context: Context = None
+    report: Report = None
     quiet: Quiet = False
 
 
@@ -383,7 +384,8 @@ def learn(
     annealing.check(settings.get("gamma", 1.0))
     inputs = {"CORPUS": options.corpus, "--dictionary": options.dictionary}
     inputs |= {"--labelled": options.labelled, "--start": options.start}
-    with command_files(inputs, {"--save": options.save}, home.folders(settings)), home.opened(settings) as placed:
+    outputs = {"--save": options.save, "--report": options.report}
+    with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
         declared = parameters_of(kind.parameters)
         values = {name: value for name, value in annealing.schedule(placed).items() if name in declared}
         _fit(kind, options, values, given)
@@ -392,7 +394,7 @@ def learn(
 def _fit(kind: Kind, options: TrainingOptions, settings: dict[str, Any], given: Given) -> None:
     from spectrem.constraints import check_values
 
-    run = TrainingRun(options.save, options.quiet)
+    run = TrainingRun(options.save, options.quiet, options.report)
     constraints = parse_options(options.constraint, (*_COLUMNS, *kind.tag_columns))
     settings, sentences, labelled, plain, tags = kind.prepare(options, settings, constraints, given)
     for column in kind.tag_columns:

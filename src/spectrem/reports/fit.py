@@ -111,11 +111,15 @@ class FitReport:
                 f"{self._seconds()}"
             )
         lines += [section.summary() for section in self.sections]
-        lines += constraint_lines(self.constraints, MOST_LINES // 2)
-        lines += [summary.text for summary in self.summaries]
-        lines += self.notes
+        lines += [*self.constraint_lines(MOST_LINES // 2), *self.notes]
         more = len(lines) - MOST_LINES
         return "\n".join(lines if more <= 0 else [*lines[: MOST_LINES - 1], f"and {more + 1:,} more lines"])
+
+    def constraint_lines(self, limit: int) -> list[str]:
+        """A line for each constraint, or for the ``limit`` that matter most and one about the others."""
+        lines, left = constraint_lines(self.constraints, limit), len(self.summaries) - limit
+        lines += [summary.text for summary in self.summaries[:limit]]
+        return [*lines, f"and {left:,} more of many rows"] if left > 0 else lines
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report to a file, as a page of HTML that needs nothing else.

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from spectrem._arrays import Floats
 from spectrem.data import open_output
+from spectrem.exceptions import shorten
 from spectrem.learning.schedule import FitStatus, Record
 from spectrem.reports.constraints import (
     MOST_LINES,
@@ -220,7 +221,8 @@ def gamma_course(history: Sequence[Record], gamma: float) -> str | float:
 
 
 def _text(value: object) -> str:
-    return gamma_text(value) if isinstance(value, float) else str(value)
+    """A setting on one line; a long one, such as the names of many constraints, is cut."""
+    return gamma_text(value) if isinstance(value, float) else shorten(str(value), 400)
 
 
 class ShowsReport:

@@ -40,7 +40,7 @@ def brief(value: Any) -> str:
         return _brief_items(value)
     if isinstance(value, str | bytes) and len(value) > WIDEST:
         return f"{value[: WIDEST // 2]!r}... ({len(value):,} in all)"
-    text = repr(value)
+    text = repr(value.item() if shape == () and hasattr(value, "item") else value)  # numbers of NumPy as Python's
     return text if len(text) <= WIDEST and "\n" not in text else f"{type(value).__name__}(...)"
 
 

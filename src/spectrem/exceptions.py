@@ -125,8 +125,8 @@ def warn_unconverged(message: str) -> None:
     warn(message, category)
 
 
-def shorten(text: str) -> str:
-    """A value as messages quote it: on one line, of a long one the beginning and the length.
+def shorten(text: str, most: int = 200) -> str:
+    """A value as messages quote it: on one line, of one of more than ``most`` letters the beginning and the length.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def shorten(text: str) -> str:
     ("'house'", '99999999999999999999999999999999999999999999999999999999999999999999999999999999... (5000 characters)')
     """
     text = " ".join(text.splitlines())
-    return text if len(text) <= 200 else f"{text[:80]}... ({len(text)} characters)"
+    return text if len(text) <= most else f"{text[:80]}... ({len(text)} characters)"
 
 
 def printable(text: str) -> str:

@@ -73,6 +73,22 @@ def test_table(run, folder):
         assert text in result.stdout
 
 
+def test_tags_of_chunks_have_f1_beside_accuracy(run, folder):
+    (folder / "gold").write_text("Ann/B-PER Lee/I-PER met/O Bo/B-PER in/O Rome/B-LOC ./O\n")
+    (folder / "first").write_text("Ann/B-PER Lee/I-PER met/O Bo/O in/O Rome/O ./O\n")
+    scores = scores_of(run, folder / "gold", folder / "first")
+    assert (scores["accuracy"], scores["chunk_f1"]) == (pytest.approx(5 / 7), 0.5)
+    assert (scores["chunk_precision"], scores["chunk_recall"], scores["n_chunks"]) == (1.0, pytest.approx(1 / 3), 3)
+    assert "chunks" not in scores
+    lines = run("tag", "evaluate", folder / "gold", folder / "first").stdout.splitlines()
+    shown = [line.split("│")[1].strip() for line in lines if "│" in line]
+    assert shown[:4] == ["accuracy of words, O included", "chunk precision", "chunk recall", "chunk F1"]
+    by_type = run("tag", "evaluate", folder / "gold", folder / "first", "--chunks").stdout
+    assert "PER (2)" in by_type
+    (folder / "gold").write_text("Ann/B-PER Lee/_ met/O Bo/B-PER in/O Rome/B-LOC ./O\n")
+    assert "chunk_f1" not in scores_of(run, folder / "gold", folder / "first")
+
+
 def test_formats_do_not_matter(run, folder):
     gold, first = (read_tagged(folder / name) for name in ("gold", "first"))
     full = [n for n, words in enumerate(gold.words) if words]

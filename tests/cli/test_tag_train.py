@@ -153,6 +153,33 @@ def test_summary_and_silence(run, tagged, tmp_path):
     assert run(*command, "--quiet").stderr == ""
 
 
+def test_what_constraints_did_is_said_and_on_a_page(run, tagged, tmp_path):
+    page = tmp_path / "run.html"
+    command = [
+        "tag",
+        "train",
+        tagged.text,
+        "--save",
+        tmp_path / "m",
+        "--dictionary",
+        tagged.dictionary,
+        "--max-iter",
+        "3",
+    ]
+    rules = ["--constraint", "E[tag == 'NOUN'] <= '10%'", "--constraint", "at_least(1, 'VERB')"]
+    result = run(*command, *rules, "--report", page)
+    assert result.exit_code == 0, result.stderr
+    first, share, inside, *_ = result.stderr.splitlines()
+    assert first.startswith("learned 12 tags")
+    assert share.startswith('  E[part("tag") == "NOUN"] <= 0.1 * E.count(...): ')
+    assert "% -> 10% <= 10%, price " in share
+    assert inside.startswith("  at least 1 VERB per sentence: 80 rows, of which ")
+    text = page.read_text()
+    assert "&quot;E[tag == &#x27;NOUN&#x27;] &lt;= &#x27;10%&#x27;&quot; --constraint" in text
+    assert "at least 1 VERB per sentence" in text
+    assert "the name must end in .html" in run(*command, "--report", tmp_path / "run.txt").stderr
+
+
 def test_corpus_in_any_format_or_on_standard_input(run, tagged, tmp_path):
     write_tagged(tmp_path / "columns", tagged.corpus.words, tagged.corpus.tags, "columns")
     (tmp_path / "spaces").write_text((tmp_path / "columns").read_text().replace("\t", " "))

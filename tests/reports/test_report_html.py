@@ -157,6 +157,7 @@ def test_the_curve_breaks_where_gamma_changes():
 def test_numbers_differ_where_values_do():
     assert number_texts([-1234.5678, -1234.5671]) == ["-1234.568", "-1234.567"]
     assert number_texts([2.0, 2.0]) == ["2", "2"]
+    assert number_texts([-18690.71, -19479.94]) == ["-18691", "-19480"]
 
 
 def test_summary():

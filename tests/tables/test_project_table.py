@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 
 import spectrem
 from spectrem import E, linear, part, project
+from spectrem.constraints import must_link
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import Status
 from spectrem.tables import ScoreError
@@ -482,3 +483,10 @@ def test_running_out_of_iterations_warns():
 def test_constraints_may_come_from_a_generator():
     table = project([[0.9, 0.1], [0.8, 0.2]], (rule for rule in [E[part("label") == 1] >= 1]))
     assert table.proba[:, 1].sum() == pytest.approx(1)
+
+
+def test_links_name_labels_as_the_table_does():
+    table = project([[0.9, 0.1], [0.2, 0.8]], must_link([[0, 1]]), labels=["praise", "spam"])
+    assert table.constraints[0].keys["label"].tolist() == ["praise", "spam"]
+    assert "most row 0, other row 1, label praise: " in table.summary()
+    assert project([[0.9, 0.1], [0.2, 0.8]], must_link([[0, 1]])).constraints[0].keys["label"].tolist() == [0, 1]

@@ -32,8 +32,12 @@ COMMAND: ContextVar[Sequence[str]] = ContextVar("command", default=())
 
 
 def command_line() -> str:
-    """The command line as a shell takes it."""
-    return shlex.join(["spectrem", *COMMAND.get()])
+    """The command line as a shell takes it: words that hold single quotes stand between double ones."""
+    return " ".join(["spectrem", *map(_quoted, COMMAND.get())])
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"' if "'" in word and not set('"$`\\!') & set(word) else shlex.quote(word)
 
 
 def say(*lines: str) -> None:

@@ -11,7 +11,7 @@ from spectrem.cli.declare import Command, Given, Settings, argument, option, tak
 from spectrem.cli.ending import STANDARD_OUTPUT, say
 from spectrem.cli.evaluation import check_same_text, json_numbers, print_result, print_scores, score_cell
 from spectrem.cli.files import command_files
-from spectrem.cli.options import Json, Output, Quiet, parse_options
+from spectrem.cli.options import Json, Output, Quiet, Report, parse_options
 from spectrem.cli.rules import check_rules, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun
 from spectrem.estimators.extraction.parameters import ExtractionParameters
@@ -32,7 +32,7 @@ _OF_UNLABELLED = (
 )
 _EVERYDAY = (
     *("labelled", "unlabelled", "save", "constraint", "quiet", "C", "no_relation", "min_count", "unlabelled_weight"),
-    *("decode", "gamma", "max_iter", "infeasible", "n_threads"),
+    *("decode", "gamma", "max_iter", "infeasible", "n_threads", "report"),
 )
 """What ``--help`` shows."""
 _RULES = [needs(option, "--unlabelled") for option in _OF_UNLABELLED]
@@ -62,6 +62,7 @@ class TrainingOptions:
     save: str = option(..., metavar="FILE", group="Files")
     unlabelled: str | None = option(None, metavar="FILE", group="Files")
     constraint: list[str] | None = option(None, metavar="TEXT", group=TRAINING)
+    report: Report = None
     quiet: Quiet = False
 
 
@@ -79,11 +80,12 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
     annealing.check(settings.get("gamma", 1.0))
     check_rules(_RULES, given)
     inputs = {"LABELLED": options.labelled, "--unlabelled": options.unlabelled}
-    with command_files(inputs, {"--save": options.save}, home.folders(settings)), home.opened(settings) as placed:
+    outputs = {"--save": options.save, "--report": options.report}
+    with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
         from spectrem.data import display_name, read_relations
         from spectrem.estimators import RelationExtractor
 
-        run = TrainingRun(options.save, options.quiet)
+        run = TrainingRun(options.save, options.quiet, options.report)
         constraints = parse_options(options.constraint, _COLUMNS)
         sentences = read_relations(options.labelled)
         if not any(any(one.types or ()) for one in sentences) or not any(one.relations for one in sentences):

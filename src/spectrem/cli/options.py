@@ -21,6 +21,14 @@ Output: TypeAlias = Annotated[
     ),
 ]
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
+Report: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--report",
+        metavar="FILE.html",
+        help="A page about the training and its constraints: what they demanded, changed and cost.",
+    ),
+]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 MinProbability: TypeAlias = Annotated[
     float,

@@ -24,7 +24,7 @@ from spectrem.cli.evaluation import (
     score_cell,
 )
 from spectrem.cli.files import command_files, opened
-from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Quiet, errors_located, parse_options
+from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Quiet, Report, errors_located, parse_options
 from spectrem.cli.prediction import OPTIONS, load_model, posterior_lines
 from spectrem.cli.rules import CONSTRAINED, check_rules, excludes, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters
@@ -147,7 +147,7 @@ _RULES_OF_TRAIN = (
 _EVERYDAY = (
     *("corpus", "source", "target", "align", "save", "dmv", "field", "skip_punctuation", "max_length", "quiet"),
     *("tagger", "start", "share", "constraint", "learner", "relations", "C", "unlabelled_weight", "min_count"),
-    *("projective", "gamma", "max_iter", "infeasible", "random_state", "n_threads"),
+    *("projective", "gamma", "max_iter", "infeasible", "random_state", "n_threads", "report"),
 )
 """What ``--help`` shows of `train` and `transfer`."""
 _ARCS = ("sentence", "dependent", "head", "occurrence", "root", "direction", "length", "head_tag", "dependent_tag")
@@ -186,6 +186,7 @@ class TrainingOptions:
     heads: bool = option(False, group=TRAINING)
     field: Literal["upos", "xpos"] = option("upos", metavar="NAME", group=MODEL)
     constraint: list[str] | None = option(None, metavar="TEXT", group=TRAINING)
+    report: Report = None
     skip_punctuation: SkipPunctuation = False
     max_length: MaxLength = None
     quiet: Quiet = False
@@ -205,7 +206,7 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
     """
     check_settings(settings, annealing, given, dmv=options.dmv)
     check_rules(_RULES_OF_TRAIN, given)
-    outputs = {"--save": options.save}
+    outputs = {"--save": options.save, "--report": options.report}
     with command_files({"CORPUS": options.corpus}, outputs, home.folders(settings)), home.opened(settings) as placed:
         (_train_grammar if options.dmv else _train_parser)(options, annealing.schedule(placed))
 
@@ -216,7 +217,7 @@ def _train_parser(options: TrainingOptions, settings: dict[str, Any]) -> None:
     from spectrem.data import display_name
     from spectrem.estimators import EdgeFactoredParser
 
-    run = TrainingRun(options.save, options.quiet)
+    run = TrainingRun(options.save, options.quiet, options.report)
     constraints = parse_options(options.constraint, _COLUMNS)
     sentences = read_treebank(options.corpus, options.max_length)
     if all(one.heads is None for one in sentences) and not constraints:
@@ -236,7 +237,7 @@ def _train_grammar(options: TrainingOptions, settings: dict[str, Any]) -> None:
     from spectrem.data import display_name
     from spectrem.estimators import DependencyModel
 
-    run = TrainingRun(options.save, options.quiet)
+    run = TrainingRun(options.save, options.quiet, options.report)
     constraints = parse_options(options.constraint, _COLUMNS_OF_GRAMMARS)
     supervised = options.heads or settings.get("init") == "supervised"
     if options.skip_punctuation:
@@ -627,6 +628,7 @@ class TransferOptions:
     all_links: bool = option(False, group=TRAINING)
     dmv: bool = option(False, group=MODEL)
     field: Literal["upos", "xpos"] = option("upos", metavar="NAME", group=MODEL)
+    report: Report = None
     quiet: Quiet = False
 
 
@@ -645,7 +647,8 @@ def transfer(options: TransferOptions, settings: Settings, annealing: Annealing,
     check_rules(_RULES_OF_TRANSFER, given)
     inputs: dict[str, str | None] = {"SOURCE": options.source, "TARGET": options.target}
     inputs |= {"--align": options.align, "--tagger": options.tagger, "--start": options.start}
-    with command_files(inputs, {"--save": options.save}, home.folders(settings)), home.opened(settings) as placed:
+    outputs = {"--save": options.save, "--report": options.report}
+    with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
         _transfer(options, annealing.schedule(placed))
 
 
@@ -654,7 +657,7 @@ def _transfer(options: TransferOptions, settings: dict[str, Any]) -> None:
     from spectrem.data import display_name, one_to_one, read_links
     from spectrem.estimators import DependencyModel, EdgeFactoredParser, transfer_parser
 
-    run = TrainingRun(options.save, options.quiet)
+    run = TrainingRun(options.save, options.quiet, options.report)
     source = read_treebank(options.source)
     for number, sentence in enumerate(source):
         if sentence.heads is None or (sentence.heads < -1).any():

@@ -24,7 +24,7 @@ from spectrem.cli.evaluation import (
     score_cell,
 )
 from spectrem.cli.files import command_files, opened
-from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Output, Quiet, parse_options
+from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Output, Quiet, Report, parse_options
 from spectrem.cli.prediction import OPTIONS, load_model, posterior_lines
 from spectrem.cli.rules import CONSTRAINED, Rule, check_rules, excludes, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters
@@ -106,7 +106,7 @@ _COLUMNS = ("sentence", "token", "occurrence", "word")
 _SPANNING = "a --constraint over the whole text (a share or sparsity)"
 _SAME_STARTS = "every start of {} is the same; drop one of them, or give --init random"
 _EVERYDAY = (
-    *("corpus", "save", "dictionary", "labelled", "constraint", "start", "crf", "format", "columns", "quiet"),
+    *("corpus", "save", "dictionary", "labelled", "constraint", "start", "crf", "format", "columns", "quiet", "report"),
     *("n_states", "order", "features", "scheme", "C", "unlabelled_weight", "decode", "project_at_predict"),
     *("gamma", "max_iter", "infeasible", "random_state", "n_threads"),
 )
@@ -199,6 +199,7 @@ class TrainingOptions:
     columns: Columns = (0, 1)
     field: Field = "upos"
     context: Context = None
+    report: Report = None
     quiet: Quiet = False
 
 
@@ -383,7 +384,8 @@ def learn(
     annealing.check(settings.get("gamma", 1.0))
     inputs = {"CORPUS": options.corpus, "--dictionary": options.dictionary}
     inputs |= {"--labelled": options.labelled, "--start": options.start}
-    with command_files(inputs, {"--save": options.save}, home.folders(settings)), home.opened(settings) as placed:
+    outputs = {"--save": options.save, "--report": options.report}
+    with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
         declared = parameters_of(kind.parameters)
         values = {name: value for name, value in annealing.schedule(placed).items() if name in declared}
         _fit(kind, options, values, given)
@@ -392,7 +394,7 @@ def learn(
 def _fit(kind: Kind, options: TrainingOptions, settings: dict[str, Any], given: Given) -> None:
     from spectrem.constraints import check_values
 
-    run = TrainingRun(options.save, options.quiet)
+    run = TrainingRun(options.save, options.quiet, options.report)
     constraints = parse_options(options.constraint, (*_COLUMNS, *kind.tag_columns))
     settings, sentences, labelled, plain, tags = kind.prepare(options, settings, constraints, given)
     for column in kind.tag_columns:
@@ -538,6 +540,9 @@ def _inputs(
 # Key of the JSON object, and the row of the table that shows it.
 _ROWS = {
     "accuracy": "accuracy",
+    "chunk_precision": "chunk precision",
+    "chunk_recall": "chunk recall",
+    "chunk_f1": "chunk F1",
     "accuracy_ambiguous": "  ambiguous words",
     "accuracy_known": "  words of the dictionary",
     "accuracy_unknown": "  other words",
@@ -547,9 +552,6 @@ _ROWS = {
     "v_measure": "V-measure",
     "mutual_information": "mutual information, bits",
     "gold_entropy": "entropy of the gold tags, bits",
-    "chunk_precision": "chunk precision",
-    "chunk_recall": "chunk recall",
-    "chunk_f1": "chunk F1",
 }
 _NAMES = ("precision", "recall", "f1")
 
@@ -569,8 +571,8 @@ class EvaluationOptions:
     dictionary
         A tag dictionary: also says how many of the ambiguous, known and unknown words are right.
     chunks
-        Tags mark chunks, such as B-NP and I-NP: also tell precision, recall and F1 of chunks, as conlleval counts
-        them, in all and by type.
+        Also tell precision, recall and F1 of the chunks of every type. Those of all chunks, as conlleval counts them,
+        are told wherever tags mark chunks, such as B-NP, I-NP and O.
     """
 
     gold: str = argument("GOLD")
@@ -596,6 +598,9 @@ def evaluate(options: EvaluationOptions) -> None:
     gives every state the tag it is most often found with, one-to-one gives no tag
     twice; V-measure and mutual information compare the two partitions as such.
 
+    Where all tags of GOLD mark chunks (B-NP, I-NP, O), accuracy counts every O and
+    says little: precision, recall and F1 of chunks stand beside it.
+
     --columns concerns GOLD, --field every file of CoNLL-U.
     """
     inputs = {"GOLD": options.gold, "PREDICTED": options.predicted, "SECOND": options.second}
@@ -609,8 +614,9 @@ def evaluate(options: EvaluationOptions) -> None:
             check_same_text((options.gold, name), (truth, guess), lambda side: side.words)
         listed = None if options.dictionary is None else read_tag_dictionary(options.dictionary)
         scores: list[dict[str, Any]] = [_scores(truth, guess, listed) for guess in guesses]
-        if options.chunks:
-            scores = [{**score, **_chunk_scores(truth, guess)} for score, guess in zip(scores, guesses, strict=True)]
+        if options.chunks or _mark_chunks(truth):
+            chunks = [_chunk_scores(truth, guess, options.chunks) for guess in guesses]
+            scores = [score | of_chunks for score, of_chunks in zip(scores, chunks, strict=True)]
         signs = {} if options.second is None else _sign_tests(truth, guesses)
         result = {"first": scores[0], "second": scores[1], **signs} if signs else scores[0]
         print_result(result, options.as_json, lambda: _print_table(names, scores, signs))
@@ -655,8 +661,15 @@ def _scores(
     }
 
 
-def _chunk_scores(truth: TaggedCorpus, guess: TaggedCorpus) -> dict[str, Any]:
-    """Scores of chunks, those of every type among them."""
+def _mark_chunks(truth: TaggedCorpus) -> bool:
+    """Whether the tags mark chunks, and every word has one."""
+    from spectrem.metrics.chunks import are_chunk_tags
+
+    return are_chunk_tags(chain.from_iterable(truth.tags))
+
+
+def _chunk_scores(truth: TaggedCorpus, guess: TaggedCorpus, by_type: bool) -> dict[str, Any]:
+    """Scores of chunks, and if wanted those of every type."""
     from spectrem.metrics import chunk_scores
 
     untagged = next((number for number, tags in enumerate(truth.tags) if None in tags), None)
@@ -666,11 +679,10 @@ def _chunk_scores(truth: TaggedCorpus, guess: TaggedCorpus) -> dict[str, Any]:
         )
     guessed = [["O" if tag is None else tag for tag in tags] for tags in guess.tags]
     scores = chunk_scores(guessed, [[str(tag) for tag in tags] for tags in truth.tags])
-    return {
-        "n_chunks": scores.n_gold,
-        **{f"chunk_{name}": value for name, value in json_numbers(scores, _NAMES).items()},
-        "chunks": {kind: {"n": one.n_gold, **json_numbers(one, _NAMES)} for kind, one in scores.by_type.items()},
-    }
+    found: dict[str, Any] = {"n_chunks": scores.n_gold}
+    found |= {f"chunk_{name}": value for name, value in json_numbers(scores, _NAMES).items()}
+    kinds = {kind: {"n": one.n_gold, **json_numbers(one, _NAMES)} for kind, one in scores.by_type.items()}
+    return found | ({"chunks": kinds} if by_type else {})
 
 
 def _sign_tests(truth: TaggedCorpus, guesses: list[TaggedCorpus]) -> dict[str, Any]:
@@ -688,6 +700,7 @@ def _print_table(names: list[str], scores: list[dict[str, Any]], signs: dict[str
         if key in first:
             count = first.get(key.replace("accuracy_", "n_")) if key.startswith("accuracy_") else None
             title += "" if count is None else f" ({count})"
+            title += " of words, O included" if key == "accuracy" and "n_chunks" in first else ""
             rows.append([title, *(score_cell(one[key]) for one in scores)])
     for kind in sorted({kind for one in scores for kind in one.get("chunks", ())}):
         chunks = [one["chunks"].get(kind, {"n": 0, "f1": None}) for one in scores]

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from spectrem._outputs import temporary_folder
 from spectrem.cli.declare import Given, Settings, option, option_of
-from spectrem.cli.ending import Advance, before_the_end, progress_bar, say
+from spectrem.cli.ending import Advance, before_the_end, command_line, progress_bar, say
+from spectrem.cli.files import opened
 from spectrem.cli.freeing import LITTLE, return_freed_memory
 from spectrem.cli.options import errors_located
 from spectrem.estimators.declare import parameters_of
@@ -231,6 +232,8 @@ def _cluster(address: str) -> Iterator[Any]:
             ) from error
 
 
+MOST_CONSTRAINTS = 10
+"""Constraints of which a command says what they did, at most."""
 _OPTIONS = {"infeasible": "--infeasible", "learner": "--learner"}
 
 
@@ -244,12 +247,15 @@ class TrainingRun:
         The file of the model.
     quiet : bool
         Whether to show neither a progress bar nor a summary.
+    page : str or None
+        The file of the report.
     started : float
         When, by `time.perf_counter`; reading is part of the run.
     """
 
     path: str
     quiet: bool
+    page: str | None = None
     started: float = field(default_factory=time.perf_counter)
 
     def fit(
@@ -259,7 +265,7 @@ class TrainingRun:
         place: Callable[[int], str] | None = None,
         advice: Mapping[str, str] = {},
     ) -> Any:
-        """Train with a bar, save, and return what ``fit`` does.
+        """Train with a bar, save, write the page, and return what ``fit`` does.
 
         Parameters
         ----------
@@ -286,15 +292,19 @@ class TrainingRun:
                 result = fit()
             progress.finish()
             estimator.set_params(on_iteration=None).save(self.path)
+            with opened(self.page) as (page,):
+                if page is not None:
+                    page.write(estimator.report_.to_html(command_line()))
         return result
 
     def report(self, estimator: Any, learned: str, sentences: Sequence[Any], n_words: int | None, outcome: str) -> None:
-        """Say what was learned from how much text in what time, what came of it, and whether more would have."""
+        """Say what was learned from how much text in what time, what came of it and of the constraints."""
         if self.quiet:
             return
         words = "" if n_words is None else f" ({n_words} words)"
         seconds = time.perf_counter() - self.started
         say(f"learned {learned} from {len(sentences)} sentences{words} in {seconds:.1f} s{outcome}")
+        say(*(f"  {line}" for line in estimator.report_.constraint_lines(MOST_CONSTRAINTS)))
         warn_gaining(estimator)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -110,6 +111,20 @@ def find_chunks(tags: Sequence[str]) -> list[Chunk]:
     if start >= 0:
         chunks.append(Chunk(type_before, start, len(tags)))
     return chunks
+
+
+def are_chunk_tags(tags: Iterable[object]) -> bool:
+    """Whether tags mark chunks: all are O, or B, I, E or S and a type behind a hyphen, or all are B, I and O alone.
+
+    Examples
+    --------
+    >>> are_chunk_tags(["O", "B-NP", "I-NP"]), are_chunk_tags(["B", "I", "O"]), are_chunk_tags(["O", "NOUN"])
+    (True, True, False)
+    """
+    kinds = set(tags) - {"O"}
+    return bool(kinds) and (
+        kinds == {"B", "I"} or all(isinstance(tag, str) and re.fullmatch("[BIES]-.+", tag) for tag in kinds)
+    )
 
 
 def chunk_scores(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> ChunkScores:

@@ -556,9 +556,10 @@ class ConstraintSummary:
         """All of it in a line."""
         left_out = f", and {self.n_left_out:,} left out that cannot hold" if self.n_left_out else ""
         violated, violation = ("use slack", "slack") if self.has_slack else ("are violated", "violation")
+        binding = "1 binds" if self.n_binding == 1 else f"{self.n_binding:,} bind"
         largest, mean = self.violations
         return (
-            f"{shorten(self.name)}: {self.n_rows:,} rows, of which {self.n_binding:,} bind and {self.n_violated:,} "
+            f"{shorten(self.name)}: {self.n_rows:,} rows, of which {binding} and {self.n_violated:,} "
             f"{violated}{left_out}; largest {violation} {largest}, mean {mean}; prices {self.prices}"
         )
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from spectrem._arrays import Floats
 from spectrem.data import open_output
+from spectrem.exceptions import shorten
 from spectrem.learning.schedule import FitStatus, Record
 from spectrem.reports.constraints import (
     MOST_LINES,
@@ -111,11 +112,15 @@ class FitReport:
                 f"{self._seconds()}"
             )
         lines += [section.summary() for section in self.sections]
-        lines += constraint_lines(self.constraints, MOST_LINES // 2)
-        lines += [summary.text for summary in self.summaries]
-        lines += self.notes
+        lines += [*self.constraint_lines(MOST_LINES // 2), *self.notes]
         more = len(lines) - MOST_LINES
         return "\n".join(lines if more <= 0 else [*lines[: MOST_LINES - 1], f"and {more + 1:,} more lines"])
+
+    def constraint_lines(self, limit: int) -> list[str]:
+        """A line for each constraint, or for the ``limit`` that matter most and one about the others."""
+        lines, left = constraint_lines(self.constraints, limit), len(self.summaries) - limit
+        lines += [summary.text for summary in self.summaries[:limit]]
+        return [*lines, f"and {left:,} more of many rows"] if left > 0 else lines
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report to a file, as a page of HTML that needs nothing else.
@@ -216,7 +221,8 @@ def gamma_course(history: Sequence[Record], gamma: float) -> str | float:
 
 
 def _text(value: object) -> str:
-    return gamma_text(value) if isinstance(value, float) else str(value)
+    """A setting on one line; a long one, such as the names of many constraints, is cut."""
+    return gamma_text(value) if isinstance(value, float) else shorten(str(value), 400)
 
 
 class ShowsReport:

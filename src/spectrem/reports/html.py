@@ -121,9 +121,10 @@ def gamma_text(gamma: float) -> str:
 
 
 def number_texts(values: Sequence[float]) -> list[str]:
-    """Numbers in as few digits, four or more, as distinguish them."""
+    """Numbers in as few digits, four or more, as distinguish them; up to seven before the point are all written."""
     texts: list[str] = []
-    for digits in range(4, 13):
+    whole = len(f"{max(map(abs, values), default=0.0):.0f}")
+    for digits in range(max(4, whole) if whole <= 7 else 4, 13):
         texts = [f"{value:.{digits}g}" for value in values]
         if len(set(texts)) == len(set(values)):
             break

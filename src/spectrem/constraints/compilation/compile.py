@@ -241,6 +241,9 @@ def _resolved(constraints: Constraints, table: PartTable) -> list[_Form]:
         rows = constraint
         if not isinstance(constraint, (Constraint, LinearConstraint)) and hasattr(constraint, "rows"):
             rows = constraint.rows(structure)
+        if isinstance(constraint, RowLinks) and "label" in table.extra_columns:  # numbered until now
+            names = np.asarray(table.column("label")[rows.keys["label"]])
+            rows = replace(rows, keys={**rows.keys, "label": names})
         if not isinstance(rows, (Constraint, LinearConstraint)):
             hint = "finish it with .penalty(strength)" if isinstance(rows, MaxOver) else "compare E[...] with a bound"
             raise InvalidInputError(f"constraints: expected constraints, got {rows!r}; {hint}")

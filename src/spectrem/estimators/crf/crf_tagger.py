@@ -269,6 +269,9 @@ class CRFTagger(Saved, CRFParameters, Estimator):
     ) -> float:
         """The share of the tokens with a label in y whose tag `predict` finds, from 0 to 1.
 
+        Of tags that mark chunks or names (B-PER, I-PER, O) it counts O, too, which most tokens have, and is high even
+        where few chunks are found; `spectrem.metrics.chunk_scores` gives precision, recall and F1 of chunks.
+
         Parameters
         ----------
         X, lengths

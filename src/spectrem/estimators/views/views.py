@@ -302,7 +302,8 @@ class Views(Saved, ViewsParameters, Estimator):
         """The share of rows, or of tokens, with a label in y whose label `predict` finds, from 0 to 1.
 
         Rows, or tokens, without a label are left out; a set counts as right where it holds the label that is found, a
-        distribution by the probability that it gives it.
+        distribution by the probability that it gives it. Of tags that mark chunks or names it counts O, too:
+        `spectrem.metrics.chunk_scores` gives precision, recall and F1 of chunks.
 
         Raises
         ------

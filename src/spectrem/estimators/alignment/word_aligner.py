@@ -104,9 +104,10 @@ class WordAligner(Saved, AlignerParameters, Estimator):
 
         Parameters
         ----------
-        source : Bitext, or sequence of str
-            Tokenised lines when ``target`` is given.
-        target : sequence of str, optional
+        source : Bitext, or iterable of str or of sequences of str
+            Tokenised lines, or the words of every sentence; columns of tables and arrays will do. Without ``target`` a
+            `Bitext`, or pairs of such sentences.
+        target : iterable of str or of sequences of str, optional
         known : Links or sequence of (sequence of (source, target) or None), optional
             All links of some pairs, None for the others: words without a link are NULL's, and no constraint concerns
             these pairs.

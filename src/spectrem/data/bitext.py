@@ -96,6 +96,14 @@ class Side(NamedTuple):
         positions = np.arange(offsets[-1]) + np.repeat(self.offsets[indices] - offsets[:-1], lengths)
         return Side(self.tokens[positions], offsets, self.vocabulary)
 
+    def lowercased(self, path: Path | None) -> Side:
+        """The same sentences in lower case; tokens in a file whose name begins with ``path`` if there is one."""
+        words = [word.lower() for word in self.vocabulary.words]
+        vocabulary = Vocabulary.from_words(words)
+        tokens = GrowingNumbers(path, "tokens", np.int32)
+        tokens.append(np.append(vocabulary.lookup(words), np.int32(UNKNOWN))[self.tokens])
+        return Side(tokens.finish(), self.offsets, vocabulary)
+
     def concat(self, other: Side, path: Path | None) -> Side:
         """These sentences, then those of another side; in files whose names begin with ``path`` if there is one."""
         merged = self.vocabulary.extend(other.vocabulary.words)
@@ -221,6 +229,15 @@ class Bitext:
             source, target = (
                 first.concat(second, None if place is None else place / name)
                 for name, first, second in zip(("source", "target"), self.sides, other.sides, strict=True)
+            )
+        return Bitext.of_sides(source, target)
+
+    def lowercased(self, *, folder: str | os.PathLike[str] | None = None) -> Bitext:
+        """The same pairs with words in lower case; in files of a new folder in ``folder``, as of `concat`."""
+        with nullcontext() if folder is None else new_folder(folder) as place:
+            source, target = (
+                side.lowercased(None if place is None else place / name)
+                for name, side in zip(("source", "target"), self.sides, strict=True)
             )
         return Bitext.of_sides(source, target)
 

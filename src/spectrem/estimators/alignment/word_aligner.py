@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem import reports
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus, Local
-from spectrem.data import Bitext, Links, Vocabulary
+from spectrem.data import Bitext, EncodedPairs, Links, Vocabulary
 from spectrem.estimators import engine
 from spectrem.estimators.alignment import decoding, file, text
 from spectrem.estimators.alignment.decoding import LinkPosteriors
@@ -379,6 +379,41 @@ class WordAligner(Saved, AlignerParameters, Estimator):
             return decoding.score_shard(fitted, shard, (forward + backward) / 2)
 
         return np.concatenate([np.zeros(0), *decoding.map_shards(fitted, work, text.as_bitext(source, target))])
+
+    def report_pairs(
+        self, source: Bitext | Lines, target: Lines | None = None, *, n_shown: int = 10
+    ) -> reports.FitReport:
+        """The report of training, with pictures of the links of a text.
+
+        Parameters
+        ----------
+        source, target
+            As in `predict`, trained on or new.
+        n_shown : int
+            How many pairs to show of each kind: the first ones, those of the lowest scores (see `score_pairs`), and
+            those of the highest.
+
+        Returns
+        -------
+        FitReport
+            A notebook shows it; ``report.save("links.html")`` writes it as a page.
+
+        Examples
+        --------
+        >>> from spectrem import WordAligner
+        >>> from spectrem.datasets import make_bitext
+        >>> bitext = make_bitext(300, seed=1)
+        >>> aligner = WordAligner(n_threads=1).fit(bitext.source, bitext.target)
+        >>> list(aligner.report_pairs(bitext.source, bitext.target).sections[0].groups)
+        ['The first pairs', 'The lowest scores', 'The highest scores']
+        """
+        from spectrem.estimators.alignment.gallery import Gallery
+
+        fitted, bitext = as_fitted(self), text.as_bitext(source, target)
+        gallery = Gallery(EncodedPairs(bitext).tokens, n_shown)
+        for part in decoding.align_pairs(fitted, bitext):
+            gallery.add(part)
+        return gallery.report(fitted)
 
     def tune(
         self, source: Bitext | Lines, target: Lines | None, gold: Links, *, gammas: Sequence[float] | None = None

@@ -448,6 +448,36 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         sides = fitted.params_.forward.translation[:-1], fitted.params_.backward.translation[:-1]
         return file.name_pairs(fitted, np.maximum(*sides) >= min_probability, *sides)
 
+    def counted_lexicon(self, min_probability: float = 0.01, min_count: float = 0.0) -> Iterator[file.LexiconEntry]:
+        """The word pairs of `lexicon`, each with how many links of it were expected in the training text.
+
+        Parameters
+        ----------
+        min_probability : float
+            In [0, 1]: what p(target | source) or p(source | target) must reach.
+        min_count : float
+            What the expected links, the mean over both directions, must reach.
+
+        Yields
+        ------
+        LexiconEntry
+            ``source``, ``target``, ``forward``, ``backward`` and ``links``.
+
+        Raises
+        ------
+        InvalidInputError
+            If the model was saved by an earlier version, which did not keep counts.
+
+        Examples
+        --------
+        >>> from spectrem import WordAligner
+        >>> aligner = WordAligner(n_threads=1).fit([("the house", "das haus"), ("the tree", "der baum")] * 20)
+        >>> best = max(aligner.counted_lexicon(), key=lambda entry: entry.forward * entry.links)
+        >>> best.source in ("the", "house", "tree"), best.links > 10
+        (True, True)
+        """
+        return file.list_entries(as_fitted(self), min_probability, min_count)
+
     def save(self, path: str | os.PathLike[str], *, min_count: float = 0.0) -> None:
         """Write the fitted aligner, and how its training went, to one file of JSON and arrays.
 

@@ -1,11 +1,14 @@
 """`spectrem align` on text of other programs, and its richer outputs."""
 
+import gzip
 import json
 import sys
+from html.parser import HTMLParser
 
 import pytest
 
-from spectrem.data import read_links, write_lines
+from spectrem import WordAligner
+from spectrem.data import read_links, read_pairs, write_lines
 from spectrem.data.links import pharaoh_lines
 
 FAST = ("--n-threads", 1, "--quiet")
@@ -208,3 +211,75 @@ def test_options_that_count_words_are_refused_beside_tokens(run, files, tmp_path
     fails(
         run("align", files.both, "--tokenize", "--probabilities", tmp_path / "p"), "counts tokens", "add --tokens FILE"
     )
+
+
+def test_a_translation_memory_comes_back(run, files, tmp_path):
+    memory, scores = tmp_path / "memory.tmx.gz", tmp_path / "scores"
+    out = "--output-format", "tmx", "--languages", "en,pt-BR", "-o", memory
+    done(run("align", files.source, files.target, *out, "--scores", scores, *FAST))
+    filled = [n for n, pair in enumerate(zip(files.bitext.source, files.bitext.target, strict=True)) if all(pair)]
+    back = read_pairs(memory, languages=("pt-br", "en"))
+    assert [" ".join(back.tokens(n)[1]) for n in range(back.bitext.n_pairs)] == [files.bitext.source[n] for n in filled]
+    lines = gzip.decompress(memory.read_bytes()).decode().splitlines()
+    told = [line.removeprefix('<tu><prop type="score">').removesuffix("</prop>") for line in lines if "<prop" in line]
+    assert told == [scores.read_text().split()[n] for n in filled]
+    assert len(done(run("align", memory, *FAST)).splitlines()) == len(filled)
+    fails(run("align", files.both, "--output-format", "tmx"), "add --languages, for example --languages en,fr")
+
+
+def test_a_memory_of_running_text_keeps_its_spaces_and_capitals(run, tmp_path, needs_icu):
+    both = tmp_path / "both.txt"
+    write_lines(both, ["Dr. Who's  here\x0c, R&D!\tEr ist <da>."] * 4)
+    out = "--output-format", "tmx", "--languages", "en,de"
+    text = done(run("align", both, "--tokenize", "--lowercase", *out, *FAST))
+    assert text.count("<seg>Dr. Who's here , R&amp;D!</seg>") == text.count("<seg>Er ist &lt;da&gt;.</seg>") == 4
+
+
+def test_pairs_of_low_scores_are_left_out_of_all_outputs(run, files, tmp_path):
+    paths = {name: tmp_path / name for name in ("links", "tokens", "scores", "probabilities")}
+    outputs = [word for name in ("tokens", "scores", "probabilities") for word in (f"--{name}", paths[name])]
+    whole = ("align", files.both, "-o", paths["links"], *outputs, "--n-threads", 1)
+    done(run(*whole))
+    every = [paths[name].read_text().splitlines() for name in paths]
+    scores = [float(score) for score in every[2]]
+    least = sorted(score for score in scores if score == score)[len(scores) // 3]
+    kept = [n for n, score in enumerate(scores) if score >= least]
+    result = run(*whole, "--min-score", least)
+    assert f"kept {len(kept)} of 120 sentence pairs, those with a score of at least {least:g}\n" in result.stderr
+    assert [paths[name].read_text().splitlines() for name in paths] == [[lines[n] for n in kept] for lines in every]
+    found = records(done(run("align", files.both, "--output-format", "json", "--min-score", least, *FAST)))
+    assert [one["score"] for one in found] == [scores[n] for n in kept]
+    lowercased = "--lowercase", "--tokens", paths["tokens"], "-o", paths["links"]
+    done(run("align", files.both, *lowercased, *FAST))
+    assert paths["tokens"].read_text().splitlines() == every[1]  # as they are written in the file
+    text = [files.folder / "lower", *(line.lower() for line in every[1])]
+    write_lines(*text[:1], text[1:])
+    assert done(run("align", text[0], *FAST)) == paths["links"].read_text()
+    fails(run("align", files.both, "--min-score", least), "add --tokens FILE for the text of those that are kept")
+
+
+@pytest.mark.parametrize("name", ["moses", "fast_align", "eflomal", "awesome-align", "Pharaoh"])
+def test_the_format_goes_by_many_names(run, files, name):
+    assert done(run("align", files.both, "--output-format", name, *FAST)) == done(run("align", files.both, *FAST))
+
+
+def test_formats_that_are_not_written(run, files):
+    fails(run("align", files.both, "--output-format", "giza"), "files of GIZA++ (.A3.final) hold one direction; write")
+    fails(run("align", files.both, "--output-format", "jsonl"), "there is no format 'jsonl'; did you mean 'json'?")
+
+
+def test_the_report_shows_links(run, files, tmp_path):
+    page, model = tmp_path / "page.html", tmp_path / "model.npz"
+    links = done(run("align", files.both, "--report", page, "--save", model, *FAST)).splitlines()
+    text = page.read_text()
+    HTMLParser().feed(text)
+    assert [text.count(f"<h3>{heading}") for heading in ("The first pairs", "The lowest", "The highest")] == [1, 1, 1]
+    assert text.count("<svg") == 2 + 30
+    first = text.partition('links of pair 1"')[2].partition("</svg>")[0]
+    assert first.count("<line") == len(links[0].split())
+    done(run("align", files.both, "--load", model, "--report", page, *FAST))
+    again = page.read_text().partition("<h3>")[2].partition("</div><footer")[0]
+    assert text.partition("<h3>")[2].startswith(again)
+    loaded = WordAligner.load(model)
+    shown = loaded.report_pairs(files.bitext.source, files.bitext.target, n_shown=3).to_html()
+    assert shown.count("links of pair") == 9

@@ -2,6 +2,7 @@
 
 import inspect
 
+import numpy as np
 import pytest
 import typer
 
@@ -81,15 +82,41 @@ def test_lexicon(run, files, tmp_path):
     aligner.save(model)
     assert run("lexicon", model, "-o", out, "--min-probability", "0.3").exit_code == 0
     header, *rows = [line.split("\t") for line in out.read_text().splitlines()]
-    assert header == ["source", "target", "p(target|source)", "p(source|target)"]
+    assert header == ["source", "target", "p(target|source)", "p(source|target)", "count"]
     expected = {(s, t): (f, b) for s, t, f, b in aligner.lexicon(0.3)}
     assert {(row[0], row[1]) for row in rows} == set(expected)
-    for source, target, forward, backward in rows:
+    for source, target, forward, backward, _ in rows:
         assert (float(forward), float(backward)) == pytest.approx(expected[source, target], rel=1e-3)
         assert max(float(forward), float(backward)) >= 0.2999
     first = [float(row[2]) for row in rows if row[0] == rows[0][0]]
     assert first == sorted(first, reverse=True)
     assert len(run("lexicon", model).stdout) > len(out.read_text())
+
+
+def test_counts_in_the_lexicon(run, files, tmp_path):
+    model = tmp_path / "model.npz"
+    aligner = WordAligner(max_iter=1, n_threads=1).fit(files.bitext.source, files.bitext.target)
+    aligner.save(model)
+    every = list(aligner.lexicon(0.2))
+    least = round(float(np.median([entry.links for entry in aligner.counted_lexicon(0.2)])), 2)
+    entries = list(aligner.counted_lexicon(0.2, least))
+    assert 0 < len(entries) < len(every)
+    assert set(every) >= {entry[:4] for entry in entries}
+    assert sum(entry.links for entry in aligner.counted_lexicon(0)) < 1.2 * sum(map(len, files.bitext.target))
+
+    def columns(*options):
+        lines = run("lexicon", model, "--min-probability", 0.2, "--min-count", least, *options).stdout.splitlines()[1:]
+        return [(line.split("\t")[0], *map(float, line.split("\t")[2:])) for line in lines]
+
+    by_source, by_count, by_probability = (columns("--sort", name) for name in ("source", "count", "probability"))
+    assert sorted(by_source) == sorted(by_count) == sorted(by_probability)
+    assert len(by_source) == len(entries)
+    assert list(dict.fromkeys(row[0] for row in by_source)) == list(dict.fromkeys(entry.source for entry in entries))
+    assert [row[3] for row in by_count] == sorted((row[3] for row in by_count), reverse=True)
+    products = [row[1] * row[2] for row in by_probability]
+    np.testing.assert_allclose(products, sorted(products, reverse=True), rtol=2e-3)
+    refused = run("lexicon", model, "--sort", "count", "--output-format", "eflomal")
+    assert "--sort count changes nothing of priors" in refused.stderr
 
 
 def test_demo(run, tmp_path):

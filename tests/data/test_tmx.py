@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from spectrem.data.pairs import TranslationMemory
+from spectrem.data.tmx import TranslationMemory
 from spectrem.exceptions import InvalidInputError
 
 HEAD = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -95,6 +95,14 @@ class Side(NamedTuple):
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         positions = np.arange(offsets[-1]) + np.repeat(self.offsets[indices] - offsets[:-1], lengths)
         return Side(self.tokens[positions], offsets, self.vocabulary)
+
+    def lowercased(self, path: Path | None) -> Side:
+        """The same sentences in lower case; tokens in a file whose name begins with ``path`` if there is one."""
+        words = [word.lower() for word in self.vocabulary.words]
+        vocabulary = Vocabulary.from_words(words)
+        tokens = GrowingNumbers(path, "tokens", np.int32)
+        tokens.append(np.append(vocabulary.lookup(words), np.int32(UNKNOWN))[self.tokens])
+        return Side(tokens.finish(), self.offsets, vocabulary)
 
     def concat(self, other: Side, path: Path | None) -> Side:
         """These sentences, then those of another side; in files whose names begin with ``path`` if there is one."""
@@ -224,6 +232,15 @@ class Bitext:
             )
         return Bitext.of_sides(source, target)
 
+    def lowercased(self, *, folder: str | os.PathLike[str] | None = None) -> Bitext:
+        """The same pairs with words in lower case; in files of a new folder in ``folder``, as of `concat`."""
+        with nullcontext() if folder is None else new_folder(folder) as place:
+            source, target = (
+                side.lowercased(None if place is None else place / name)
+                for name, side in zip(("source", "target"), self.sides, strict=True)
+            )
+        return Bitext.of_sides(source, target)
+
 
 class NumberedSide:
     """A side of a bitext that grows piece by piece: its tokens may go to a file, its distinct words stay in memory.
@@ -265,20 +282,24 @@ class NumberedSide:
         return Side(self._tokens.finish(), self._offsets.finish(), vocabulary)
 
 
+Sentences: TypeAlias = Iterable[str] | Iterable[Iterable[str]]
+"""Tokenised lines, or the tokens of every sentence."""
+
+
 def encode_bitext(
-    source_lines: Sequence[str],
-    target_lines: Sequence[str],
+    source_lines: Sentences,
+    target_lines: Sentences,
     *,
     vocabularies: tuple[Vocabulary, Vocabulary] | None = None,
     lowercase: bool = False,
 ) -> Bitext:
-    r"""Number the tokens of lines in memory; line ``n`` of one side translates line ``n`` of the other.
+    r"""Number the tokens of sentences in memory; sentence ``n`` of one side translates sentence ``n`` of the other.
 
     Parameters
     ----------
-    source_lines, target_lines : sequence of str
-        Tokenised sentences without their line ends; tokens are separated by spaces or tabs. Blank lines are
-        empty sentences.
+    source_lines, target_lines : iterable of str, or of sequences of str
+        Tokenised lines without their ends, whose tokens are separated by spaces or tabs; or the tokens of every
+        sentence, which may hold spaces. Columns of tables and arrays will do. Blank lines are empty sentences.
     vocabularies : (Vocabulary, Vocabulary), optional
         Vocabularies of source and target, as learned before: words outside them get number -1. Without them new ones
         are made in the order of first appearance.
@@ -288,33 +309,70 @@ def encode_bitext(
     Raises
     ------
     InvalidInputError
-        If the numbers of lines differ, or a line holds a line end or an unpaired surrogate.
+        If the numbers of sentences differ, or one is neither a line nor a list of tokens, or holds a line end or an
+        unpaired surrogate.
 
     Examples
     --------
-    >>> known = encode_bitext(["the house"], ["das haus"])
+    >>> known = encode_bitext(["the house"], [["das", "haus"]])
     >>> new = encode_bitext(["The tree"], ["Das haus"], vocabularies=(known.source_vocabulary,
     ...     known.target_vocabulary), lowercase=True)
     >>> new.source_tokens.tolist(), new.target_tokens.tolist()
     ([0, -1], [0, 1])
     """
+    return encode_sides({"source_lines": source_lines, "target_lines": target_lines}, vocabularies, lowercase)
+
+
+def encode_sides(
+    sentences: Mapping[str, Sentences],
+    vocabularies: tuple[Vocabulary, Vocabulary] | None = None,
+    lowercase: bool = False,
+) -> Bitext:
+    """As `encode_bitext`, of source and target sentences by the names that errors call them."""
     as_bool(lowercase, "lowercase")
-    for name, lines in (("source_lines", source_lines), ("target_lines", target_lines)):
-        if not hasattr(lines, "__len__"):
-            raise InvalidInputError(f"{name} must be a sequence of lines, got {quoted(lines)}; give a list of texts")
-    if len(source_lines) != len(target_lines):
+    texts = {name: _number_tokens(lines, name) for name, lines in sentences.items()}
+    (one, first), (other, second) = texts.items()
+    if first.n_lines != second.n_lines:
         raise InvalidInputError(
-            f"source_lines and target_lines must pair up, but have {len(source_lines)} and {len(target_lines)} "
-            "lines; check which line was lost"
+            f"{one} and {other} must pair up, but have {first.n_lines} and {second.n_lines} lines; check which line "
+            "was lost"
         )
     sides = []
-    for name, lines, vocabulary in zip(
-        ("source_lines", "target_lines"), (source_lines, target_lines), vocabularies or (None, None), strict=True
-    ):
+    for text, vocabulary in zip(texts.values(), vocabularies or (None, None), strict=True):
         side = NumberedSide(None, vocabulary, lowercase)
-        side.append(tokenise(join_lines(lines, name), name))
+        side.append(text)
         sides.append(side.finish())
     return Bitext.of_sides(*sides)
+
+
+def _number_tokens(sentences: Sentences, name: str) -> Text:
+    """The text of lines, or of lists of tokens."""
+    if not isinstance(sentences, Iterable):
+        raise InvalidInputError(f"{name} must be a sequence of lines, got {quoted(sentences)}; give a list of texts")
+    listed: Any = sentences if isinstance(sentences, str) else list(sentences)
+    if not len(listed) or not _is_listed(listed[0]):
+        return tokenise(join_lines(listed, name), name)
+    words, tokens, lengths = dict[str, int](), list[int](), [0]
+    for number, sentence in enumerate(listed):
+        if not _is_listed(sentence):
+            raise InvalidInputError(
+                f"{name}[{number}] must be a list of words as {name}[0] is, got {quoted(sentence)}; give lines or "
+                "lists of words, not both"
+            )
+        for word in sentence:
+            if not isinstance(word, str) or not word or "\n" in word:
+                raise InvalidInputError(
+                    f"{name}[{number}] must hold words, which are texts of at least one letter and without line ends, "
+                    f"got {quoted(word)}; correct or drop it"
+                )
+            tokens.append(words.setdefault(word, len(words)))
+        lengths.append(len(tokens))
+    join_lines(list(words), f"words of {name}")
+    return Text(np.array(tokens, np.int32), np.array(lengths, np.int64), tuple(words))
+
+
+def _is_listed(sentence: object) -> bool:
+    return isinstance(sentence, Iterable) and not isinstance(sentence, str | bytes | Mapping)
 
 
 def join_lines(lines: Sequence[str], name: str) -> bytes:

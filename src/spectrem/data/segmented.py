@@ -184,6 +184,14 @@ class SegmentedText:
         tokens = self.text.tokens[self.text.offsets[line] : self.text.offsets[line + 1]]
         return [self.text.words[word] for word in tokens.tolist()]
 
+    def line(self, line: int) -> str:
+        """The text of a line, counted from 0, with a space between tokens that do not touch."""
+        spans, end, parts = self.spans(line), 0, list[str]()
+        for token, (start, stop) in zip(self.tokens(line), spans, strict=True):
+            parts += [" ", token] if start > end and parts else [token]
+            end = stop
+        return "".join(parts)
+
     def spans(self, line: int) -> list[tuple[int, int]]:
         """First character, and the one after the last, of every token of a line."""
         span = slice(self.text.offsets[line], self.text.offsets[line + 1])

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas
 import pytest
 from aligner_helpers import make
 from sklearn.base import clone
@@ -128,11 +129,31 @@ def test_parameters_are_checked(options, message):
     [
         (
             lambda aligner: aligner.fit(["a"]),
-            "target must be given when source is a sequence of lines; or pass one Bitext",
+            "target must be given when source is a sequence of lines; or pass one Bitext, or a list of (source, "
+            "target) pairs",
+        ),
+        (
+            lambda aligner: aligner.fit([("a", "b"), ("a", "b", "c")]),
+            "source[1] must be a pair of source and target sentence where target is left out, got ('a', 'b', 'c'); "
+            "give a list of pairs, or two lists, as in fit(source, target)",
+        ),
+        (
+            lambda aligner: aligner.fit(pandas.DataFrame({"en": ["a"], "de": ["b"]})),
+            "source must be the column of source sentences, got a table of 'en', 'de'; give two of its columns, as in "
+            "fit(table['en'], table['de'])",
+        ),
+        (
+            lambda aligner: aligner.fit([["a"], "b"], ["c", "d"]),
+            "source[1] must be a list of words as source[0] is, got 'b'; give lines or lists of words, not both",
+        ),
+        (
+            lambda aligner: aligner.fit(["a"], [["b", 3]]),
+            "target[0] must hold words, which are texts of at least one letter and without line ends, got 3; correct "
+            "or drop it",
         ),
         (
             lambda aligner: aligner.fit(["a", "b"], ["c"]),
-            "source_lines and target_lines must pair up, but have 2 and 1 lines; check which line was lost",
+            "source and target must pair up, but have 2 and 1 lines; check which line was lost",
         ),
         (
             lambda aligner: aligner.fit(["a"], ["b"], sample_weight=[1.0, 2.0]),

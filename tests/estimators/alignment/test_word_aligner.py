@@ -4,9 +4,11 @@ import itertools
 from functools import partial
 
 import numpy as np
+import pandas
 import pytest
 from aligner_helpers import clone_fitted, make, same_params
 
+from spectrem import WordAligner
 from spectrem.data import encode_bitext, symmetrize
 from spectrem.datasets import make_bitext
 from spectrem.estimators.alignment.text import TrainingText, read_anchors, select_pairs
@@ -382,3 +384,22 @@ def test_training_that_fails_leaves_the_model_before(fitted, name):
         getattr(aligner, name)(SMALL.source, SMALL.target)
     assert all(getattr(aligner, key) is value for key, value in before.items())
     assert aligner.predict(SMALL.source, SMALL.target) == fitted.predict(SMALL.source, SMALL.target)
+
+
+def test_sentences_in_any_form_are_the_same_text():
+    source, target = ["the house", "", "a tree"] * 9, ["das haus", "ein", "ein baum"] * 9
+    words, others = [line.split() for line in source], [line.split() for line in target]
+    expected = WordAligner(n_threads=1).fit(source, target)
+    for text in (
+        (words, others),
+        (words, target),
+        (list(zip(source, target, strict=True)),),
+        (zip(words, others, strict=True),),
+        (np.array([source, target]).T,),
+        (iter(source), pandas.Series(target)),
+    ):
+        aligner = WordAligner(n_threads=1).fit(*text)
+        assert aligner.objective_ == expected.objective_
+    assert aligner.predict([(["the", "house"], ["das", "haus"])]) == expected.predict(["the house"], ["das haus"])
+    spaced = WordAligner(n_threads=1).fit([["New York", "is"]] * 3, [["Nueva York", "es"]] * 3)
+    assert spaced.source_vocabulary_.words == ("New York", "is")

@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from spectrem.cli.declare import Given, Settings, argument, option, option_of, takes
-from spectrem.cli.ending import Advance, progress_bar, say
+from spectrem.cli.ending import Advance, command_line, progress_bar, say
 from spectrem.cli.files import command_files
 from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output, Quiet, parse_options
 from spectrem.cli.rules import Rule, check_rules, excludes, needs
@@ -27,7 +27,7 @@ from spectrem.cli.training import (
 )
 from spectrem.estimators.alignment.parameters import DECODING, AlignerParameters
 from spectrem.estimators.shared_parameters import TRAINING
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, no_such
 
 if TYPE_CHECKING:
     from spectrem.data import Bitext, EncodedPairs, Links
@@ -47,13 +47,27 @@ _FOR_TRAINING = (
     *("--tune-gamma", "--dictionary", "--priors", "--save", "--threshold auto"),
 )
 _EVERYDAY = (
-    *("source", "target", "output", "quiet", "constraint", "dictionary", "dev", "gamma", "threshold", "save", "load"),
-    *("update", "lowercase", "tokenize", "output_format", "probabilities", "tokens", "scores", "languages", "columns"),
+    *("source", "target", "output", "quiet", "constraint", "dictionary", "gamma", "threshold", "save", "load"),
+    *("update", "lowercase", "tokenize", "output_format", "probabilities", "tokens", "scores"),
+    *("min_score", "report", "languages", "columns"),
 )
 """What ``--help`` shows."""
 _BY_HAND = "tokenise all text before, or drop one of them"
+_FORMS = ("pharaoh", "json", "tmx")
+_SAME_FORMS = dict.fromkeys(("moses", "fast_align", "eflomal", "awesome-align", "talp"), "pharaoh")
 _RULES = (
     needs("--save-min-count", "--save"),
+    Rule(
+        ("--min-score",),
+        ("--tokens", "--output-format json", "--output-format tmx"),
+        "{--min-score} leaves out lines, so that links no longer stand beside the lines of the text; add --tokens FILE "
+        "for the text of those that are kept, or --output-format json or tmx",
+    ),
+    Rule(
+        ("--output-format tmx",),
+        ("--languages",),
+        "--output-format tmx writes the codes of both languages; add --languages, for example --languages en,fr",
+    ),
     needs("--min-probability", "--probabilities"),
     needs("--max-fertility", "--constraint fertility"),
     needs("--dictionary-strength", "--dictionary"),
@@ -119,7 +133,7 @@ class AlignmentOptions:
         between, or is .tmx, .parquet or .jsonl, or .csv or .tsv with --columns. Plain or gzipped UTF-8; - is standard
         input.
     target
-        Target sentences: line n translates line n of SOURCE.
+        Their translations, line by line. Line n translates line n of SOURCE.
     constraint
         What link probabilities must meet; repeat for several. agreement: both directions give every link the same
         probability. fertility: a word is linked at most --max-fertility times, in expectation. none: plain EM.
@@ -155,8 +169,8 @@ class AlignmentOptions:
     load
         Align with a saved model, without training.
     update
-        Let the model of --load learn from this text first. What it knows counts as text seen before; --save keeps
-        the result, which can learn again.
+        Let the model of --load learn on. It learns from this text before it aligns it: what it knows
+        counts as text seen before. --save keeps the result, which can learn again.
     lowercase
         Lower-case all text first (done for you when a model saved so is loaded).
     tokenize
@@ -164,15 +178,25 @@ class AlignmentOptions:
         input as spaces separate them, unless --tokens or --output-format json gives the tokens. Give it again with
         --load.
     output_format
-        pharaoh: links i-j. json: one object per pair with its tokens (and where they stand in the text, if
-        --tokenize), links with probabilities, words without a counterpart, and score.
+        pharaoh, json or tmx: what to write of a pair. pharaoh: links i-j, the format of moses, fast_align, eflomal and
+        awesome-align, whose names will do, too. json: an object with its tokens (and where they stand in the text, if
+        --tokenize), links with probabilities, words without a counterpart, and score. tmx: a unit of a translation
+        memory, with its score, in the languages of --languages; pairs with an empty side are left out.
     tokens
-        Write the words that links count there, 'source ||| target' per pair.
+        Write the words that links count. A line of 'source ||| target' per pair.
     scores
         Write how likely each pair is a translation. From 0 to 1, one line per pair; nan where a side is empty. Look
         at the lowest first.
+    min_score
+        Leave out pairs of lower scores. From 0 to 1; they are missing from all outputs, as are pairs without a score;
+        links are then of the pairs that --tokens writes. What is noise depends on text and model: look at --report or
+        --scores first. Of 20,000 pairs of the Hansards, a tenth of them with wrong sentences, 0.15 left out 77 % of the
+        wrong ones and 2 % of the others, 0.18 92 and 5 %.
+    report
+        A page with pictures of links, .html. It shows the first pairs, and those of the lowest and highest scores.
     languages
-        Which languages of a .tmx file; needed if there are more than two. For example en,fr.
+        Codes of languages of .tmx. Such as en,fr. Which ones to read, if a file holds more than two, and what to
+        write by --output-format tmx.
     columns
         Which columns of a table: .parquet, .jsonl, .csv or .tsv. For example en,fr or
         translation.en,translation.fr.
@@ -197,9 +221,11 @@ class AlignmentOptions:
     lowercase: bool = option(False, group=_FILES)
     quiet: Quiet = False
     tokenize: bool = option(False, group=_FORMATS)
-    output_format: Literal["pharaoh", "json"] = option("pharaoh", metavar="NAME", group=_FORMATS)
+    output_format: str = option("pharaoh", metavar="NAME", group=_FORMATS)
     tokens: str | None = option(None, metavar="FILE", group=_FORMATS)
     scores: str | None = option(None, metavar="FILE", group=_FORMATS)
+    min_score: float | None = option(None, metavar="P", min=0.0, max=1.0, group=_FORMATS)
+    report: str | None = option(None, metavar="FILE", group=_FORMATS)
     languages: str | None = option(None, metavar="SRC,TGT", group=_FORMATS)
     columns: str | None = option(None, metavar="SRC,TGT", show_default="source,target", group=_FORMATS)
 
@@ -217,12 +243,14 @@ def align(
 
     Example: **spectrem align english.txt french.txt -o links.txt**
 
-    Writes a line per sentence pair, empty if a side is: links i-j of source word i
-    and target word j, counted from 0. Moses, fast_align, eflomal and awesome-align
-    write the same (Pharaoh) format, which evaluate, symmetrize and --anchors read;
-    GIZA++ counts from 1. Text should be tokenised, or add --tokenize; with little
-    of it --lowercase helps. Thousands of pairs give better links than hundreds.
+    Writes a line per pair, empty if a side is: links i-j of source word i and
+    target word j, counted from 0. This is the Pharaoh format of Moses, fast_align,
+    eflomal and awesome-align, which evaluate, symmetrize and --anchors read;
+    GIZA++ counts from 1. Text should be tokenised, or add --tokenize. Thousands
+    of pairs give better links than hundreds.
     """
+    form = _form(options.output_format)
+    options, given = replace(options, output_format=form), {**given, f"--output-format {form}": form}
     _check_loading(options, settings, given)
     annealing.check(settings.get("gamma", 1.0))
     steps.check()
@@ -237,7 +265,7 @@ def align(
     inputs = {"SOURCE": options.source, "TARGET": options.target, "--load": options.load, **gold}
     inputs |= {"--dictionary": options.dictionary, "--anchors": options.anchors, "--priors": options.priors}
     outputs = {"--output": options.output, "--probabilities": options.probabilities, "--save": options.save}
-    outputs |= {"--tokens": options.tokens, "--scores": options.scores}
+    outputs |= {"--tokens": options.tokens, "--scores": options.scores, "--report": options.report}
     with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
         AlignmentJob(options, placed, annealing, steps).run()
 
@@ -274,6 +302,19 @@ def _constraints(texts: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
+def _form(name: str) -> str:
+    """The format of --output-format by any of its names."""
+    known = _SAME_FORMS.get(name.lower(), name.lower())
+    if known in ("giza", "giza++"):
+        raise InvalidInputError(
+            f"--output-format {name}: files of GIZA++ (.A3.final) hold one direction; write pharaoh, which Moses makes "
+            "of two of them and all its later steps read"
+        )
+    if known not in _FORMS:
+        raise InvalidInputError(f"--output-format: {no_such('format', name, [*_FORMS, *_SAME_FORMS])}")
+    return known
+
+
 def _two_names(option: str, text: str | None) -> tuple[str, str] | None:
     """Source and target of an option that names both."""
     names = [name.strip() for name in (text or "").split(",")]
@@ -308,7 +349,7 @@ class AlignmentJob:
 
     def run(self) -> None:
         """Read, load, train, tune, save, align, write."""
-        from spectrem.cli.alignment.writing import write_alignment
+        from spectrem.cli.alignment.writing import Layout, write_alignment
         from spectrem.data import open_output
 
         columns = _COLUMNS if self.options.dictionary is None else (*_COLUMNS, "listed")
@@ -317,7 +358,7 @@ class AlignmentJob:
             # opened first: who reads a pipe sees its end if the work fails
             streams = {
                 name: stack.enter_context(open_output(path))
-                for name in ("output", "probabilities", "scores", "tokens")
+                for name in ("output", "probabilities", "scores", "tokens", "report")
                 if (path := getattr(self.options, name)) is not None
             }
             loaded = self._loaded()
@@ -336,11 +377,25 @@ class AlignmentJob:
             if self.options.save is not None:
                 aligner.save(self.options.save, min_count=self.options.save_min_count or 0.0)
             share = _LAST_COST / max(bitext.n_pairs, 1)
-            as_json, least = self.options.output_format == "json", self.options.min_probability
-            for n_pairs in write_alignment(aligner, pairs, anchors, streams, as_json, least):
+            gallery = None
+            if self.options.report is not None:
+                from spectrem.estimators.alignment.gallery import Gallery
+
+                gallery = Gallery(pairs.tokens)
+            layout = Layout(
+                self.options.output_format, self.options.min_probability, self.options.min_score, self.languages or ()
+            )
+            n_written = 0
+            for n_pairs, n_kept in write_alignment(aligner, pairs, anchors, streams, layout, gallery):
+                n_written += n_kept
                 bar("Aligning", share * n_pairs)
+            if gallery is not None:
+                streams["report"].write(gallery.report(aligner).to_html(command_line()))
         if not self.options.quiet:
             self._report(aligner, pairs, dev)
+            if self.options.min_score is not None:
+                least = self.options.min_score
+                say(f"kept {n_written} of {bitext.n_pairs} sentence pairs, those with a score of at least {least:g}")
 
     @cached_property
     def dictionary(self) -> dict[str, dict[str, float]] | None:
@@ -351,6 +406,17 @@ class AlignmentJob:
         if self.options.priors is not None:
             return data.read_priors(self.options.priors, lowercase=lowercase)
         return None if path is None else data.read_dictionary(path, lowercase=lowercase)
+
+    @property
+    def languages(self) -> tuple[str, str] | None:
+        """The languages of ``--languages``."""
+        return _two_names("--languages", self.options.languages)
+
+    def _shows_words(self) -> bool:
+        """Whether an output holds words that would be lower-cased, in place of those of the file."""
+        if self.options.tokenize or self.options.factors is not None:
+            return False
+        return self.options.output_format != "pharaoh" or bool(self.options.tokens or self.options.report)
 
     def _prints(self) -> bool:
         """Whether links go to a terminal, where a bar would run through them."""
@@ -378,15 +444,20 @@ class AlignmentJob:
         if loaded is not None:
             vocabularies = (loaded.source_vocabulary_, loaded.target_vocabulary_)
             lowercase = lowercase or all(word == word.lower() for one in vocabularies for word in one.words)
+        folder, later = spill_folder(self.settings), lowercase and self._shows_words()
         pairs = data.read_pairs(
             self.options.source,
             self.options.target,
             columns=_two_names("--columns", self.options.columns),
-            languages=_two_names("--languages", self.options.languages),
+            languages=self.languages
+            if self.options.output_format != "tmx" or _is_memory(self.options.source)
+            else None,
             tokenize=self.options.tokenize,
-            lowercase=lowercase,
-            folder=spill_folder(self.settings),
+            lowercase=lowercase and not later,
+            folder=folder,
         )
+        if later:
+            pairs = replace(pairs, bitext=pairs.bitext.lowercased(folder=folder), original=pairs.bitext)
         pairs = replace(pairs, bitext=self._words(pairs.bitext))
         if self.options.dev is None:
             return pairs, None
@@ -516,6 +587,11 @@ class AlignmentJob:
         )
         apart = ", ".join(f"{n} {outcome}" for n, outcome in counted if n)
         return summary + f"; pairs apart: {apart}" * bool(apart)
+
+
+def _is_memory(path: str) -> bool:
+    """Whether a file is a translation memory, by its name."""
+    return path.lower().removesuffix(".gz").endswith(".tmx")
 
 
 def _read_links(path: str, bitext: Bitext) -> Links:

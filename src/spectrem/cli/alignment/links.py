@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from itertools import groupby
-from operator import itemgetter
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
-from spectrem.cli.declare import argument, option, takes
+from spectrem.cli.declare import Given, argument, option, takes
 from spectrem.cli.ending import STANDARD_OUTPUT
 from spectrem.cli.evaluation import print_result, print_table
 from spectrem.cli.files import command_files
 from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Output
+from spectrem.cli.rules import check_rules, excludes
 
 if TYPE_CHECKING:
+    from spectrem.estimators.alignment.file import LexiconEntry
     from spectrem.metrics import AlignmentScores
 
 
@@ -123,40 +126,68 @@ class LexiconOptions:
     ----------
     model
         A model written by spectrem align --save.
+    min_count
+        Leave out entries of fewer expected links. Pairs that met once or twice are often no translations, whatever
+        their probability: 2 or 3 leaves most of these out.
+    sort
+        source: by source words, in the order of the text, the best translations of each first. count: by expected
+        links, most first. probability: by the product of both probabilities, largest first.
     output_format
-        tsv: probabilities. eflomal: expected counts of links and jumps, which eflomal-align and spectrem align read
-        as --priors.
+        tsv: probabilities and counts. eflomal: expected counts of links and jumps, which eflomal-align and spectrem
+        align read as --priors.
     """
 
     model: str = argument("MODEL")
     output: Output = "-"
     min_probability: MinProbability = LEAST_PROBABILITY
+    min_count: float = option(0.0, metavar="N", min=0.0)
+    sort: Literal["source", "count", "probability"] = option("source")
     output_format: Literal["tsv", "eflomal"] = option("tsv")
 
 
+_ORDERS: dict[str, Callable[[LexiconEntry], tuple[float, ...]]] = {
+    "count": lambda entry: (-entry.links, -entry.forward * entry.backward),
+    "probability": lambda entry: (-entry.forward * entry.backward, -entry.links),
+}
+
+
 @takes()
-def lexicon(options: LexiconOptions) -> None:
+def lexicon(options: LexiconOptions, given: Given) -> None:
     """Write the translation table of a saved model as tab-separated values, or as priors for other text.
 
-    Example: **spectrem lexicon model.npz -o lexicon.tsv**
+    Example: **spectrem lexicon model.npz --min-count 2 --sort count -o lexicon.tsv**
 
-    Columns: source word, target word, p(target|source), p(source|target); the
-    best translations of every source word come first. An entry is written if
-    either probability reaches --min-probability.
+    Columns: source word, target word, p(target|source), p(source|target), and how
+    many links of the pair are expected in the training text. An entry is written
+    if either probability reaches --min-probability.
     """
+    check_rules(_RULES_OF_LEXICON, given)
     with command_files({"MODEL": options.model}, {"--output": options.output}):
         from spectrem.data import open_output
         from spectrem.estimators import WordAligner
+        from spectrem.estimators.alignment.file import list_entries, list_priors
 
-        aligner = WordAligner.load(options.model)
+        aligner, least = WordAligner.load(options.model), (options.min_probability, options.min_count)
         with open_output(options.output) as lines:
             if options.output_format == "eflomal":
-                from spectrem.estimators.alignment.file import list_priors
-
-                lines.writelines(f"{line}\n" for line in list_priors(aligner, options.min_probability))
+                lines.writelines(f"{line}\n" for line in list_priors(aligner, *least))
                 return
-            entries = aligner.lexicon(options.min_probability)
-            lines.write("source\ttarget\tp(target|source)\tp(source|target)\n")
-            for _, group in groupby(entries, key=itemgetter(0)):
-                for source, target, forward, backward in sorted(group, key=lambda entry: (-entry[2], -entry[3])):
-                    lines.write(f"{source}\t{target}\t{forward:.4g}\t{backward:.4g}\n")
+            entries: Iterable[LexiconEntry] = list_entries(aligner, *least)
+            if options.sort != "source":
+                entries = sorted(entries, key=_ORDERS[options.sort])
+            else:
+                groups = (group for _, group in groupby(entries, key=attrgetter("source")))
+                entries = chain.from_iterable(
+                    sorted(group, key=lambda entry: (-entry.forward, -entry.backward)) for group in groups
+                )
+            lines.write("source\ttarget\tp(target|source)\tp(source|target)\tcount\n")
+            for source, target, forward, backward, links in entries:
+                count = f"{links:.4g}" if links < 1000 else f"{links:.0f}"
+                lines.write(f"{source}\t{target}\t{forward:.4g}\t{backward:.4g}\t{count}\n")
+
+
+_RULES_OF_LEXICON = (
+    excludes(
+        "--sort", "--output-format eflomal", "{--sort} changes nothing of priors, whose lines have no order; drop it"
+    ),
+)

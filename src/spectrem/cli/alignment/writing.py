@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TextIO
 
 import numpy as np
@@ -12,9 +14,32 @@ import numpy as np
 from spectrem._arrays import Floats
 from spectrem.data import EncodedPairs, Links, links_of_words, pharaoh_lines
 from spectrem.data.segmented import take_lines
+from spectrem.data.tmx import tmx_units
 from spectrem.estimators import LinkPosteriors, WordAligner
 from spectrem.estimators.alignment.decoding import AlignedPairs, align_pairs
+from spectrem.estimators.alignment.gallery import Gallery
 from spectrem.estimators.alignment.text import LongPairs, read_anchors
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is written of every pair, and of which pairs.
+
+    Attributes
+    ----------
+    form : {"pharaoh", "json", "tmx"}
+    min_probability : float
+        Entries below are left out of the probabilities.
+    min_score : float or None
+        Pairs below, and those without a score, are left out of everything.
+    languages : (source, target)
+        Codes, for "tmx".
+    """
+
+    form: str
+    min_probability: float
+    min_score: float | None = None
+    languages: Sequence[str] = ()
 
 
 def write_alignment(
@@ -22,10 +47,10 @@ def write_alignment(
     pairs: EncodedPairs,
     anchors: Links | None,
     streams: Mapping[str, TextIO],
-    as_json: bool,
-    min_probability: float,
-) -> Iterator[int]:
-    """Align all pairs and write them, block by block; yields the number of pairs of each block.
+    layout: Layout,
+    gallery: Gallery | None = None,
+) -> Iterator[tuple[int, int]]:
+    """Align all pairs and write them, block by block; yields how many pairs each block has, and how many are written.
 
     Parameters
     ----------
@@ -33,35 +58,47 @@ def write_alignment(
     pairs : EncodedPairs
     anchors : Links or None
     streams : mapping of str to TextIO
-        "output", for lines of Pharaoh's format or of JSON, and what else is wanted of "probabilities", "scores" and
-        "tokens".
-    as_json : bool
-    min_probability : float
-        Entries below are left out of the probabilities.
+        "output", for lines of Pharaoh's format, of JSON or of TMX, and what else is wanted of "probabilities", "scores"
+        and "tokens".
+    layout : Layout
+    gallery : Gallery, optional
+        Sees all pairs.
     """
-    output = streams["output"]
-    if "tokens" in streams:
-        streams["tokens"].writelines(f"{line}\n" for line in token_lines(pairs))
-    begin = 0
-    if not as_json and streams.keys().isdisjoint(("probabilities", "scores")):
+    output, begin = streams["output"], 0
+    by_links_alone = layout.form == "pharaoh" and layout.min_score is None and gallery is None
+    if by_links_alone and streams.keys().isdisjoint(("probabilities", "scores")):
         for links in aligner.iter_predict(pairs.bitext, anchors=anchors):
+            _write_tokens(streams, pairs, range(begin, begin + links.n_sentences))
             output.writelines(_link_lines(links, pairs, begin, "tokens" in streams))
             begin += links.n_sentences
-            yield links.n_sentences
+            yield links.n_sentences, links.n_sentences
         return
     long = aligner.long_pairs(pairs.bitext)
-    for part in align_pairs(aligner, pairs.bitext, read_anchors(pairs.bitext, None, anchors)):
-        if as_json:
-            output.writelines(f"{line}\n" for line in json_lines(part, pairs, begin, long))
-        else:
-            output.writelines(_link_lines(part.links, pairs, begin, "tokens" in streams))
-        if "probabilities" in streams:
-            lines = probability_lines(part.posteriors, min_probability)
-            streams["probabilities"].writelines(f"{line}\n" for line in lines)
-        if "scores" in streams:
-            streams["scores"].writelines(f"{score:.4g}\n" for score in part.scores)
-        begin += part.links.n_sentences
-        yield part.links.n_sentences
+    with tmx_units(output, layout.languages) if layout.form == "tmx" else nullcontext() as write_unit:
+        for part in align_pairs(aligner, pairs.bitext, read_anchors(pairs.bitext, None, anchors)):
+            if gallery is not None:
+                gallery.add(part)
+            n_pairs = part.links.n_sentences
+            numbers: Sequence[int] = range(begin, begin + n_pairs)
+            if layout.min_score is not None:
+                kept = [k for k, score in enumerate(part.scores) if float(_score(score)) >= layout.min_score]
+                part, numbers = part.take(np.array(kept, np.int64)), [numbers[k] for k in kept]
+            _write_tokens(streams, pairs, numbers)
+            if layout.form == "json":
+                output.writelines(f"{line}\n" for line in json_lines(part, pairs, numbers, long))
+            elif write_unit is not None:
+                for number, score in zip(numbers, part.scores.tolist(), strict=True):
+                    if all(texts := pairs.lines(number)):
+                        write_unit(*texts, score)
+            else:
+                output.writelines(_link_lines(part.links, pairs, begin, "tokens" in streams))
+            if "probabilities" in streams:
+                lines = probability_lines(part.posteriors, layout.min_probability)
+                streams["probabilities"].writelines(f"{line}\n" for line in lines)
+            if "scores" in streams:
+                streams["scores"].writelines(f"{_score(score)}\n" for score in part.scores)
+            begin += n_pairs
+            yield n_pairs, len(numbers)
 
 
 def _link_lines(links: Links, pairs: EncodedPairs, begin: int, of_tokens: bool) -> Iterator[str]:
@@ -117,13 +154,14 @@ def _null(linked: Floats) -> list[float]:
     return (1.0 - linked).clip(0.0, 1.0).tolist()
 
 
-def token_lines(pairs: EncodedPairs) -> Iterator[str]:
-    """The tokens of every pair, ``source ||| target``."""
-    for n in range(pairs.bitext.n_pairs):
-        yield " ||| ".join(" ".join(tokens) for tokens in _tokens(pairs, n))
+def _write_tokens(streams: Mapping[str, TextIO], pairs: EncodedPairs, numbers: Iterable[int]) -> None:
+    """Write the tokens of some pairs, ``source ||| target``, if that is wanted."""
+    if "tokens" in streams:
+        texts = map(pairs.tokens, numbers)
+        streams["tokens"].writelines(f"{' ||| '.join(map(' '.join, sides))}\n" for sides in texts)
 
 
-def json_lines(part: AlignedPairs, pairs: EncodedPairs, begin: int, long: LongPairs) -> Iterator[str]:
+def json_lines(part: AlignedPairs, pairs: EncodedPairs, numbers: Sequence[int], long: LongPairs) -> Iterator[str]:
     """One JSON object per sentence pair.
 
     ``source`` and ``target`` hold the tokens, ``links`` one ``[i, j, p]`` per link, where p is the mean probability of
@@ -138,8 +176,8 @@ def json_lines(part: AlignedPairs, pairs: EncodedPairs, begin: int, long: LongPa
     part : AlignedPairs
     pairs : EncodedPairs
         All pairs of the run.
-    begin : int
-        The pair that ``part`` starts with.
+    numbers : sequence of int
+        Which of them ``part`` holds.
     long : LongPairs
 
     Yields
@@ -148,9 +186,9 @@ def json_lines(part: AlignedPairs, pairs: EncodedPairs, begin: int, long: LongPa
     """
     by_position, left_out = set(long.by_position.tolist()), set(long.unaligned.tolist())
     posteriors = part.posteriors
-    for k, (forward, backward) in enumerate(zip(posteriors.forward, posteriors.backward, strict=True)):
-        n = begin + k
-        source, target = _tokens(pairs, n)
+    matrices = zip(numbers, posteriors.forward, posteriors.backward, strict=True)
+    for k, (n, forward, backward) in enumerate(matrices):
+        source, target = pairs.tokens(n)
         links = part.links.pairs(k)
         record: dict[str, object] = {"source": source, "target": target}
         if pairs.segmented is not None:
@@ -174,15 +212,10 @@ def _unlinked(null: Floats, linked: set[int], n_words: int) -> list[list[float |
     return [[i, _rounded(min(max(null[i], 0.0), 1.0))] for i in range(n_words) if i not in linked]
 
 
+def _score(score: float) -> str:
+    """A score as it is written, and compared with ``--min-score``."""
+    return f"{score:.4g}"
+
+
 def _rounded(number: float) -> float | None:
     return None if math.isnan(number) else float(f"{number:.4g}")
-
-
-def _tokens(pairs: EncodedPairs, n: int) -> tuple[list[str], list[str]]:
-    if pairs.segmented is not None:
-        return pairs.segmented[0].tokens(n), pairs.segmented[1].tokens(n)
-    source, target = (
-        [side.vocabulary.words[word] for word in side.tokens[side.offsets[n] : side.offsets[n + 1]].tolist()]
-        for side in pairs.bitext.sides
-    )
-    return source, target

@@ -64,6 +64,11 @@ class LinkPosteriors:
     forward: list[Floats]
     backward: list[Floats]
 
+    def take(self, chosen: Ints) -> LinkPosteriors:
+        """Those of the pairs at these places, counted from 0."""
+        sides = ([side[k] for k in chosen] for side in (self.forward, self.backward))
+        return LinkPosteriors(self.source_lengths[chosen], self.target_lengths[chosen], *sides)
+
     @property
     def average(self) -> list[Floats]:
         """Mean of both directions."""
@@ -128,6 +133,10 @@ class AlignedPairs:
     links: Links
     posteriors: LinkPosteriors
     scores: Floats
+
+    def take(self, chosen: Ints) -> AlignedPairs:
+        """The pairs at these places, counted from 0."""
+        return AlignedPairs(self.links.take(chosen), self.posteriors.take(chosen), self.scores[chosen])
 
 
 # ---- E-steps --------------------------------------------------------------------------------------------------------

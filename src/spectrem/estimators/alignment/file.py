@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -230,11 +231,28 @@ CODEC = storage.Codec(
 )
 
 
-def list_priors(aligner: WordAligner, min_probability: float) -> Iterator[str]:
-    """Lines of what an aligner expected of its text, as eflomal reads priors; see `spectrem.data.prior_lines`.
+class LexiconEntry(NamedTuple):
+    """A word pair of a translation table.
 
-    The count of a word pair is the mean over both directions of its probability times the total of its conditioning
-    word, pseudo-counts of priors included. Ends of sentences are jumps behind the last word.
+    Attributes
+    ----------
+    source, target : str
+    forward, backward : float
+        p(target | source) and p(source | target).
+    links : float
+        Expected links of the pair in the training text, the mean over both directions, pseudo-counts of priors
+        included.
+    """
+
+    source: str
+    target: str
+    forward: float
+    backward: float
+    links: float
+
+
+def list_entries(aligner: WordAligner, min_probability: float, min_count: float = 0.0) -> Iterator[LexiconEntry]:
+    """Word pairs of which either probability and the expected links are large enough, in the order of source words.
 
     Raises
     ------
@@ -244,28 +262,36 @@ def list_priors(aligner: WordAligner, min_probability: float) -> Iterator[str]:
     table, one, other = aligner.table_, aligner.params_.forward, aligner.params_.backward
     if one.totals is None or other.totals is None:
         raise InvalidInputError(
-            "priors need the counts behind the model's probabilities, which files saved by earlier versions lack; fit "
-            "and save it again"
+            "expected links need the counts behind the model's probabilities, which files saved by earlier versions "
+            "lack; fit and save it again"
         )
     forward, backward = one.translation[:-1], other.translation[:-1]
     counts = (forward * one.totals.words[table.sources] + backward * other.totals.words[table.targets]) / 2
-    kept = np.maximum(forward, backward) >= min_probability
-    links = ((source, target, count) for source, target, count, _ in name_pairs(aligner, kept, counts, counts))
-    return prior_lines(links, _jumps(one), _jumps(other))
+    kept = (np.maximum(forward, backward) >= min_probability) & (counts >= min_count)
+    return starmap(LexiconEntry, name_pairs(aligner, kept, forward, backward, counts))
 
 
-def name_pairs(
-    aligner: WordAligner, kept: np.ndarray, forward: Reals, backward: Reals
-) -> Iterator[tuple[str, str, float, float]]:
-    """Source word, target word and two numbers of the entries of the table that are kept."""
+def list_priors(aligner: WordAligner, min_probability: float, min_count: float = 0.0) -> Iterator[str]:
+    """Lines of what an aligner expected of its text, as eflomal reads priors; see `spectrem.data.prior_lines`.
+
+    Ends of sentences are jumps behind the last word.
+
+    Raises
+    ------
+    InvalidInputError
+        As `list_entries`.
+    """
+    entries = list_entries(aligner, min_probability, min_count)
+    links = ((entry.source, entry.target, entry.links) for entry in entries)
+    return prior_lines(links, _jumps(aligner.params_.forward), _jumps(aligner.params_.backward))
+
+
+def name_pairs(aligner: WordAligner, kept: np.ndarray, *columns: Reals) -> Iterator[tuple[Any, ...]]:
+    """Source word, target word and numbers of the entries of the table that are kept."""
     sources, targets = aligner.table_.sources, aligner.table_.targets
     for k in np.flatnonzero(kept):
-        yield (
-            aligner.source_vocabulary_.words[sources[k]],
-            aligner.target_vocabulary_.words[targets[k]],
-            float(forward[k]),
-            float(backward[k]),
-        )
+        words = aligner.source_vocabulary_.words[sources[k]], aligner.target_vocabulary_.words[targets[k]]
+        yield *words, *(float(column[k]) for column in columns)
 
 
 def _jumps(side: DirectionParameters) -> dict[int, float]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.data import Bitext, Links, Vocabulary, encode_bitext
+from spectrem.data.bitext import encode_sides
 from spectrem.estimators.alignment.parameters import AlignerParameters, fused_rules, is_coupled
 from spectrem.estimators.conventions import row_weights
 from spectrem.estimators.shared_parameters import as_sequence
@@ -24,7 +25,8 @@ from spectrem.models.alignment import Anchors, BitextShard, ListedPairs, PairTab
 if TYPE_CHECKING:
     from spectrem.estimators.alignment.word_aligner import WordAligner
 
-Lines: TypeAlias = Sequence[str]
+Lines: TypeAlias = Iterable[Any]
+"""Lines or lists of words; or, as the only text, pairs of them."""
 KnownLinks: TypeAlias = Links | Sequence[Sequence[tuple[int, int]] | None]
 """The known links of every sentence pair; None where there are none."""
 
@@ -62,11 +64,35 @@ class TrainingText(NamedTuple):
 
 
 def as_bitext(source: Bitext | Lines, target: Lines | None) -> Bitext:
+    """A bitext of two sequences of sentences, or of one of sentence pairs; sentences are lines or lists of words."""
     if isinstance(source, Bitext):
         return source
     if target is None:
-        raise InvalidInputError("target must be given when source is a sequence of lines; or pass one Bitext")
-    return encode_bitext(source, target)
+        source, target = _unpaired(source)
+    return encode_sides({"source": source, "target": target})
+
+
+def _unpaired(pairs: Any) -> tuple[list[Any], list[Any]]:
+    """Source and target sentences of a list of pairs."""
+    if hasattr(pairs, "columns"):
+        names = [repr(name) for name in pairs.columns]
+        raise InvalidInputError(
+            f"source must be the column of source sentences, got a table of {', '.join(names)}; give two of its "
+            f"columns, as in fit(table[{names[0]}], table[{names[-1]}])"
+        )
+    listed = [] if isinstance(pairs, str) or not isinstance(pairs, Iterable) else list(pairs)
+    if not listed or isinstance(listed[0], str):
+        raise InvalidInputError(
+            "target must be given when source is a sequence of lines; or pass one Bitext, or a list of (source, "
+            "target) pairs"
+        )
+    for number, pair in enumerate(listed):
+        if isinstance(pair, str | Mapping) or not hasattr(pair, "__len__") or len(pair) != 2:
+            raise InvalidInputError(
+                f"source[{number}] must be a pair of source and target sentence where target is left out, got "
+                f"{quoted(pair)}; give a list of pairs, or two lists, as in fit(source, target)"
+            )
+    return [source for source, _ in listed], [target for _, target in listed]
 
 
 def recode(bitext: Bitext, vocabularies: tuple[Vocabulary, Vocabulary]) -> Bitext:

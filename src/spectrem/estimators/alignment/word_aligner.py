@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem import reports
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus, Local
-from spectrem.data import Bitext, Links, Vocabulary
+from spectrem.data import Bitext, EncodedPairs, Links, Vocabulary
 from spectrem.estimators import engine
 from spectrem.estimators.alignment import decoding, file, text
 from spectrem.estimators.alignment.decoding import LinkPosteriors
@@ -104,9 +104,10 @@ class WordAligner(Saved, AlignerParameters, Estimator):
 
         Parameters
         ----------
-        source : Bitext, or sequence of str
-            Tokenised lines when ``target`` is given.
-        target : sequence of str, optional
+        source : Bitext, or iterable of str or of sequences of str
+            Tokenised lines, or the words of every sentence; columns of tables and arrays will do. Without ``target`` a
+            `Bitext`, or pairs of such sentences.
+        target : iterable of str or of sequences of str, optional
         known : Links or sequence of (sequence of (source, target) or None), optional
             All links of some pairs, None for the others: words without a link are NULL's, and no constraint concerns
             these pairs.
@@ -379,6 +380,41 @@ class WordAligner(Saved, AlignerParameters, Estimator):
 
         return np.concatenate([np.zeros(0), *decoding.map_shards(fitted, work, text.as_bitext(source, target))])
 
+    def report_pairs(
+        self, source: Bitext | Lines, target: Lines | None = None, *, n_shown: int = 10
+    ) -> reports.FitReport:
+        """The report of training, with pictures of the links of a text.
+
+        Parameters
+        ----------
+        source, target
+            As in `predict`, trained on or new.
+        n_shown : int
+            How many pairs to show of each kind: the first ones, those of the lowest scores (see `score_pairs`), and
+            those of the highest.
+
+        Returns
+        -------
+        FitReport
+            A notebook shows it; ``report.save("links.html")`` writes it as a page.
+
+        Examples
+        --------
+        >>> from spectrem import WordAligner
+        >>> from spectrem.datasets import make_bitext
+        >>> bitext = make_bitext(300, seed=1)
+        >>> aligner = WordAligner(n_threads=1).fit(bitext.source, bitext.target)
+        >>> list(aligner.report_pairs(bitext.source, bitext.target).sections[0].groups)
+        ['The first pairs', 'The lowest scores', 'The highest scores']
+        """
+        from spectrem.estimators.alignment.gallery import Gallery
+
+        fitted, bitext = as_fitted(self), text.as_bitext(source, target)
+        gallery = Gallery(EncodedPairs(bitext).tokens, n_shown)
+        for part in decoding.align_pairs(fitted, bitext):
+            gallery.add(part)
+        return gallery.report(fitted)
+
     def tune(
         self, source: Bitext | Lines, target: Lines | None, gold: Links, *, gammas: Sequence[float] | None = None
     ) -> WordAligner:
@@ -411,6 +447,36 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         fitted = as_fitted(self)
         sides = fitted.params_.forward.translation[:-1], fitted.params_.backward.translation[:-1]
         return file.name_pairs(fitted, np.maximum(*sides) >= min_probability, *sides)
+
+    def counted_lexicon(self, min_probability: float = 0.01, min_count: float = 0.0) -> Iterator[file.LexiconEntry]:
+        """The word pairs of `lexicon`, each with how many links of it were expected in the training text.
+
+        Parameters
+        ----------
+        min_probability : float
+            In [0, 1]: what p(target | source) or p(source | target) must reach.
+        min_count : float
+            What the expected links, the mean over both directions, must reach.
+
+        Yields
+        ------
+        LexiconEntry
+            ``source``, ``target``, ``forward``, ``backward`` and ``links``.
+
+        Raises
+        ------
+        InvalidInputError
+            If the model was saved by an earlier version, which did not keep counts.
+
+        Examples
+        --------
+        >>> from spectrem import WordAligner
+        >>> aligner = WordAligner(n_threads=1).fit([("the house", "das haus"), ("the tree", "der baum")] * 20)
+        >>> best = max(aligner.counted_lexicon(), key=lambda entry: entry.forward * entry.links)
+        >>> best.source in ("the", "house", "tree"), best.links > 10
+        (True, True)
+        """
+        return file.list_entries(as_fitted(self), min_probability, min_count)
 
     def save(self, path: str | os.PathLike[str], *, min_count: float = 0.0) -> None:
         """Write the fitted aligner, and how its training went, to one file of JSON and arrays.

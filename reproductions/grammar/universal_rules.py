@@ -27,7 +27,7 @@ from reproductions.figures import BarPanel, draw_bars
 from reproductions.records import group
 from reproductions.report import Report, Table, bullets, listing, tell
 from reproductions.treebanks import read_ud
-from spectrem.constraints import tag_rules
+from spectrem.constraints import UNIVERSAL_RULES, universal_rules
 from spectrem.corpus import Local
 from spectrem.data import ParsedSentence
 from spectrem.estimators import DependencyModel
@@ -43,15 +43,8 @@ PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "es": (("es_gsd", "dev"), ("es_gsd", "test")),
     "de": (("de_pud", "test"),),
 }
-RULES: Mapping[str, Sequence[str]] = {
-    "VERB": ("NOUN", "PROPN", "PRON", "ADV", "VERB", "ADJ", "AUX", "SCONJ", "PART", "CCONJ", "INTJ"),
-    "NOUN": ("DET", "ADJ", "NUM", "ADP", "NOUN", "PROPN", "PRON", "CCONJ", "AUX"),
-    "PROPN": ("PROPN", "ADP", "DET", "CCONJ"),
-    "PRON": ("ADP",),
-    "ADJ": ("ADV", "AUX", "PRON", "NOUN"),
-    "NUM": ("NUM",),
-}
-ROOTS = ("VERB",)
+RULES = {head: children for head, children in UNIVERSAL_RULES.items() if head is not None}
+ROOTS = UNIVERSAL_RULES[None]
 PRICE, PREFERENCE, LONGEST, LEFT_OUT = 4.0, 100.0, 10, frozenset({"PUNCT", "SYM"})
 METHODS = (
     "harmonic start",
@@ -197,9 +190,9 @@ def _trained(language: str, method: str, text: Text, max_iter: int, threads: int
         return _judged(language, method, text, start.heads, 0)
     constraints: list[Any] = []
     if method == "at least 80 %":
-        constraints = [tag_rules(RULES, 0.8, roots=ROOTS)]
+        constraints = [universal_rules(0.8, penalty=None)]
     if method == "all, at 4 nats":
-        constraints = [tag_rules(RULES, 1, roots=ROOTS).slack(penalty=PRICE, norm="l1")]
+        constraints = [universal_rules(penalty=PRICE)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # trainings may be cut short
         model = DependencyModel(

@@ -141,11 +141,11 @@ def test_punctuation_is_left_out_if_asked(run, treebank, tmp_path):
     tags = [one.upos[:-1] for one in treebank.trees if len(one.upos) <= 5]
     expected = fitted_quietly(DependencyModel(max_iter=3), tags)
     posteriors = tmp_path / "posteriors.txt"
-    arguments = ["--skip-punctuation", "-o", out, "--probabilities", posteriors]
+    arguments = ["-o", out, "--probabilities", posteriors]  # the model keeps --skip-punctuation
     assert run("parse", "predict", model, treebank.test, *arguments).exit_code == 0
     mark = tmp_path / "mark.conllu"
     write_conllu(mark, [ParsedSentence(("!", "?"), ("PUNCT", "PUNCT"), ("_", "_"))])
-    alone = run("parse", "predict", model, mark, "--skip-punctuation", "--show", "-q")
+    alone = run("parse", "predict", model, mark, "--show", "-q")
     assert alone.stdout.split("\n")[:2] == ["! ─┐ root 1.00", "? ◄┘ 1.00"]
     heads = expected.predict([one.upos[:-1] for one in treebank.unseen])
     parsed = read_conllu(out)
@@ -159,6 +159,8 @@ def test_trees_without_punctuation_are_those_of_the_words_left():
     sentence = ParsedSentence(("a", ",", "b", "!"), ("X", "PUNCT", "X", "PUNCT"), ("_",) * 4, np.array([1, 2, -1, -2]))
     reduced, kept = without_punctuation(sentence)
     assert (reduced.forms, reduced.heads.tolist(), kept.tolist()) == (("a", "b"), [1, -1], [0, 2])
+    penn = sentence._replace(upos=("_",) * 4, xpos=("NN", ",", "VB", "."))
+    assert without_punctuation(penn)[1].tolist() == kept.tolist()
     assert with_punctuation(reduced.heads, kept, 4).tolist() == [2, 2, -1, 2]
     assert with_punctuation(np.array([-2]), np.array([1]), 2).tolist() == [-2, -2]
     assert with_punctuation(np.zeros(0, np.int64), np.zeros(0, np.int64), 2).tolist() == [-1, 0]

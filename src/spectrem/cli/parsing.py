@@ -52,8 +52,8 @@ SkipPunctuation: TypeAlias = Annotated[
     bool,
     typer.Option(
         "--skip-punctuation",
-        help="With --dmv, leave out words tagged PUNCT, in training and again in predict, where they then hang on the "
-        "word under the root.",
+        help="With --dmv, leave out words tagged PUNCT, in training and, since the model keeps this, in predict, "
+        "where they then hang on the word under the root.",
     ),
 ]
 _OF_BATCHES = ("--anneal", "--anneal-rate", "--quench", "--spill", "--dask", "--checkpoint")
@@ -175,9 +175,10 @@ class TrainingOptions:
     field
         The tags of --dmv: upos or xpos of CoNLL-U.
     constraint
-        What trees must meet in expectation; repeat for several. "tag_rules({'VERB': ['NOUN', 'PRON'], 'NOUN':
-        ['DET', 'ADJ']}, 0.8)": at least 80 % of arcs are of these tags. "E[(root) & (dependent_tag == 'VERB')] >=
-        '70%'". See docs/constraints.md.
+        What trees must meet in expectation; repeat for several. "universal_rules()": 31 rules of what universal tags
+        depend on, which every other arc pays for. "E[root & (dependent_tag == 'VERB')] >= '90%' *
+        E.count(dependent_tag == 'VERB', each='sentence')": of nine in ten sentences with verbs, one is the root. See
+        docs/constraints.md.
     """
 
     corpus: str = argument("CORPUS")
@@ -202,7 +203,8 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
     Sentences may have all heads, some or none: what is missing is inferred, with
     --learner batch under constraints too.
 
-    Without trees: **spectrem parse train tagged.conllu --dmv --skip-punctuation --max-length 10 --save model.npz**
+    Without trees: **spectrem parse train tagged.conllu --dmv --skip-punctuation --max-length 10 --constraint
+    universal_rules --save model.npz**
     """
     check_settings(settings, annealing, given, dmv=options.dmv)
     check_rules(_RULES_OF_TRAIN, given)
@@ -257,7 +259,11 @@ def _train_grammar(options: TrainingOptions, settings: dict[str, Any]) -> None:
         asked = "--heads" if options.heads else "--init supervised"
         raise InvalidInputError(f"{display_name(options.corpus)}: holds no heads, only _; drop {asked}")
     grammar = DependencyModel(constraints=constraints, **settings)
-    run.fit(grammar, lambda: grammar.fit(tags, heads), places_in(options.corpus, sentences), _ADVICE)
+
+    def fit() -> None:
+        grammar.fit(tags, heads).skips_punctuation_ = options.skip_punctuation
+
+    run.fit(grammar, fit, places_in(options.corpus, sentences), _ADVICE)
     n_words = count_words(sentences)
     outcome = f": log-likelihood {grammar.log_likelihood_ / n_words:.4f} nats per word"
     run.report(grammar, f"a grammar of {len(grammar.tags_)} tags", sentences, n_words, outcome)
@@ -265,6 +271,8 @@ def _train_grammar(options: TrainingOptions, settings: dict[str, Any]) -> None:
 
 def without_punctuation(sentence: ParsedSentence) -> tuple[ParsedSentence, Ints]:
     """A sentence of the words that are not tagged PUNCT, and their positions; heads skip what is left out.
+
+    Words without a universal tag are told by the tags that the Penn Treebank has for punctuation.
 
     Examples
     --------
@@ -276,9 +284,10 @@ def without_punctuation(sentence: ParsedSentence) -> tuple[ParsedSentence, Ints]
     """
     import numpy as np
 
-    from spectrem.data import ParsedSentence
+    from spectrem.data import PENN_TO_UNIVERSAL, ParsedSentence
 
-    stays = np.array([tag != "PUNCT" for tag in sentence.upos], bool)
+    tags = [PENN_TO_UNIVERSAL.get(xpos) if upos == "_" else upos for upos, xpos in zip(*sentence[1:3], strict=True)]
+    stays = np.array([tag != "PUNCT" for tag in tags], bool)
     kept, heads = np.flatnonzero(stays), sentence.heads
     if heads is not None:
         heads = heads.copy()
@@ -420,7 +429,7 @@ def _parsed_by_tags(
     grammar: Any, sentences: list[ParsedSentence], options: PredictionOptions, wanted: bool
 ) -> tuple[list[ParsedSentence], list[Floats]]:
     """The sentences with the heads that a grammar finds, and probabilities of arcs if ``wanted``."""
-    skipping, read = options.skip_punctuation, sentences
+    skipping, read = options.skip_punctuation or grammar.skips_punctuation_, sentences
     if skipping:
         read, places = map(list, zip(*map(without_punctuation, sentences), strict=True))
     tags = tags_of(read, options.field or _known_field(read, grammar.tags_), options.text)

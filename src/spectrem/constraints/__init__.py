@@ -16,10 +16,12 @@ from spectrem.constraints.constraint import (
     linear,
 )
 from spectrem.constraints.shortcuts import *  # noqa: F403 - a new shortcut is named in its own file only
+from spectrem.constraints.shortcuts import UNIVERSAL_RULES
 from spectrem.constraints.text import ConstraintTextError, parse_constraint, read_constraints, write_constraints
 from spectrem.constraints.values import check_columns, check_values
 
 __all__ = [
+    "UNIVERSAL_RULES",
     "AllOf",
     "Block",
     "Column",

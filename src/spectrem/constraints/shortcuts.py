@@ -33,11 +33,27 @@ __all__ = [
     "parity",
     "sparsity",
     "tag_rules",
+    "universal_rules",
 ]
 
 Labels = Scalar | Iterable[Scalar]
 Share = float | str | tuple[float | str, float | str]
 _ROUNDING = 1e-9
+
+UNIVERSAL_RULES: Mapping[str | None, Sequence[str]] = {
+    None: ("VERB",),
+    "VERB": ("NOUN", "PROPN", "PRON", "ADV", "VERB", "ADJ", "AUX", "SCONJ", "PART", "CCONJ", "INTJ"),
+    "NOUN": ("DET", "ADJ", "NUM", "ADP", "NOUN", "PROPN", "PRON", "CCONJ", "AUX"),
+    "PROPN": ("PROPN", "ADP", "DET", "CCONJ"),
+    "PRON": ("ADP",),
+    "ADJ": ("ADV", "AUX", "PRON", "NOUN"),
+    "NUM": ("NUM",),
+}
+"""31 rules of grammar of `universal_rules`: from tags of heads, None for the root, to tags of children.
+
+As [Naseem2010] writes such rules for tags of its own, these are written for the universal tags (UPOS) of Universal
+Dependencies, where nouns head their prepositions and predicates their copulas.
+"""
 
 
 def agreement(
@@ -478,8 +494,9 @@ def tag_rules(
     Parameters
     ----------
     rules : mapping of tag of the head -> tag or tags of children
-        Tags that the text does not have may be among them, but none that is spelt almost like one of the text, unless
-        it is a tag of Universal Dependencies or of the Penn Treebank.
+        None is the root, an empty list says that such a head has no children. Tags that the text does not have may be
+        among them, but none that is spelt almost like one of the text, unless it is a tag of Universal Dependencies or
+        of the Penn Treebank.
     share : float or str
         Of the words; in (0, 1], or as ``"80%"``.
     roots : tag or tags
@@ -490,7 +507,7 @@ def tag_rules(
     Raises
     ------
     InvalidInputError
-        If rules are no mapping or empty, or ``share`` is out of range.
+        If rules are no mapping or allow no arc, or ``share`` is out of range.
 
     Examples
     --------
@@ -504,16 +521,54 @@ def tag_rules(
             f"tag_rules: rules must map tags of heads to tags of children, got {quoted(rules)}; "
             "try {'VERB': ['NOUN']}"
         )
-    clauses = [_has_tag("dependent_tag", children, part("head_tag") == head) for head, children in rules.items()]
-    if _as_list(roots):
-        clauses.insert(0, _has_tag("dependent_tag", roots, part("root")))
+    below_root = [*_as_list(rules.get(None) or ()), *_as_list(roots)]
+    allowed = [(part("head_tag") == head, _as_list(tags or ())) for head, tags in rules.items() if head is not None]
+    allowed.insert(0, (part("root"), below_root))
+    clauses = [of & _is_one("dependent_tag", tags) for of, tags in allowed if tags]
     if not clauses:
-        raise InvalidInputError("tag_rules: rules is empty; name a head with its children, or roots")
+        raise InvalidInputError("tag_rules: rules allow no arc; name a head with its children, or roots")
     least = _amount(share, "tag_rules")
     if not 0 < least <= 1:
         raise InvalidInputError(f"tag_rules: share must be in (0, 1], got {share!r}; 0.8 is four of five words")
     follows = E[functools.reduce(operator.or_, clauses)] >= least * E.count(..., each="occurrence")
     return (follows if per is None else follows.per(per)).allow_empty().named("tag rules")
+
+
+def universal_rules(
+    share: float | str = 1.0, *, penalty: float | None = 4.0, per: str | Sequence[str] | None = None
+) -> Constraint:
+    """All arcs, or a share of them, are expected to follow 31 rules that hold in most languages [Naseem2010].
+
+    Verbs head sentences, nouns take determiners, and so on: `UNIVERSAL_RULES`, for texts with universal tags (UPOS).
+    What does not follow them has a price, since how much that is differs by language. They are `tag_rules`, to which
+    `UNIVERSAL_RULES` with other rules added may be given, too.
+
+    Use when a grammar is learned from tags alone, without punctuation.
+
+    Parameters
+    ----------
+    share : float or str
+        Of the words; in (0, 1], or as ``"80%"``.
+    penalty : float, optional
+        Nats for every expected arc that is missing in the share. None: the share is reached, or training stops because
+        the text allows no such trees.
+    per : str or sequence of str, optional
+        As of `tag_rules`.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``share`` or ``penalty`` is out of range.
+
+    Examples
+    --------
+    >>> from spectrem import DependencyModel
+    >>> grammar = DependencyModel(constraints=[universal_rules()]).fit(["DET NOUN VERB", "PRON VERB ADP DET NOUN"])
+    >>> grammar.predict(["PRON VERB DET ADJ NOUN"])[0].tolist()
+    [1, -1, 4, 4, 1]
+    """
+    rules = tag_rules(UNIVERSAL_RULES, share, per=per)
+    return (rules if penalty is None else rules.slack(penalty=penalty, norm="l1")).named("universal rules")
 
 
 def _limited(name: str, expression: Expectation, low: float | str, high: float | str | None) -> Constraint:
@@ -558,14 +613,6 @@ def _labelled(labels: Labels, per: str | Sequence[str], name: str) -> tuple[Colu
     groups = per if isinstance(per, str) else " and ".join(map(str, per))
     text = f"{' or '.join(map(str, listed))} per {groups}"
     return _is_one("label", listed), text
-
-
-def _has_tag(column: str, tags: Labels, of: Column) -> Column:
-    """Arcs that meet a condition, with one of some tags."""
-    listed = _as_list(tags)
-    if not listed:
-        raise InvalidInputError(f"tag_rules: no tags are given where {of!r}; name one or leave the rule out")
-    return of & _is_one(column, listed)
 
 
 def _as_list(labels: Labels) -> list[Scalar]:

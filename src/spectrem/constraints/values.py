@@ -12,7 +12,7 @@ from spectrem.constraints.compilation.groups import distinct
 from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.text import Constraints, flatten
 from spectrem.data.tagged import STANDARD_TAGS
-from spectrem.exceptions import InvalidInputError, advice, did_you_mean, no_such
+from spectrem.exceptions import InvalidInputError, advice, did_you_mean, listed, no_such
 
 _LISTED = 20
 MAY_BE_EMPTY = "; write .allow_empty() behind the constraint if there may be none"
@@ -57,13 +57,13 @@ def check_values(
     known = set(values)
     text = any(isinstance(value, str) for value in known)
     alike = known | set(map(str, known)) if holds_tags(column) else known
-    for constraint, name, operation, listed in _tests(constraints):
+    for constraint, name, operation, own in _tests(constraints):
         if name != column or (not every and operation == "allowed_by"):
             continue
         if not every and alike is known:  # comparisons of text with numbers are refused when they are compiled
-            listed = tuple(value for value in listed if not known or isinstance(value, str) == text)
-        absent = [value for value in listed if value not in alike and (alike is known or str(value) not in alike)]
-        if absent and (every or len(absent) == len(listed)):
+            own = tuple(value for value in own if not known or isinstance(value, str) == text)
+        absent = [value for value in own if value not in alike and (alike is known or str(value) not in alike)]
+        if absent and (every or len(absent) == len(own)):
             message = no_such(column, absent[0], sorted(map(plain, known), key=repr), _LISTED)
             if not known:
                 message = f"there is no {column} {absent[0]!r}, as the column is empty"
@@ -74,7 +74,8 @@ def check_values(
 def check_spelling(constraints: Constraints, column: str, values: Collection[Scalar]) -> None:
     """Refuse constraints with `Constraint.allow_empty` that name a tag which is spelt almost like one that there is.
 
-    It would have no effect, and nobody would notice. Standard tags, which a text may well lack, are no slips.
+    It would have no effect, and nobody would notice. Standard tags, which a text may well lack, are no slips; but a
+    constraint that demands some of them in a text that has none is one for other tags.
 
     Parameters
     ----------
@@ -86,12 +87,23 @@ def check_spelling(constraints: Constraints, column: str, values: Collection[Sca
     InvalidInputError
         Naming the constraint, the tag and the one most like it.
     """
-    known = set(map(str, values)) | STANDARD_TAGS
-    for constraint, name, _, listed in _tests(constraints, may_be_empty=True):
-        for value in listed if name == column else ():
-            if isinstance(value, str) and value not in known and did_you_mean(value, values):
+    there = set(map(str, values))
+    demanded: dict[Constraint, set[str]] = {}
+    for constraint, name, _, own in _tests(constraints, may_be_empty=True):
+        if name != column:
+            continue
+        if constraint.lower is not None:
+            demanded.setdefault(constraint, set()).update(map(str, own))
+        for value in own:
+            if isinstance(value, str) and value not in there | STANDARD_TAGS and did_you_mean(value, values):
                 message = no_such(column, value, sorted(map(plain, values), key=repr), _LISTED)
                 raise InvalidInputError(f"{constraint.name!r}: {message}; leave out a tag that the text lacks")
+    for constraint, tags in demanded.items():
+        if column.startswith("dependent_") and there and tags.isdisjoint(there):
+            raise InvalidInputError(
+                f"{constraint.name!r}: asks for words tagged {listed(sorted(tags), _LISTED)}, but the tags of the "
+                f"text are {listed(sorted(there), _LISTED)}; write it for these, or choose the other tags"
+            )
 
 
 def check_columns(constraints: Constraints, columns: Mapping[str, ArrayLike]) -> None:

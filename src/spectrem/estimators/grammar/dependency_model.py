@@ -37,14 +37,19 @@ _TAKEN = ("tag", "head_tag", "dependent_tag", *ValenceTrees([0]).columns)
 
 
 def _write(model: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    return {"tags": list(model.tags_)}, {name: getattr(model.params_, name) for name in TABLES}
+    values = {"tags": list(model.tags_), "skips_punctuation": model.skips_punctuation_}
+    return values, {name: getattr(model.params_, name) for name in TABLES}
 
 
 def _read(model: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     tags = sentences.check_tags(values["tags"])
+    skips = values.get("skips_punctuation", False)  # files of earlier versions lack it
+    if not isinstance(skips, bool):
+        raise ValueError("whether punctuation is left out must be a truth value")
     shapes = ValenceModel(len(tags), model.adjacency).shapes
     _CODEC.check_arrays(arrays, dict(zip(TABLES, shapes, strict=True)))
     model.set_params(tags=list(tags))
+    model.skips_punctuation_ = skips
     model.tags_, model.params_ = tags, GrammarParameters(arrays["root"], arrays["choose"], arrays["stop"])
 
 
@@ -91,6 +96,9 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         The log-likelihood of the training sentences, nats.
     gamma_ : float
         The last one of training.
+    skips_punctuation_ : bool
+        Whether ``spectrem parse train`` left words tagged PUNCT out of the sentences; ``spectrem parse predict`` then
+        does so, too. False after `fit`.
 
     Examples
     --------
@@ -160,7 +168,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         estep = engine.estep_of(self, reference=_reference(self.reference, tags, model))
         task = engine.Task(model, corpus, start, estep, all_known=all(shard.known for shard in shards))
         trained = engine.train(self, task)
-        self.tags_, self.params_ = tags, trained.params
+        self.tags_, self.params_, self.skips_punctuation_ = tags, trained.params, False
         self.log_likelihood_ = corpus.sum(engine.log_likelihood, engine.log_likelihoods, model, trained.params)
         engine.record(self, trained, len(text.lengths), {"tags": len(tags)})
         return self

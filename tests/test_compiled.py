@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numba
 import pytest
 from numba.core.caching import IndexDataCacheFile
 
@@ -100,6 +99,15 @@ def test_a_package_in_an_archive_can_be_imported(install, tmp_path):
     assert done.stdout.startswith(archive)
 
 
+def test_code_from_the_cache_is_loaded_without_what_compiling_takes():
+    """Neither the registries of all that Numba can compile, nor the modules that helpers of a kernel come from."""
+    code = ADD + "import sys; print(*sys.modules)"
+    for _ in range(2):  # the first may compile
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    needless = {"numba.np.linalg", "numba.np.arraymath", "numba.cpython.unicode", "scipy.linalg", "scipy.sparse"}
+    assert not needless & set(done.stdout.split())
+
+
 def test_without_any_folder_nothing_is_kept(install, tmp_path):
     (tmp_path / "tmp" / f"spectrem-{os.getuid()}").touch()
     done = install(ADD)
@@ -109,8 +117,8 @@ def test_without_any_folder_nothing_is_kept(install, tmp_path):
 
 
 def test_the_command_line_says_so_in_one_line(install):
-    code = "from spectrem.cli import main; import sys; sys.argv[1:] = ['evaluate', '/dev/null/x', 'y']; main()"
-    done = install(code)
+    code = "import sys; sys.argv[1:] = ['evaluate', '/dev/null/x', 'y']; from spectrem.cli import main; main()"
+    done = install(ADD.replace("print(total.tolist())", code))
     assert done.returncode == 2
     first, second = done.stderr.splitlines()
     assert first.startswith("spectrem: neither the folder of spectrem nor")
@@ -146,12 +154,12 @@ def test_a_folder_that_another_user_made_is_not_used(tmp_path):
 
 
 def test_other_errors_of_the_compiler_stay(monkeypatch):
-    def fail(**options):
+    def fail(function):
         raise RuntimeError("something else")
 
-    monkeypatch.setattr(numba, "njit", fail)
+    monkeypatch.setattr(_compiled, "FunctionCache", fail)
     with pytest.raises(RuntimeError, match="something else"):
-        _compiled.njit(cache=True)(len)
+        _compiled.njit(cache=True)(lambda x: x)(1)
 
 
 def test_two_processes_that_compile_at_once_do_not_share_a_file(tmp_path):

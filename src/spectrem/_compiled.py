@@ -9,18 +9,22 @@ older source. Here every file has a name of its own. Kernels import ``njit`` fro
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 import os
+import pickle
 import stat
 import sys
 import tempfile
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import IndexDataCacheFile
+from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
+from numba.core.environment import Environment
+from numba.core.runtime import rtsys
 
 # Beginnings of the modules whose functions are compiled into those that call them.
 _INLINED = ("spectrem.kernels.", "spectrem._lanes", "spectrem._logs", "spectrem._vectors", "spectrem._wide")
@@ -30,15 +34,69 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """`numba.njit`; where it finds no place for compiled code, that is kept in a temporary folder or not at all."""
 
     def compiled(function: Callable[..., Any]) -> Any:
-        dispatcher = _placed(function, options)
-        files: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-        if isinstance(files, IndexDataCacheFile):
-            vars(files)["save"] = partial(save_apart, files)
-            if imported := digests_of_imports(function.__module__):
-                files._source_stamp = (files._source_stamp, imported)
+        dispatcher = numba.njit(**{**options, "cache": False})(function)
+        if options.get("cache"):
+            dispatcher._cache = _KernelCache(function)
         return dispatcher
 
     return compiled
+
+
+class _KernelCache:
+    """The compiled code of a kernel. What Numba needs for it is looked for, and loaded, when the kernel is called."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._found, name)
+
+    @cached_property
+    def _found(self) -> Any:
+        cache = _placed(self._function)
+        files: Any = getattr(cache, "_cache_file", None)
+        if isinstance(files, IndexDataCacheFile):
+            vars(files).update(save=partial(save_apart, files), _load_data=partial(read_code, files))
+            if imported := digests_of_imports(self._function.__module__):
+                files._source_stamp = (files._source_stamp, imported)
+        return cache
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """Compiled code, or None, without the registries of all that Numba can compile.
+
+        Those take half as long to load as Numba itself, with the whole of ``scipy.linalg``; the compiler loads them
+        where there is something to compile. Code from the cache needs only the runtime that counts references.
+        """
+        if isinstance(self._found, NullCache):
+            return None
+        rtsys.initialize(target)
+        with self._found._guard_against_spurious_io_errors():
+            return self._found._load_overload(signature, target)
+
+
+def read_code(files: Any, name: str) -> Any:
+    """What a file of compiled code holds."""
+    return _CodeReader(io.BytesIO(Path(files._data_path(name)).read_bytes())).load()
+
+
+class _CodeReader(pickle.Unpickler):
+    """Reads compiled code, but not the modules of Numba that helpers compiled into it come from."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == (Environment.__module__, "_rebuild_env"):
+            return _environment
+        return super().find_class(module, name)
+
+
+def _environment(module: str, constants: list[Any], name: str) -> Any:
+    """The constants of a compiled function; the names of its module are for interpreted code, which no kernel holds."""
+    environment = Environment._memo.get(name)
+    if environment is None:
+        environment = Environment(getattr(sys.modules.get(module), "__dict__", {"__name__": module}))
+        environment.consts[:] = constants
+        environment.env_name = name
+        Environment._memo[name] = environment
+    return environment
 
 
 def save_apart(files: Any, key: Any, data: Any) -> None:
@@ -77,20 +135,20 @@ def _digest(module: str) -> bytes:
     return hashlib.sha256(code).digest()
 
 
-def _placed(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+def _placed(function: Callable[..., Any]) -> Any:
     try:
-        return numba.njit(**options)(function)
+        return FunctionCache(function)
     except RuntimeError as error:
         if "no locator available" not in str(error):
             raise
     folder = _temporary_folder()
     if folder is None:
-        return numba.njit(**{**options, "cache": False})(function)
+        return NullCache()
     config: Any = numba.config
     before = config.CACHE_DIR
     config.CACHE_DIR = str(folder)
     try:
-        return numba.njit(**options)(function)
+        return FunctionCache(function)
     finally:
         config.CACHE_DIR = before
 
@@ -100,7 +158,7 @@ def _temporary_folder() -> Path | None:
     """A folder for compiled code that no other user can write; says once where compiled code goes."""
     folder = _private_folder(Path(tempfile.gettempdir()))
     place = "is not kept, so that every start compiles again" if folder is None else f"is kept in {folder}"
-    # a line of the logger, since a warning that somebody turned into an error would make the import fail
+    # a line of the logger, since a warning that somebody turned into an error would make the call fail
     logging.getLogger("spectrem").warning(
         "spectrem: neither the folder of spectrem nor the user's cache folder can be written: compiled code %s; set "
         "NUMBA_CACHE_DIR to a folder that lasts",

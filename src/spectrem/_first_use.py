@@ -1,11 +1,31 @@
-"""Names of a package that are loaded on first use, so that a command loads what it needs and no more."""
+"""Names of a package, and SciPy's sparse matrices, that are loaded on first use, so that a command loads what it needs.
+
+``scipy.sparse`` takes a third of the time of Numba to load, and many commands never make a matrix. Modules import it as
+``from spectrem._first_use import sparse as sp``.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["on_first_use", "sparse"]
+
+if TYPE_CHECKING:
+    from scipy import sparse
+else:
+
+    class _Sparse:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(import_module("scipy.sparse"), name)
+
+        def issparse(self, value: Any) -> bool:
+            """Whether something is a sparse matrix, which nothing is as long as none can have been made."""
+            return "scipy.sparse" in sys.modules and import_module("scipy.sparse").issparse(value)
+
+    sparse = _Sparse()
 
 
 def on_first_use(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

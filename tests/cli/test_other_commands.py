@@ -13,8 +13,7 @@ from spectrem.datasets import make_tagged_corpus
 
 
 def test_every_command_explains_itself(run):
-    names = [command.name or command.callback.__name__ for command in app.registered_commands]
-    names += [group.name for group in app.registered_groups]
+    names = list(typer.main.get_command(app).commands)
     assert {"align", "evaluate", "symmetrize", "lexicon", "tag", "demo", "warmup"} <= set(names)
     for name in names:
         result = run(name, "--help")

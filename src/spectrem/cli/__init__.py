@@ -14,7 +14,7 @@ def main() -> None:
     import gc
     import sys
 
-    gc.set_threshold(100_000)  # looking for cycles among what libraries load is a fifth of the time to start
+    gc.set_threshold(200_000)  # looking for cycles among what libraries load is a fifth of the time to start
     from spectrem.cli.ending import leave, open_streams
     from spectrem.cli.freeing import return_freed_memory
 

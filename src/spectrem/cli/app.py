@@ -4,39 +4,33 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from spectrem import __version__
-from spectrem.cli.alignment.align import align
-from spectrem.cli.alignment.links import evaluate, lexicon, symmetrize
 from spectrem.cli.declare import Command
-from spectrem.cli.demo import demo
 from spectrem.cli.ending import COMMAND, FAILED, say
-from spectrem.cli.extraction import app as extract
 from spectrem.cli.files import limits_named
-from spectrem.cli.parsing import app as parse
-from spectrem.cli.tables.cluster import cluster
-from spectrem.cli.tables.project import project
-from spectrem.cli.tagging import app as tag
-from spectrem.cli.warmup import warmup
 from spectrem.exceptions import NoEffectWarning, SpectremError
 
-_COMMANDS: dict[str, Any] = {
-    "align": align,
-    "evaluate": evaluate,
-    "symmetrize": symmetrize,
-    "lexicon": lexicon,
-    "tag": tag,
-    "parse": parse,
-    "extract": extract,
-    "project": project,
-    "cluster": cluster,
-    "demo": demo,
-    "warmup": warmup,
+# The functions, and the groups of them, that are commands.
+_COMMANDS = {
+    "align": "alignment.align:align",
+    "evaluate": "alignment.links:evaluate",
+    "symmetrize": "alignment.links:symmetrize",
+    "lexicon": "alignment.links:lexicon",
+    "tag": "tagging:app",
+    "parse": "parsing:app",
+    "extract": "extraction:app",
+    "project": "tables.project:project",
+    "cluster": "tables.cluster:cluster",
+    "demo": "demo:demo",
+    "warmup": "warmup:warmup",
 }
 # Former names of options of commands, which still work.
 _MODEL, _PRIOR = {"--model": "--save"}, {"--variance": "--C"}
@@ -63,11 +57,40 @@ def _renamed(words: list[str]) -> Iterator[str]:
         yield f"{names.get(name, name)}{equals}{value}"
 
 
+class _LoadedOnFirstUse(Mapping[str, Any]):
+    """The commands by their names, each loaded where it is asked for, so that none waits for the others."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+    def __getitem__(self, name: str) -> Any:
+        return _command(name)
+
+
+@cache
+def _command(name: str) -> Any:
+    module, _, attribute = _COMMANDS[name].partition(":")
+    value = getattr(import_module(f"spectrem.cli.{module}"), attribute)
+    group = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False)
+    if isinstance(value, typer.Typer):
+        group.add_typer(value, name=name)
+    else:
+        group.command(name, cls=Command)(value)
+    return typer.main.get_group(group).commands[name]
+
+
 class Commands(TyperGroup):
     """Errors made on purpose become one line on standard error, never a traceback."""
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = _LoadedOnFirstUse()
+
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx), key=list(_COMMANDS).index)
+        return list(_COMMANDS)
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **others: Any) -> Any:
         words = list(_renamed(sys.argv[1:] if args is None else list(args)))
@@ -137,10 +160,3 @@ def spectrem(
     warnings.simplefilter("error", NoEffectWarning)  # an option without effect is a slip, as where options are read
     if not sys.warnoptions:
         warnings.showwarning = _warning_printer()
-
-
-for name, command in _COMMANDS.items():
-    if isinstance(command, typer.Typer):
-        app.add_typer(command, name=name)
-    else:
-        app.command(name, cls=Command)(command)

@@ -10,10 +10,10 @@ from types import EllipsisType
 from typing import Any, Literal, Protocol, cast
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats
+from spectrem._first_use import sparse as sp
 from spectrem.constraints.columns import Column, plain, quote
 from spectrem.constraints.compilation.rows import Norm, Slack
 from spectrem.exceptions import InvalidInputError

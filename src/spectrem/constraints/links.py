@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Ints
+from spectrem._first_use import sparse as sp
 from spectrem.constraints.columns import as_column, missing_of, quote
 from spectrem.constraints.compilation.groups import distinct
 from spectrem.constraints.constraint import LinearConstraint, check_name, join, linear

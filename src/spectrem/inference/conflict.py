@@ -8,10 +8,10 @@ from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._first_use import sparse as sp
 from spectrem.constraints.compilation.rows import Block, Rows
 from spectrem.exceptions import InfeasibleConstraintError, setting
 from spectrem.inference.dual import BatchDual, max_by, row_maxima, sum_by

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import NamedTuple, Protocol, cast
 
 import numpy as np
-import scipy.sparse as sp
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._first_use import sparse as sp
 from spectrem.constraints.compilation.rows import PIECE, Alike, Block, Rows, Slack
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.categorical import add_up_kinds, normalise_rows, shift_kinds, shift_rows

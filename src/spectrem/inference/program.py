@@ -11,10 +11,10 @@ from threading import Thread
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._first_use import sparse as sp
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.dual import BatchDual, SlackGroups, SlackTerms, choice_offsets, members_of, row_maxima, sum_by
 from spectrem.structures._polytopes import join_polytopes

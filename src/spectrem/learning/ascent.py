@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import scipy.sparse as sp
 
 from spectrem._arrays import Floats
+from spectrem._first_use import sparse as sp
 from spectrem.constraints.compilation.facts import CorpusFacts
 from spectrem.constraints.compilation.rows import CorpusRows
 from spectrem.corpus import Corpus, Local

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-import scipy.sparse as sp
 
 from spectrem._arrays import Bools, Floats
+from spectrem._first_use import sparse as sp
 from spectrem.constraints.compilation.rows import Block
 from spectrem.exceptions import InvalidInputError
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from spectrem._arrays import Floats, Ints
+from spectrem._first_use import sparse as sp
 from spectrem._reprs import brief_dataclass, briefly_shown
 from spectrem._validate import as_bool
 from spectrem.constraints.compilation.compile import compile_shard

@@ -12,9 +12,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from spectrem._arrays import Floats
+from spectrem._first_use import sparse as sp
 from spectrem._reprs import brief_dataclass
 from spectrem.constraints.compilation.compile import corpus_rows, facts_of
 from spectrem.constraints.compilation.facts import CorpusFacts

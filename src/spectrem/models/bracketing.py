@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._reprs import brief_dataclass, briefly_shown
@@ -444,6 +443,8 @@ def log_trees(lengths: Ints) -> Floats:
     >>> np.exp(log_trees(np.array([1, 2, 3, 4, 5]))).round(9).tolist()
     [1.0, 1.0, 2.0, 5.0, 14.0]
     """
+    from scipy.special import gammaln
+
     n = np.asarray(lengths, np.float64) - 1.0
     return gammaln(2 * n + 1) - gammaln(n + 1) - gammaln(n + 2)
 

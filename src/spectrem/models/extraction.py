@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._first_use import sparse as sp
 from spectrem.corpus import Local
 from spectrem.data import FeatureIndex, RelationSentence, mention_features, pair_features
 from spectrem.data.features import CONTEXTS

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.sparse as sp
 
 from spectrem._arrays import Floats, Ints
+from spectrem._first_use import sparse as sp
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures.structure import Polytope
 

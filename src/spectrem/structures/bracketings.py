@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._first_use import sparse as sp
 from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_gamma, as_lengths
 from spectrem.kernels import brackets

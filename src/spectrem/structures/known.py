@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._first_use import sparse as sp
 from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_gamma
 from spectrem.exceptions import InvalidInputError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, TypeGuard
 
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._first_use import sparse as sp
 from spectrem._reprs import brief_dataclass
 from spectrem.structures.parts import Parts
 

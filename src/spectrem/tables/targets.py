@@ -9,10 +9,9 @@ from functools import partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._first_use import sparse as sp
 from spectrem._validate import as_count
 from spectrem.constraints.columns import plain
 from spectrem.constraints.compilation.draft import PartTable, draft_rows, each_columns, weight_columns
@@ -69,6 +68,8 @@ class Quadratic:
         self.gamma, n = 1.0, len(origin)
         self.few = terms.is_box and n <= MOST_ROWS
         if terms.is_box and not self.few:
+            from scipy.sparse.csgraph import connected_components
+
             n_problems, problem = connected_components(curvature, directed=False)
             self.terms = replace(terms, row_problem=problem.astype(np.int64), n_problems=n_problems)
         self.row_problem, self.n_problems = self.terms.row_problem, self.terms.n_problems
@@ -104,7 +105,7 @@ _MOST_EVALUATIONS = 30
 # The numbers of `Kept`, 0 for rows that no batch has shown.
 _NUMBERS = ("prices", "moments", "largest", "seen")
 
-EvaluateBatch: TypeAlias = Callable[[Floats], tuple[Floats, sp.csr_array, Floats]]
+EvaluateBatch: TypeAlias = "Callable[[Floats], tuple[Floats, sp.csr_array, Floats]]"
 """From prices of all rows to what a batch shows at them: its marginals, shape (n_unary,); how much the expectations of
 the rows over the batch fall when prices rise, shape (n_rows, n_rows); and the second moments of the rows over the
 batch, over gamma, which are at least as large, shape (n_rows,)."""

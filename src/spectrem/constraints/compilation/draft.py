@@ -9,10 +9,10 @@ from functools import cached_property, partial
 from types import EllipsisType
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._first_use import sparse as sp
 from spectrem.constraints.columns import Column, as_column, column_names, compared, evaluate, missing_of
 from spectrem.constraints.compilation.facts import Counted, Head, RowFacts, Tally, Unit
 from spectrem.constraints.compilation.groups import (

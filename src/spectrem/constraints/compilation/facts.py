@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._first_use import sparse as sp
 from spectrem._reprs import brief_dataclass
 from spectrem.constraints.compilation.groups import Key, join_keys, number_groups, numbers_of, same_keys
 from spectrem.constraints.compilation.rows import Scope, Slack

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._first_use import sparse as sp
 from spectrem._reprs import brief_dataclass
 from spectrem.constraints.columns import literal_text, plain
 from spectrem.constraints.compilation.groups import KeyColumns

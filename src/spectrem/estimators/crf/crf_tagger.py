@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem._first_use import sparse as sp
 from spectrem._validate import as_count, as_lengths
 from spectrem.constraints import check_columns
 from spectrem.constraints.compilation.draft import used_columns
@@ -94,7 +94,7 @@ _CODEC = Codec(
 )
 
 
-TokenSentences: TypeAlias = Iterable[str | Iterable[Any]] | ArrayLike | sp.sparray | sp.spmatrix
+TokenSentences: TypeAlias = "Iterable[str | Iterable[Any]] | ArrayLike | sp.sparray | sp.spmatrix"
 """Sentences of tokens, which are what ``features`` says, or matrices of numbers."""
 
 

@@ -8,9 +8,9 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._first_use import sparse as sp
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference.dual import BatchDual, DualFunction, sum_by
 from spectrem.inference.program import (

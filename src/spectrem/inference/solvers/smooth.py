@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._first_use import sparse as sp
 from spectrem._reprs import brief_dataclass
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.exceptions import InvalidInputError

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dtrtrs
 
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
@@ -116,6 +115,8 @@ class Memory:
         cross, square = self.cross[np.ix_(order, order)], self.square[np.ix_(order, order)]
         along, scale = np.diag(cross), cross[-1, -1] / square[-1, -1]
         of_steps, of_changes = products[::2, 1][:n][order], products[1::2, 1][:n][order]
+        from scipy.linalg.lapack import dtrtrs
+
         # LAPACK itself: the checks of scipy.linalg would take longer than the solution. Only the upper half is read.
         inner, _ = dtrtrs(cross, of_steps)
         outer, _ = dtrtrs(cross, along * inner + scale * (square @ inner - of_changes), trans=1)

@@ -16,11 +16,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from spectrem._arrays import Floats, Ints
+from spectrem._first_use import sparse as sp
 from spectrem.constraints import check_values, compile_constraints
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.constraints.links import RowLinks, resolve_links
@@ -98,6 +97,8 @@ def make_chunks(links: Sequence[RowLinks], weights: Floats) -> Chunks:
         for kind in (True, False)
     )
     graph = sp.coo_array((np.ones(len(together), np.int8), tuple(together.T)), shape=(n, n))
+    from scipy.sparse.csgraph import connected_components
+
     n_chunks, label = connected_components(graph, directed=False)
     chunk = label.astype(np.int64)
     clash = apart[chunk[apart[:, 0]] == chunk[apart[:, 1]]]

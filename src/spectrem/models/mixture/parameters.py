@@ -9,7 +9,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from scipy.optimize import lsq_linear
 
 from spectrem._arrays import Floats
 from spectrem._reprs import brief_dataclass
@@ -262,6 +261,8 @@ def _nearest_in_box(factor: Floats, point: Floats, low: Floats, high: Floats) ->
     free = low < high
     nearest = np.where(free, point, low)
     if free.any():
+        from scipy.optimize import lsq_linear
+
         scale = 1.0 / np.sqrt((factor[:, free] ** 2).sum(axis=0))  # units of the data must not matter to the tolerance
         target = factor[:, ~free] @ (point - nearest)[~free]
         ends = (low[free] - point[free]) / scale, (high[free] - point[free]) / scale

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._first_use import sparse as sp
 from spectrem._heads import UNKNOWN_HEAD
 from spectrem._reprs import brief_dataclass
 from spectrem.kernels.trees import edmonds, matrix_tree, matrix_tree_log

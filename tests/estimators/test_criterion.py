@@ -125,7 +125,8 @@ def test_the_likelihood_of_partial_labels_is_flat_where_training_ends():
 
     def objective(theta):  # log-probabilities are those of enumeration, see test_crf_tagger.py
         tagger.theta_ = theta
-        return known @ tagger.score_samples(SENTENCES, [tags or [None] * 2 for tags in PARTLY]) - theta @ theta / 2
+        likelihoods = tagger.score_samples(SENTENCES, [tags or [None] * 2 for tags in PARTLY])
+        return known @ likelihoods - theta @ theta / (2 * tagger.C)
 
     found, step = tagger.theta_.copy(), 1e-5
     assert objective(found) == pytest.approx(tagger.objective_, abs=1e-9)

@@ -38,7 +38,8 @@ class Posteriors:
 
     Use in place of EM where a projection costs little beside an M-step, as of classifiers: it then ends nearer to the
     optimum in a fraction of the time. Of CRFs under very many constraints over the corpus, EM is quicker, which takes
-    few steps on multipliers per iteration. gamma = 0 and -inf need EM.
+    few steps on multipliers per iteration. gamma = 0 and -inf need EM. Without constraints, estimators of log-linear
+    models climb by themselves at gamma = 1: the objective is then the log-likelihood of the labels that are known.
 
     Parameters
     ----------

@@ -135,8 +135,8 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
     relations_ : RelationModel or None
         The classifier of arcs, where relations were learned.
     history_ : list of Record
-        Records of the passes of online learning, or of EM; where all sentences have all heads and learning is in
-        batch, one record, of the end of training.
+        Records of the passes of online learning, of EM, or of steps by gradient; where all sentences have all heads and
+        learning is in batch, one record, of the end of training.
     n_iter_ : int
     objective_ : float
         That of the last record, nats.

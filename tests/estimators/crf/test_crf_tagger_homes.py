@@ -78,7 +78,8 @@ def assert_same(found, expected):
 
 CASES = {
     "labelled": {"labels": CORPUS.tags, "m_tol": 0.0},
-    "partly labelled": {},
+    "partly labelled": {"labels": PARTIAL, "m_steps": 50},
+    "unlabelled, softer": {"gamma": 2.0},
     "edges": {"edge_features": "w[0]="},
     "constraints": {"constraints": RULES},
 }
@@ -95,7 +96,7 @@ def test_results_are_the_same_in_every_home(tmp_path, case):
 
 @pytest.mark.usefixtures("small_shards")
 @pytest.mark.filterwarnings("ignore:constraints over the corpus are still missed")
-@pytest.mark.parametrize("case", ["labelled", "constraints"])
+@pytest.mark.parametrize("case", ["labelled", "partly labelled", "constraints"])
 def test_results_are_the_same_on_a_cluster(client, case):
     assert_same(outcome(corpus=partial(OnDask, client=client), **CASES[case]), outcome(**CASES[case]))
 

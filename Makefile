@@ -24,7 +24,7 @@ help:
 	@echo "make picture   the picture of README.md"
 	@echo "make clean     remove .venv and caches"
 
-demo: $(VENV)/warm
+demo: $(VENV)/installed
 	@mkdir -p out
 	@$(BIN)/spectrem demo --plot out/demo.png
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 from numba.core.caching import IndexDataCacheFile
 
@@ -194,6 +195,18 @@ def test_compiled_code_is_written_before_it_is_listed(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         _compiled.save_apart(files, "float", "float code")
     assert IndexDataCacheFile(str(tmp_path), "kernel", "source").load("float") is None
+
+
+def test_what_is_compiled_is_logged(caplog, monkeypatch, tmp_path):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    @_compiled.njit(cache=True)
+    def squared(x):
+        return x * x
+
+    with caplog.at_level("INFO", "spectrem.compiling"):
+        assert (squared(3), squared(4)) == (9, 16)
+    assert caplog.messages == ["compiling squared", "compiled squared"]
 
 
 def test_kernels_are_saved_apart():

@@ -4,6 +4,8 @@ Numba keeps compiled code beside the sources or in the user's cache folder, and 
 can be written, as in many containers. It numbers the files of a function by what it finds there, and lists a file
 before it writes it: of two processes that compile at once, one may load the code of the other's types, or that of an
 older source. Here every file has a name of its own. Kernels import ``njit`` from here.
+
+The logger ``spectrem.compiling`` says, at level INFO, which kernel is compiled, and when it is.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.environment import Environment
 from numba.core.runtime import rtsys
 
+_log = logging.getLogger("spectrem.compiling")
 # Beginnings of the modules whose functions are compiled into those that call them.
 _INLINED = ("spectrem.kernels.", "spectrem._lanes", "spectrem._logs", "spectrem._vectors", "spectrem._wide")
 
@@ -67,11 +70,19 @@ class _KernelCache:
         Those take half as long to load as Numba itself, with the whole of ``scipy.linalg``; the compiler loads them
         where there is something to compile. Code from the cache needs only the runtime that counts references.
         """
-        if isinstance(self._found, NullCache):
-            return None
-        rtsys.initialize(target)
-        with self._found._guard_against_spurious_io_errors():
-            return self._found._load_overload(signature, target)
+        code = None
+        if not isinstance(self._found, NullCache):
+            rtsys.initialize(target)
+            with self._found._guard_against_spurious_io_errors():
+                code = self._found._load_overload(signature, target)
+        if code is None:
+            _log.info("compiling %s", self._function.__name__)
+        return code
+
+    def save_overload(self, signature: Any, code: Any) -> None:
+        """Keep what was just compiled."""
+        self._found.save_overload(signature, code)
+        _log.info("compiled %s", self._function.__name__)
 
 
 def read_code(files: Any, name: str) -> Any:

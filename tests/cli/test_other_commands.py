@@ -1,6 +1,7 @@
 """`spectrem lexicon`, `demo` and `warmup`, and what all commands have in common."""
 
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -144,6 +145,20 @@ def test_demo_draws_in_known_formats_only(run, tmp_path):
     result = run("demo", "--n-pairs", "60", "--plot", tmp_path / "demo.doc")
     assert result.exit_code == 2
     assert "the name must end in .png, .svg, .pdf" in result.stderr
+
+
+def test_warmup_says_what_it_does_and_warns_of_nothing(run):
+    result = run("warmup", "--for", "classify,project")
+    assert result.exit_code == 0, result.stderr
+    lines = result.stderr.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["classify", "project"]
+    assert all(re.fullmatch(r"\w+: (\d+ kernels compiled|compiled before), [\d.]+ s", line) for line in lines)
+
+
+def test_warmup_knows_its_families(run):
+    result = run("warmup", "--for", "align,tags")
+    assert result.exit_code == 2
+    assert "'tags' is not a family of kernels; those are align, tag, cluster, " in result.stderr
 
 
 @pytest.mark.slow

@@ -1,12 +1,13 @@
 """The bar, and the drawing of matrices with characters."""
 
 import io
+import logging
 import sys
 
 import numpy as np
 
 from spectrem.cli.drawing import draw_matrices
-from spectrem.cli.ending import progress_bar
+from spectrem.cli.ending import compilation_announced, compilation_watched, progress_bar
 
 
 class Terminal(io.StringIO):
@@ -23,6 +24,28 @@ def test_bar_on_a_terminal(monkeypatch):
         advance("Training", 3.0)
     assert "Training" in terminal.getvalue()
     assert "time left" in terminal.getvalue()
+
+
+def test_the_bar_says_what_is_compiled(monkeypatch):
+    log = logging.getLogger("spectrem.compiling")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress_bar(1.0, shown=True) as advance:
+        for doing in ("compiling one", "compiling two", "compiled two"):
+            log.info(doing)
+        advance("Training")
+    assert "Training" in terminal.getvalue()
+    for shown in (True, False):
+        with compilation_announced(shown=shown):
+            log.info("compiling one")
+    assert terminal.getvalue().count("note: compiling kernels, once; later runs start at once\n") == 1
+    seen = []
+    with compilation_watched(lambda *numbers: seen.append(numbers)):
+        for doing in ("compiling one", "compiling two", "compiled two", "compiled one", "compiling three"):
+            log.info(doing)
+    log.info("compiling four")
+    assert seen == [(1, 1), (2, 2), (2, 1), (2, 0), (3, 1)]
 
 
 def test_no_bar_elsewhere(monkeypatch):

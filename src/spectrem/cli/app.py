@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from spectrem import __version__
 from spectrem.cli.declare import Command
-from spectrem.cli.ending import COMMAND, FAILED, say
+from spectrem.cli.ending import COMMAND, FAILED, compilation_announced, say
 from spectrem.cli.files import limits_named
 from spectrem.exceptions import NoEffectWarning, SpectremError
 
@@ -96,7 +96,7 @@ class Commands(TyperGroup):
         words = list(_renamed(sys.argv[1:] if args is None else list(args)))
         COMMAND.set(words)
         try:
-            with limits_named("these options"):
+            with limits_named("these options"), compilation_announced(shown=not {"-q", "--quiet"} & set(words)):
                 return super().main(words, *more, **others)
         except (SpectremError, NoEffectWarning) as error:
             _fail(str(error))

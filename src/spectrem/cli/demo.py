@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from spectrem.cli.declare import option, takes
-from spectrem.cli.ending import STANDARD_OUTPUT
+from spectrem.cli.ending import STANDARD_OUTPUT, progress_bar
 from spectrem.cli.evaluation import print_table
 from spectrem.cli.files import command_files
 from spectrem.exceptions import printable
@@ -72,7 +72,12 @@ def _compare(random_state: int, n_pairs: int, plot: str | None) -> None:
     from spectrem.metrics import alignment_scores
 
     bitext = make_bitext(n_pairs, seed=random_state)
-    aligners = [WordAligner(**settings).fit(bitext.source, bitext.target) for *_, settings in _METHODS]
+    aligners = []
+    with progress_bar(len(_METHODS), shown=True) as bar:
+        for title, _, settings in _METHODS:
+            bar(title)
+            aligners.append(WordAligner(**settings).fit(bitext.source, bitext.target))
+            bar(title, 1.0)
     predictions = [aligner.predict(bitext.source, bitext.target) for aligner in aligners]
     _print_table([alignment_scores(predicted, bitext.links) for predicted in predictions], n_pairs)
     posteriors = [aligner.predict_proba(bitext.source, bitext.target).average for aligner in aligners]

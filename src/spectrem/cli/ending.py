@@ -195,9 +195,64 @@ def progress_bar(total: float, *, shown: bool) -> Iterator[Advance]:
             os.write(2, _UNDRAWN)
 
     with before_the_end(undraw), progress as bar:
-        task = bar.add_task("Starting", total=total)
+        said = "Starting"
+        task = bar.add_task(said, total=total)
 
         def advance(doing: str, amount: float = 0.0) -> None:
+            nonlocal said
+            said = doing
             bar.update(task, description=doing, advance=amount)
 
-        yield advance
+        def compiling(n_kernels: int, n_open: int) -> None:
+            doing = f"Compiling kernels, once: {n_kernels} so far" if n_open else said
+            bar.update(task, description=doing)
+
+        with compilation_watched(compiling):
+            yield advance
+
+
+@contextmanager
+def compilation_announced(*, shown: bool) -> Iterator[None]:
+    """Say on a terminal, before the first kernel of this block is compiled, what takes so long."""
+    if not (shown and sys.stderr.isatty()):
+        yield
+        return
+
+    def announce(n_kernels: int, n_open: int) -> None:
+        if n_kernels == n_open == 1:
+            say("note: compiling kernels, once; later runs start at once")
+
+    with compilation_watched(announce):
+        yield
+
+
+@contextmanager
+def compilation_watched(show: Callable[[int, int], None]) -> Iterator[None]:
+    """Call something whenever a kernel is about to be compiled, or has been, in this block.
+
+    Parameters
+    ----------
+    show : callable
+        Takes how many kernels have been begun, and how many of them, each for the sake of another, are unfinished.
+    """
+    import logging
+
+    log = logging.getLogger("spectrem.compiling")
+    n_kernels = n_open = 0
+
+    def watch(record: logging.LogRecord) -> bool:
+        nonlocal n_kernels, n_open
+        begun = record.msg.startswith("compiling")
+        n_kernels += begun
+        n_open += 1 if begun else -1
+        show(n_kernels, n_open)
+        return True
+
+    level = log.level
+    log.addFilter(watch)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeFilter(watch)
+        log.setLevel(level)

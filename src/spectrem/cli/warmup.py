@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 
 from spectrem._outputs import temporary_folder
-from spectrem.cli.ending import say
+from spectrem.cli.ending import compilation_watched, progress_bar, say
 from spectrem.cli.signals import ignore_signals
+from spectrem.exceptions import InvalidInputError
 
+_FAMILIES = ("align", "tag", "cluster", "project", "parse", "classify")
 # Every way of a command that runs kernels of its own; see `_write_inputs` for the files.
 _RUNS = """
 align en fr --constraint agreement --constraint fertility
@@ -68,28 +72,66 @@ _MORE = {
 }
 
 
-def warmup(context: typer.Context) -> None:
+def warmup(
+    context: typer.Context,
+    only: Annotated[
+        str, typer.Option("--for", metavar="FAMILIES", help="What to compile for, separated by commas.")
+    ] = ",".join(_FAMILIES),
+) -> None:
     """Compile everything once, so that later commands start at once.
 
-    Takes a minute or two the first time and seconds afterwards. Without it the
-    first alignment does the same work. The compiled code lies beside the package,
-    or in your cache folder where that cannot be written.
+    Example: **spectrem warmup --for align,tag**
+
+    Takes some minutes the first time and seconds afterwards. Without it the first
+    run of each command does its part of the work. The compiled code lies beside
+    the package, or in your cache folder where that cannot be written.
     """
     import tempfile
+    import warnings
 
-    started, place = time.perf_counter(), os.getcwd()
-    with temporary_folder(tempfile.gettempdir()) as folder:
+    families = only.split(",")
+    for family in families:
+        if family not in _FAMILIES:
+            raise InvalidInputError(
+                f"--for {only}: {family!r} is not a family of kernels; those are {', '.join(_FAMILIES)}"
+            )
+    place, n_compiled = os.getcwd(), 0
+
+    def count(n_kernels: int, _: int) -> None:
+        nonlocal n_compiled
+        n_compiled = n_kernels
+
+    with (
+        temporary_folder(tempfile.gettempdir()) as folder,
+        progress_bar(len(families), shown=True) as bar,
+        compilation_watched(count),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")  # about toy data
         os.chdir(folder)
         try:
             _write_inputs()
-            for run in _RUNS.replace("\\\n", "").strip().splitlines():
-                _run(context.find_root().command, *shlex.split(run))
-            _warm_grammars()
-            _warm_parsers()
-            _warm_classifiers()
+            for family in families:
+                started, before = time.perf_counter(), n_compiled
+                steps = _steps(context.find_root().command, family)
+                for step in steps:
+                    bar(family)
+                    step()
+                    bar(family, 1 / len(steps))
+                n_new, seconds = n_compiled - before, time.perf_counter() - started
+                say(f"{family}: {f'{n_new} kernels compiled' if n_new else 'compiled before'}, {seconds:.1f} s")
         finally:
             os.chdir(place)
-    say(f"compiled in {time.perf_counter() - started:.1f} s")
+
+
+def _steps(app: Any, family: str) -> list[Callable[[], None]]:
+    """What runs all kernels of a family."""
+    if family == "parse":
+        return [_warm_grammars, _warm_parsers]
+    if family == "classify":
+        return [_warm_classifiers]
+    runs = map(shlex.split, _RUNS.replace("\\\n", "").strip().splitlines())
+    return [partial(_run, app, *words) for words in runs if words[0] == family]
 
 
 def _write_inputs() -> None:
@@ -120,17 +162,12 @@ def _write_inputs() -> None:
 
 
 def _run(app: Any, *words: str) -> None:
-    """Run a command on toy data, whose results and warnings do not matter; taggers are applied, too."""
-    import warnings
-
-    with warnings.catch_warnings():
-        app.main([*words, *_MORE[words[0]].split(), "-q"], standalone_mode=False)
-        if words[0] == "tag":
-            for decode in ("posterior", "viterbi"):
-                command = (
-                    f"tag predict tagger tagged --format slash -o out --probabilities posteriors --decode {decode} -q"
-                )
-                app.main(command.split(), standalone_mode=False)
+    """Run a command on toy data, whose results do not matter; taggers are applied, too."""
+    app.main([*words, *_MORE[words[0]].split(), "-q"], standalone_mode=False)
+    if words[0] == "tag":
+        for decode in ("posterior", "viterbi"):
+            command = f"tag predict tagger tagged --format slash -o out --probabilities posteriors --decode {decode} -q"
+            app.main(command.split(), standalone_mode=False)
     ignore_signals(False)  # until the next outputs are complete
 
 

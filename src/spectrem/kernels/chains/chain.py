@@ -385,6 +385,16 @@ def _backward(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _add_product(left, right, out):
+    """out += left * right, of the shape of transitions; as a loop, since Numba takes seconds to compile the line."""
+    n, m, o = out.shape
+    for j in range(n):
+        for i in range(m):
+            for k in range(o):
+                out[j, i, k] += left[j, i, k] * right[j, i, k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected, status):
     """Smoothed max of every instance of ``status`` 1 in scaled probabilities; it becomes 0 where little is lost.
 
@@ -409,9 +419,9 @@ def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected,
                 first, n_tokens, rows, table, weights[n], row_weights[n], alpha, begins, scale, beta, future,
                 expected, seconds, laters,
             )  # fmt: skip
-    expected.later[:] += laters * table.later
+    _add_product(laters, table.later, expected.later)
     if table.order == 2:
-        expected.second[:] += seconds * table.second
+        _add_product(seconds, table.second, expected.second)
 
 
 @njit(cache=True, nogil=True, forceinline=True, error_model="numpy")

@@ -111,7 +111,7 @@ def test_violations_that_solving_leaves_are_not_drawn(sizes):
 
 def test_shares_are_told_in_per_cent():
     proba = np.random.default_rng(0).dirichlet(np.ones(3), 60)
-    columns = {"group": np.repeat(["a", "b", "c"], [30, 20, 10])}
+    columns = {"group": np.repeat(["a", "b", "c"], [30, 20, 10]), "cost": np.arange(60), "old": np.arange(60) < 9}
     label, of_a = part("label"), part("group") == "a"
     rules = {
         "count": E[label == 1] <= 12,
@@ -119,11 +119,15 @@ def test_shares_are_told_in_per_cent():
         "each": (E[label == 1] <= "20%").per("group"),
         "divided": E[(label == 1) & of_a] / E.count(of_a) <= 0.2,
         "both": E[label == 1].between("10%", "20%"),
+        "mean": E[part("cost") * (label == 1)] / E.count(...) <= 7,
+        "sum": E[part("cost")] >= 0.1 * E.count(...),
+        "of all costs": E[part("cost") * (label == 1)] <= 0.3 * E.count(part("cost")),
+        "old": E[part("old")] >= "1%",
         "equal": E[(label == 1) & of_a] / E.count(of_a) - E[label == 1] / E.count(...) == 0,
     }
     tables = {name: project(proba, {name: rule}, columns=columns) for name, rule in rules.items()}
     reports = {name: table.constraints[0] for name, table in tables.items()}
-    assert [name for name, report in reports.items() if not report.is_share] == ["count"]
+    assert [name for name, report in reports.items() if not report.is_share] == ["count", "mean", "sum"]
     assert reports["each"].wholes.tolist() == [30, 20, 10]
     price = reports["count"].price[0]
     for name in ("share", "both"):
@@ -137,6 +141,11 @@ def test_shares_are_told_in_per_cent():
     assert tables["both"].summary() == f"both: {before} -> 20% within 10% to 20%, {end}"
     assert "20% ≤ 20%" in constraint_tables([reports["each"]])
     assert tables["equal"].summary().split(", price")[0].endswith("% -> 0% == 0%")
+    assert (E[label == 1] / E.count(...) == E[(label == 1) & of_a] / E.count(of_a)).shares == ()
+    best = project(proba, {"share": rules["share"], "each": rules["each"]}, -np.inf, columns=columns)
+    assert best.summary().splitlines()[0].endswith("20%, price unknown")
+    assert best.summary().splitlines()[1] == "each: 3 rows, prices unknown"
+    assert "unknown" in best._repr_html_()
     relaxed = project(proba, E[(label == 1) & of_a] / E.count(of_a) <= 0.2001, columns=columns)
     gained = (relaxed.objective - tables["divided"].objective) / 0.01  # of a percentage point
     assert float(demands_of(reports["divided"], 1)[0].price_text.split()[0]) == pytest.approx(gained, rel=0.01)

@@ -630,7 +630,7 @@ class Constraint:
         if self.over is not None or self.expression.constant or any(term.kind == "count" for term in terms):
             return None
         if any(divided):
-            return () if all(divided) and not any(bound.terms for bound in bounds) else None
+            return () if all(term.over is not None for term in self.terms) else None
         wholes = {tuple(replace(term, coefficient=1) for term in bound.terms) for bound in bounds}
         if len(wholes) > 1 or any(bound.constant or [t.kind for t in bound.terms] != ["count"] for bound in bounds):
             return None

@@ -410,6 +410,7 @@ def _constraint_line(report: ConstraintReport) -> str:
         group = f" in {demands[0].group}" if demands and demands[0].group else ""
         return f"{name}{group}: {demands[0].line}{costs}" if demands else f"{name}: concerns none of the rows"
     bind = {0: "none binds", 1: "1 binds"}.get(binding, f"{binding:,} bind")
+    bind = "prices unknown" if np.isnan(report.price).any() else bind
     line = f"{name}: {n:,} rows, {bind}{costs}"
     if missed:
         worst = demands[0].rounded(demands[0].miss)

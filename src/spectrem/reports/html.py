@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import import_module
 
+import numpy as np
+
 from spectrem._arrays import Floats
 from spectrem.exceptions import shorten
 from spectrem.learning.schedule import Record
@@ -294,7 +296,7 @@ def _overview(shown: Sequence[tuple[ConstraintReport, Sequence[Demand]]]) -> str
         else:
             before, under = (_violated(report, values) for values in (report.violation_before, report.violation_after))
         dearest = max(binding, key=lambda one: abs(one.price / one.scale), default=None)
-        price = "0" if dearest is None else f"{'up to ' * (n > 1)}{dearest.price_text}"
+        price = _no_price(report.price) if dearest is None else f"{'up to ' * (n > 1)}{dearest.price_text}"
         colour = BLUE if dearest is None or dearest.from_above else ORANGE
         rows.append(
             (
@@ -393,8 +395,12 @@ def _reached(demand: Demand) -> str:
 def _price(demand: Demand, most: float) -> str:
     """The price and a bar of its size, in the colour of the bound that binds."""
     price = demand.price / demand.scale if demand.binds else 0.0
-    text = f"{price:.3g}" if demand.binds else "0"
+    text = f"{price:.3g}" if demand.binds else _no_price(demand.price)
     return _with_bar(text, BLUE if demand.from_above else ORANGE, abs(price) / most if price else 0.0)
+
+
+def _no_price(price: Floats | float) -> str:
+    return "unknown" if np.isnan(price).any() else "0"
 
 
 def _with_bar(text: str, colour: str, share: float) -> str:

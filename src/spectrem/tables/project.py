@@ -680,7 +680,14 @@ class ProjectedTable:
         >>> print(table.summary())
         one of them: 0.4 -> 1 >= 1, price 1.52, cost 0.4567 nats
         """
-        return "\n".join(constraint_lines(self.constraints, MOST_LINES - 1))
+        return "\n".join(constraint_lines(self._told, MOST_LINES - 1))
+
+    @property
+    def _told(self) -> Sequence[ConstraintReport]:
+        """The constraints as summaries and pages tell them: an integer program knows no prices."""
+        if self.kl is not None or self.multipliers.any():
+            return self.constraints
+        return [replace(report, price=np.full(len(report.price), np.nan)) for report in self.constraints]
 
     def save_report(self, path: str | os.PathLike[str]) -> None:
         """Write a page of HTML about the constraints, which needs nothing else, to a file.
@@ -720,7 +727,7 @@ class ProjectedTable:
         summary["largest violation"] = f"{rounded(self.violation_before)} → {rounded(self.violation_after)}"
         if any(block.slack is not None for block in self._rows.blocks):
             summary["beyond the slack granted"] = f"{self.violation:.3g}"
-        return page(f"Projected table of {len(self.proba):,} rows", facts(summary), constraint_tables(self.constraints))
+        return page(f"Projected table of {len(self.proba):,} rows", facts(summary), constraint_tables(self._told))
 
 
 def project(

@@ -273,7 +273,7 @@ def head_of(constraint: Constraint | LinearConstraint, table: PartTable) -> Head
             constraint.equality,
             constraint.allowance,
             constraint.groups if constraint.over is not None else (),
-            shares=constraint.shares,
+            shares=_shares(constraint, table),
         )
     return Head(
         constraint.name,
@@ -284,6 +284,27 @@ def head_of(constraint: Constraint | LinearConstraint, table: PartTable) -> Head
         listed=True,
         weighted=constraint.weighted,
     )
+
+
+def _shares(constraint: Constraint, table: PartTable) -> tuple[float, ...] | None:
+    """The shares that bound a constraint; None where a sum of numbers is compared with a count of parts: a mean."""
+    shares = constraint.shares
+    kinds = {
+        kind: all(_is_condition(term.weight, table) for term in constraint.quantities if term.kind == kind)
+        for kind in ("expectation", "count")
+        if shares is not None
+    }
+    return shares if len(set(kinds.values())) == 1 else None
+
+
+def _is_condition(weight: Column | EllipsisType, table: PartTable) -> bool:
+    """Whether a weight is 0 or 1 on every part."""
+    if isinstance(weight, EllipsisType):
+        return True
+    if weight.operation == "part":
+        values = table.column(weight.operands[0])
+        return isinstance(values, np.ndarray) and values.dtype == np.bool_
+    return weight.operation not in ("+", "-", "*", "/", "negative")
 
 
 def draft_rows(constraint: Constraint | LinearConstraint, table: PartTable) -> Draft:

@@ -379,7 +379,7 @@ def write_conllu(output: str | os.PathLike[str] | TextIO, sentences: Iterable[Pa
 def _sentence_of(
     lines: Lines, rows: list[tuple[int, dict[str, str]]], known: dict[str, str], trees: bool
 ) -> ParsedSentence:
-    columns: dict[str, list[str]] = {name: [] for name in ("form", "upos", "xpos", *["deprel"] * trees)}
+    columns: dict[str, list[str]] = {name: [] for name in ("form", "upos", "xpos", *["head", "deprel"] * trees)}
     heads = np.full(len(rows), UNKNOWN_HEAD, np.int64)
     for place, (number, cells) in enumerate(rows):
         if cells["id"] != str(place + 1):
@@ -393,7 +393,7 @@ def _sentence_of(
             if not text:
                 lines.refuse(number, f"has no {name} in {quoted(lines.lines[number])}; write _ where there is none")
             column.append(known.setdefault(text, text))
-        head = cells.get("head", MISSING) if trees else MISSING
+        head = columns["head"][-1] if trees else MISSING
         if head != MISSING:
             if not _NUMBER.fullmatch(head) or int(head) > len(rows):
                 lines.refuse(

@@ -82,7 +82,7 @@ def test_a_sentence_that_no_tree_fits_is_named_by_its_words(run, files):
     write_pharaoh(files / "links", Links.from_pairs([[(0, 2), (1, 0), (3, 1), (2, 3)]]))
     result = run(*transfer(files, "--share", "1", "--infeasible", "raise", *SMALL))
     assert result.exit_code == 2
-    assert "es.conllu, sentence 1 ('a b c d'): 'conserved arcs': no feasible q" in result.stderr
+    assert "es.conllu, line 1 ('a b c d'): 'conserved arcs': no feasible q" in result.stderr
 
 
 def test_files_that_do_not_fit_are_named(run, files):
@@ -97,7 +97,7 @@ def test_files_that_do_not_fit_are_named(run, files):
     result = run(*transfer(files))
     assert "en.conllu has 8 sentences and" in result.stderr
     write_conllu(files / "en.conllu", [sentence(*own[:2]) for own in SOURCE])
-    assert "sentence 1: lacks heads; parse it first" in run(*transfer(files)).stderr
+    assert "lacks heads; parse it first" in run(*transfer(files)).stderr
     assert not (files / "model.npz").exists()
 
 

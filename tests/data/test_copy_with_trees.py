@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spectrem.data import copy_with_trees, read_conllu
+from spectrem.data.files import Lines
 from spectrem.exceptions import InvalidInputError
 
 TEXT = (
@@ -26,6 +29,44 @@ def test_heads_and_relations_are_replaced_and_all_else_is_kept(path):
         "# 1\n1\ta\ta\tX\tx\tF=1\t0\troot\t_\tM=1\n2\tb\tb\tX\tx\t_\t1\tnew\t_\t_\n\n"
         "# 2\n1\tc\t_\tX\t_\t_\t_\t_\t_\t_\n\n"
     )
+
+
+CELL = st.text("aé_#=|· \u00a0\u2028\U0001f600", min_size=1, max_size=4)
+
+
+@st.composite
+def treebanks(draw):
+    """Lines of CoNLL-U with comments, multiword ranges and empty nodes, and what a parser may change."""
+    lines = []
+    for _ in range(draw(st.integers(1, 3))):
+        lines += [f"# {comment}" for comment in draw(st.lists(CELL, max_size=2))]
+        for word in range(1, draw(st.integers(1, 3)) + 1):
+            if draw(st.booleans()):
+                lines.append("\t".join([f"{word}-{word + 1}", draw(CELL), *["_"] * 7, draw(CELL)]))
+            cells = [draw(CELL) for _ in range(6)]
+            lines.append("\t".join([str(word), *cells[:5], str(word - 1), "dep", "_", cells[5]]))
+            if draw(st.booleans()):
+                lines.append("\t".join([f"{word}.1", draw(CELL), *["_"] * 6, draw(CELL), "_"]))
+        lines += [""] * draw(st.integers(1, 2))
+    return lines
+
+
+@given(treebanks())
+def test_what_is_read_and_written_is_the_same_but_for_trees(texts):
+    lines = Lines("text", texts)
+    sentences = read_conllu(lines)
+    assert "".join(copy_with_trees(lines, sentences)) == "".join(text + "\n" for text in texts)
+    others = [
+        one._replace(heads=np.full(len(one.forms), -1), relations=None) for one in read_conllu(lines, trees=False)
+    ]
+    changed = [line.rstrip("\n").split("\t") for line in copy_with_trees(lines, others)]
+    for cells, text in zip(changed, texts, strict=True):
+        expected = text.split("\t")
+        expected[6:8] = ["0", "_"] if expected[0].isdigit() else expected[6:8]
+        assert cells == expected
+    assert [texts[start - 1].split("\t")[:2] for start in sentences.starts] == [
+        ["1", one.forms[0]] for one in sentences
+    ]
 
 
 def test_sentences_of_another_file_are_refused(path):

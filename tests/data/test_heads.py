@@ -11,7 +11,7 @@ from spectrem.exceptions import InvalidInputError
 
 
 def descends(heads, word, over):
-    while word != over and word != -1:
+    while word != over and word >= 0:
         word = heads[word]
     return word == over
 
@@ -43,6 +43,28 @@ def test_all_trees_of_few_words(n):
         assert (lifted == -1).sum() == 1 or heads.count(-1) > 1
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_all_parts_of_trees_of_few_words(n):
+    every = np.array([heads for heads in trees(n) if projective(heads)])
+    single = every[(every == -1).sum(axis=1) == 1]
+
+    def fits(heads):
+        allowed = every if (heads == -1).sum() > 1 else single
+        return bool(((allowed == heads) | (heads == -2)).all(axis=1).any())
+
+    for listed in product(range(-2, n), repeat=n):
+        heads = np.array(listed)
+        if -2 not in listed or describe_problem(heads) is not None:
+            continue
+        assert is_projective(heads) == fits(heads)
+        lifted = projectivise(heads)
+        assert fits(lifted)
+        assert not fits(heads) or lifted.tolist() == list(listed)
+        assert (lifted == -1).sum() == listed.count(-1)
+        for word in np.flatnonzero(lifted != heads).tolist():
+            assert lifted[word] == -2 or descends(listed, word, lifted[word])
+
+
 def test_the_shortest_arc_is_lifted_first():
     # 1 -> 3 passes over the root word 2, and so does 0 -> 4, the longer of the two
     assert projectivise([2, 2, -1, 1, 0]).tolist() == [2, 2, -1, 2, 2]
@@ -58,10 +80,10 @@ def test_unknown_heads_cross_nothing():
     ("heads", "message"),
     [
         ([1, 0], "words 0 and 1 are heads of each other"),
-        ([-1, -2], "word 1 has no known head"),
+        ([1, 0, -2], "words 0 and 1 are heads of each other"),
         ([3], "the words 0 to 0"),
     ],
 )
 def test_what_is_not_a_tree_is_not_lifted(heads, message):
-    with pytest.raises(InvalidInputError, match=f"heads must be a tree, but .*{message}"):
+    with pytest.raises(InvalidInputError, match=f"heads must fit a tree, but .*{message}"):
         projectivise(heads)

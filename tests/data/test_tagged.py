@@ -169,9 +169,9 @@ def test_dictionary_of_a_corpus():
             "1\ta\t_\tX\t_\t_\t_\t_\t_\t_\nb\n",
             "conllu",
             "line 2: must have the 10 columns ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC with tabs between, "
-            "but has 1; write _ where there is nothing, or declare columns by a first line `# global.columns = ...`",
+            "but has 1; if it is text, `spectrem tag predict --output-format conllu` tags it and writes CoNLL-U",
         ),
-        ("x\ta" + "\t_" * 8, "conllu", "line 1: is not a line of CoNLL-U: 'x' is not a valid ID."),
+        ("x\ta" + "\t_" * 8, "conllu", "line 1: is not a line of CoNLL-U: 'x' is not a valid ID; number"),
         ("1\ta" + "\t_" * 7, "auto", "line 1: must have the 10 columns ID FORM"),
         ("1\ta" + "\t_" * 9, "auto", "line 1: must have the 10 columns ID FORM"),
         ("1\ta" + "\t_" * 7, "conllu", "line 1: must have the 10 columns ID FORM"),

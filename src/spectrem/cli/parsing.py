@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -36,6 +35,8 @@ from spectrem.exceptions import InvalidInputError, quoted, shorten, spelled
 if TYPE_CHECKING:
     from spectrem._arrays import Floats, Ints
     from spectrem.data import ParsedSentence
+    from spectrem.data.files import Lines
+    from spectrem.data.treebank import FileTrees
 
 
 app = typer.Typer(
@@ -78,7 +79,7 @@ def check_settings(settings: Settings, annealing: Annealing, given: Given, *, dm
     check_rules(_RULES_OF_BATCHES, given)
 
 
-def read_treebank(path: str, max_length: int | None = None, *, trees: bool = True) -> list[ParsedSentence]:
+def read_treebank(path: str | Lines, max_length: int | None = None, *, trees: bool = True) -> FileTrees:
     """The sentences of a file of CoNLL-U, those that are too long left out; without ``trees``, their tags alone.
 
     Raises
@@ -88,13 +89,14 @@ def read_treebank(path: str, max_length: int | None = None, *, trees: bool = Tru
     """
     from spectrem.data import display_name, read_conllu
 
+    name = display_name(path) if isinstance(path, str) else path.name
     sentences = read_conllu(path, trees=trees)
     if not sentences:
-        raise InvalidInputError(f"{display_name(path)}: holds no sentences; give a file of CoNLL-U")
-    kept = [one for one in sentences if max_length is None or len(one.forms) <= max_length]
+        raise InvalidInputError(f"{name}: holds no sentences; give a file of CoNLL-U")
+    kept = sentences.up_to(max_length)
     if not kept:
         raise InvalidInputError(
-            f"{display_name(path)}: no sentence has up to --max-length {max_length} words; the shortest has "
+            f"{name}: no sentence has up to --max-length {max_length} words; the shortest has "
             f"{min(len(one.forms) for one in sentences)}"
         )
     return kept
@@ -104,7 +106,7 @@ def count_words(sentences: Sequence[ParsedSentence]) -> int:
     return sum(len(one.forms) for one in sentences)
 
 
-def tags_of(sentences: list[ParsedSentence], field: str, path: str) -> list[tuple[str, ...]]:
+def tags_of(sentences: FileTrees, field: str, path: str) -> list[tuple[str, ...]]:
     """The tags of every sentence.
 
     Raises
@@ -112,25 +114,23 @@ def tags_of(sentences: list[ParsedSentence], field: str, path: str) -> list[tupl
     InvalidInputError
         If a word has none.
     """
-    from spectrem.data import display_name
-
     tags: list[tuple[str, ...]] = [getattr(one, field) for one in sentences]
     for number, (one, row) in enumerate(zip(sentences, tags, strict=True)):
         if "_" in row:
             raise InvalidInputError(
-                f"{display_name(path)}, sentence {number + 1}: {one.forms[row.index('_')]!r} has no tag in the column "
+                f"{places_in(path, sentences)(number)}: {one.forms[row.index('_')]!r} has no tag in the column "
                 f"{field.upper()}; tag it first (spectrem tag), or choose the other column with --field"
             )
     return tags
 
 
-def places_in(path: str, sentences: Sequence[ParsedSentence]) -> Callable[[int], str]:
-    """The place of a sentence as errors give it: file, number and words."""
+def places_in(path: str, sentences: FileTrees) -> Callable[[int], str]:
+    """The place of a sentence as errors give it: file, line and words."""
     from spectrem.data import display_name
 
     def place(number: int) -> str:
         words = quoted(shorten(" ".join(sentences[number].forms)))
-        return f"{display_name(path)}, sentence {number + 1} ({words})"
+        return f"{display_name(path)}, line {sentences.starts[number]} ({words})"
 
     return place
 
@@ -153,7 +153,12 @@ _EVERYDAY = (
 _ARCS = ("sentence", "dependent", "head", "occurrence", "root", "direction", "length", "head_tag", "dependent_tag")
 _VALUES = (f"{end}_{name}" for end in ("head", "dependent") for name in ("form", "upos", "xpos"))
 _COLUMNS, _COLUMNS_OF_GRAMMARS = (*_ARCS, *_VALUES), (*_ARCS, "adjacent", "stop")
-_ADVICE = {"wider trees": "give --no-single-root or --no-projective", "no batch": "give --learner batch"}
+_ADVICE = {
+    "crossing": "--crossing",
+    "of sentence": "",  # the place stands before
+    "several roots": "give --no-single-root",
+    "no batch": "give --learner batch",
+}
 
 
 @dataclass(frozen=True)
@@ -229,10 +234,9 @@ def _train_parser(options: TrainingOptions, settings: dict[str, Any]) -> None:
         )
     parser = EdgeFactoredParser(constraints=constraints, **settings)
     run.fit(parser, lambda: parser.fit(sentences), places_in(options.corpus, sentences), _ADVICE)
-    lifted = f", {parser.n_lifted_} heads lifted to make trees projective" if parser.n_lifted_ else ""
     complete = sum(one.heads is not None and (one.heads > -2).all() for one in sentences)
     learned = f"{np.count_nonzero(parser.theta_)} weights"
-    run.report(parser, learned, sentences, count_words(sentences), f": {complete} with all heads{lifted}")
+    run.report(parser, learned, sentences, count_words(sentences), f": {complete} with all heads{_settled(parser)}")
 
 
 def _train_grammar(options: TrainingOptions, settings: dict[str, Any]) -> None:
@@ -242,12 +246,11 @@ def _train_grammar(options: TrainingOptions, settings: dict[str, Any]) -> None:
     run = TrainingRun(options.save, options.quiet, options.report)
     constraints = parse_options(options.constraint, _COLUMNS_OF_GRAMMARS)
     supervised = options.heads or settings.get("init") == "supervised"
+    sentences = read_treebank(
+        options.corpus, None if options.skip_punctuation else options.max_length, trees=supervised
+    )
     if options.skip_punctuation:
-        sentences = [without_punctuation(one)[0] for one in read_treebank(options.corpus, trees=supervised)]
-        longest = options.max_length or max(len(one.forms) for one in sentences)
-        sentences = [one for one in sentences if 0 < len(one.forms) <= longest]
-    else:
-        sentences = read_treebank(options.corpus, options.max_length, trees=supervised)
+        sentences = replaced(sentences, [without_punctuation(one)[0] for one in sentences]).up_to(options.max_length, 1)
     if not sentences:
         raise InvalidInputError(
             f"{display_name(options.corpus)}: no sentence has a word that is not PUNCT, and at most --max-length; drop "
@@ -266,7 +269,20 @@ def _train_grammar(options: TrainingOptions, settings: dict[str, Any]) -> None:
     run.fit(grammar, fit, places_in(options.corpus, sentences), _ADVICE)
     n_words = count_words(sentences)
     outcome = f": log-likelihood {grammar.log_likelihood_ / n_words:.4f} nats per word"
-    run.report(grammar, f"a grammar of {len(grammar.tags_)} tags", sentences, n_words, outcome)
+    run.report(grammar, f"a grammar of {len(grammar.tags_)} tags", sentences, n_words, outcome + _settled(grammar))
+
+
+def _settled(parser: Any) -> str:
+    """What became of heads that fit no tree without crossing arcs."""
+    lifted = f", {parser.n_lifted_} heads lifted since arcs crossed" if parser.n_lifted_ else ""
+    return f"{lifted}, {parser.n_skipped_} sentences left out since arcs cross" if parser.n_skipped_ else lifted
+
+
+def replaced(sentences: FileTrees, others: Iterable[ParsedSentence]) -> FileTrees:
+    """Other sentences at the same places."""
+    from spectrem.data.treebank import FileTrees
+
+    return FileTrees(others, sentences.starts)
 
 
 def without_punctuation(sentence: ParsedSentence) -> tuple[ParsedSentence, Ints]:
@@ -355,7 +371,7 @@ class PredictionOptions:
         Tagged sentences in CoNLL-U, plain or gzipped, whose heads are ignored; - is standard input.
     output
         Where to write CoNLL-U; gzipped if the name ends in .gz, - is standard output. The file appears once
-        complete. All but heads and relations is that of TEXT; of standard input only words and tags are kept.
+        complete. All but heads and relations (and the graphs of the column DEPS) is that of TEXT.
     show
         Draw the trees as text on standard output, with the probabilities of heads; CoNLL-U is written only with
         --output.
@@ -393,13 +409,15 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
     outputs = {"--output": output, "--probabilities": options.probabilities, STANDARD_OUTPUT: "-" if show else None}
     writing = opened(output, options.probabilities)
     with command_files({"MODEL": options.model, "TEXT": text}, outputs), writing as (trees_out, probabilities_out):
-        from spectrem.data import copy_with_trees, write_conllu
+        from spectrem.data import copy_with_trees
+        from spectrem.data.files import read_lines
         from spectrem.estimators import DependencyModel, EdgeFactoredParser
 
         parser = load_model(options.model, (EdgeFactoredParser, DependencyModel), settings, given)
         is_grammar = isinstance(parser, DependencyModel)
         check_rules(_RULES_OF_MODELS, {**given, _GRAMMAR: ""} if is_grammar else given)
-        sentences = read_treebank(text, trees=False)
+        source = read_lines(text)
+        sentences = read_treebank(source, trees=False)
         with errors_located("sentence", places_in(text, sentences)), spelled(OPTIONS):
             wanted = show or probabilities_out is not None
             if is_grammar:
@@ -407,10 +425,7 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
             else:
                 parsed, tables = parser.parse(sentences), parser.predict_proba(sentences) if wanted else []
         if trees_out is not None:
-            if text != "-" and os.path.isfile(text):
-                trees_out.writelines(copy_with_trees(text, parsed))
-            else:  # standard input and pipes can be read once only
-                write_conllu(trees_out, parsed)
+            trees_out.writelines(copy_with_trees(source, parsed))
         if probabilities_out is not None:
             words, least = [one.forms for one in sentences], options.min_probability
             lines = posterior_lines(words, tables, lambda word, k: 0 if k == word else k + 1, least)
@@ -426,12 +441,13 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
 
 
 def _parsed_by_tags(
-    grammar: Any, sentences: list[ParsedSentence], options: PredictionOptions, wanted: bool
+    grammar: Any, sentences: FileTrees, options: PredictionOptions, wanted: bool
 ) -> tuple[list[ParsedSentence], list[Floats]]:
     """The sentences with the heads that a grammar finds, and probabilities of arcs if ``wanted``."""
     skipping, read = options.skip_punctuation or grammar.skips_punctuation_, sentences
     if skipping:
-        read, places = map(list, zip(*map(without_punctuation, sentences), strict=True))
+        reduced, places = map(list, zip(*map(without_punctuation, sentences), strict=True))
+        read = replaced(sentences, reduced)
     tags = tags_of(read, options.field or _known_field(read, grammar.tags_), options.text)
     heads, tables = grammar.predict(tags), grammar.predict_proba(tags) if wanted else []
     if skipping:
@@ -503,12 +519,11 @@ def evaluate(options: EvaluationOptions) -> None:
         kept = [n for n, one in enumerate(truth) if longest is None or len(one.forms) <= longest]
         if not kept:
             raise InvalidInputError(f"GOLD has no sentence of up to --max-length {longest} words; raise it")
-        truth, *guesses = ([side[n] for n in kept] for side in (truth, *guesses))
-        result = _result(truth, guesses)
+        result = _result(*([side[n] for n in kept] for side in (truth, *guesses)))
         print_result(result, options.as_json, lambda: _print(names, result))
 
 
-def _result(truth: list[ParsedSentence], guesses: list[list[ParsedSentence]]) -> dict[str, Any]:
+def _result(truth: Sequence[ParsedSentence], *guesses: Sequence[ParsedSentence]) -> dict[str, Any]:
     """All scores, those of the baseline last; and sign tests where there are two predictions."""
     import numpy as np
 
@@ -547,7 +562,7 @@ def _heads(sentence: ParsedSentence) -> Ints:
     return np.full(len(sentence.forms), -2) if sentence.heads is None else np.asarray(sentence.heads)
 
 
-def _relations(truth: list[ParsedSentence], guess: list[ParsedSentence]) -> tuple[Any, Any] | None:
+def _relations(truth: Sequence[ParsedSentence], guess: Sequence[ParsedSentence]) -> tuple[Any, Any] | None:
     """Relations of both, if both have any."""
     if any(all(one.relations is None for one in side) for side in (truth, guess)):
         return None
@@ -671,8 +686,7 @@ def _transfer(options: TransferOptions, settings: dict[str, Any]) -> None:
     for number, sentence in enumerate(source):
         if sentence.heads is None or (sentence.heads < -1).any():
             raise InvalidInputError(
-                f"{display_name(options.source)}, sentence {number + 1}: lacks heads; parse it first (spectrem parse "
-                "predict)"
+                f"{places_in(options.source, source)(number)}: lacks heads; parse it first (spectrem parse predict)"
             )
     target = read_treebank(options.target, trees=False) if options.tagger is None else _tagged(options, options.tagger)
     if len(source) != len(target):
@@ -728,15 +742,16 @@ def _load_start(path: str, estimator: type) -> Any:
     return model
 
 
-def _tagged(options: TransferOptions, tagger: str) -> list[ParsedSentence]:
+def _tagged(options: TransferOptions, tagger: str) -> FileTrees:
     """The target sentences with the tags that the tagger finds."""
     from spectrem.data import ParsedSentence, read_sentences
+    from spectrem.data.treebank import FileTrees
     from spectrem.estimators import CRFTagger, HMMTagger
 
-    words = list(read_sentences(options.target, "auto"))
+    words = read_sentences(options.target, "auto")
     sentences = []
     for forms, tags in zip(words, load_model(tagger, (HMMTagger, CRFTagger), {}, {}).predict(words), strict=True):
         blank, text = ("_",) * len(forms), tuple(map(str, tags))
         pair = (text, blank) if options.field == "upos" else (blank, text)
         sentences.append(ParsedSentence(tuple(forms), *pair))
-    return sentences
+    return FileTrees(sentences, words.starts)

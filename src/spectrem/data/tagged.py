@@ -204,18 +204,22 @@ def conllu_words(lines: Lines) -> Iterator[list[tuple[int, dict[str, str]]]]:
                 continue
             cells = line.split("\t")
             if len(cells) != len(columns):
+                hint = "write _ where there is nothing, or declare columns by a first line `# global.columns = ...`"
+                if len(cells) == 1:
+                    hint = "if it is text, `spectrem tag predict --output-format conllu` tags it and writes CoNLL-U"
                 lines.refuse(
                     number,
                     f"must have the {len(columns)} columns {' '.join(columns).upper()} with tabs between, but has "
-                    f"{len(cells)}; write _ where there is nothing, or declare columns by a first line "
-                    "`# global.columns = ...`",
+                    f"{len(cells)}; {hint}",
                 )
             word = dict(zip(columns, cells, strict=True))
             try:
                 is_word = not isinstance(parse_id_value(word["id"]), tuple)
             except (ParseException, ValueError) as error:  # the latter of a number of thousands of digits
                 lines.refuse(
-                    number, f"is not a line of CoNLL-U: {shorten(str(error))}; number the words of a sentence from 1"
+                    number,
+                    f"is not a line of CoNLL-U: {shorten(str(error)).rstrip('.')}; number the words of a sentence "
+                    "from 1",
                 )
             if is_word:
                 words.append((number, word))

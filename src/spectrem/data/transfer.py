@@ -11,7 +11,7 @@ from spectrem._arrays import Bools, Ints
 from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem._validate import as_bool, as_generator
 from spectrem.data.links import Links
-from spectrem.data.treebank import is_projective
+from spectrem.data.treebank import describe_problem, is_projective
 from spectrem.exceptions import InvalidInputError
 
 
@@ -188,10 +188,6 @@ def _add(heads: list[int], dependent: int, head: int) -> None:
 def can_be_completed(heads: list[int]) -> bool:
     """Whether some projective tree with a single root has all these arcs.
 
-    It has if and only if there is one root at most, no cycle, no two arcs cross, and no arc passes over the topmost
-    word above its dependent: whatever the head of that word is, its arc would cross, unless the word is the root,
-    over which no arc may pass.
-
     Parameters
     ----------
     heads : list of int
@@ -204,14 +200,4 @@ def can_be_completed(heads: list[int]) -> bool:
     >>> can_be_completed([2, -1, -2])  # over the root
     False
     """
-    if heads.count(ROOT) > 1 or not is_projective(heads):
-        return False
-    for dependent, head in enumerate(heads):
-        top, steps = dependent, 0
-        while heads[top] >= 0:
-            top, steps = heads[top], steps + 1
-            if steps > len(heads):
-                return False
-        if head >= 0 and min(dependent, head) < top < max(dependent, head):
-            return False
-    return True
+    return heads.count(ROOT) <= 1 and is_projective(heads) and describe_problem(np.array(heads)) is None

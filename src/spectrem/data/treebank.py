@@ -15,7 +15,7 @@ from spectrem._arrays import Ints
 from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem._reprs import briefly_shown
 from spectrem._validate import as_array, as_bool, as_integers, as_texts
-from spectrem.data.files import Lines, display_name, read_lines, write_texts
+from spectrem.data.files import Lines, read_lines, write_texts
 from spectrem.data.tagged import MISSING, conllu_cells, conllu_words, number_lines
 from spectrem.exceptions import InvalidInputError, quoted, shorten
 
@@ -50,6 +50,26 @@ class ParsedSentence(NamedTuple):
     xpos: tuple[str, ...]
     heads: Ints | None = None
     relations: tuple[str, ...] | None = None
+
+
+class FileTrees(list[ParsedSentence]):
+    """Sentences of a file of CoNLL-U.
+
+    Attributes
+    ----------
+    starts : list of int
+        The line, from 1, of the first word of each.
+    """
+
+    def __init__(self, sentences: Iterable[ParsedSentence], starts: Iterable[int]) -> None:
+        super().__init__(sentences)
+        self.starts = list(starts)
+
+    def up_to(self, longest: int | None, least: int = 0) -> FileTrees:
+        """Those with so many words."""
+        sizes = [len(one.forms) for one in self]
+        kept = [k for k, size in enumerate(sizes) if least <= size and (longest is None or size <= longest)]
+        return FileTrees((self[k] for k in kept), (self.starts[k] for k in kept))
 
 
 def check_texts(sentence: ParsedSentence, number: int) -> None:
@@ -151,15 +171,19 @@ def check_heads(heads: ArrayLike, sentence: int, n: int, *, unknown: bool = Fals
 def is_projective(heads: ArrayLike) -> bool:
     """Whether no two arcs cross, those from the root, which stands before the first word, included.
 
+    Heads of which some are not known are projective if a tree without crossing arcs has them.
+
     Parameters
     ----------
     heads : array-like of shape (n_words,), int
-        From 0; ``ROOT`` (-1) for the root, ``UNKNOWN_HEAD`` (-2) where not known; the latter cross nothing.
+        From 0; ``ROOT`` (-1) for the root, ``UNKNOWN_HEAD`` (-2) where not known.
 
     Examples
     --------
     >>> is_projective([1, -1, 1]), is_projective([2, -1, 1]), is_projective([2, 3, -1, 1])
     (True, False, False)
+    >>> is_projective([2, -2, -2]), is_projective([3, -2, -2, 1])
+    (True, False)
     """
     head = as_integers(heads, "heads")
     if (head >= len(head)).any():
@@ -167,19 +191,38 @@ def is_projective(heads: ArrayLike) -> bool:
     word = np.flatnonzero(head > UNKNOWN_HEAD)
     left, right = np.minimum(word, head[word]), np.maximum(word, head[word])
     begins_inside = (left[:, None] < left) & (left < right[:, None])
-    return not (begins_inside & (right > right[:, None])).any()
+    if (begins_inside & (right > right[:, None])).any():
+        return False
+    return len(word) == len(head) or _leaves_tops_free(head.tolist())
+
+
+def _leaves_tops_free(heads: list[int]) -> bool:
+    """Whether there is no cycle, and no arc passes over the topmost word above its dependent.
+
+    Whatever the head of that word is, its arc would cross the other.
+    """
+    for word, head in enumerate(heads):
+        top, steps = word, 0
+        while heads[top] >= 0:
+            top, steps = heads[top], steps + 1
+            if steps > len(heads):
+                return False
+        if head >= 0 and min(word, head) < top < max(word, head):
+            return False
+    return True
 
 
 def projectivise(heads: ArrayLike) -> Ints:
-    """Lift words to the heads of their heads until no arcs cross; trees that are projective stay as they are.
+    """Lift words to the heads of their heads until no arcs cross; heads that are projective stay as they are.
 
-    The shortest arc over a word that does not descend from its head is lifted first [NivreNilsson2005], so that few
-    heads change (0.2 to 0.5 % of those of treebanks). A single root stays single.
+    The shortest arc over a word that cannot descend from its head is lifted first [NivreNilsson2005], so that few
+    heads change (0.2 to 0.5 % of those of treebanks). A single root stays single. Where heads are known in part, a word
+    whose head has no known head, or hangs on the root, is lifted to a head that is not known.
 
     Parameters
     ----------
     heads : array-like of shape (n_words,), int
-        A tree: all known, without cycles.
+        Without cycles. ``UNKNOWN_HEAD`` (-2) where not known.
 
     Returns
     -------
@@ -188,44 +231,65 @@ def projectivise(heads: ArrayLike) -> Ints:
     Raises
     ------
     InvalidInputError
-        If heads are unknown, out of range, or form a cycle.
+        If heads are out of range, or form a cycle.
 
     Examples
     --------
     >>> projectivise([2, -1, 1]), projectivise([2, 3, -1, 2])
     (array([ 1, -1,  1]), array([ 2,  2, -1,  2]))
+    >>> projectivise([2, 3, -2, -2])
+    array([-2,  3, -2, -2])
     """
-    tree = as_integers(heads, "heads").copy()
-    problem = describe_problem(tree)
-    if problem is None and (tree == UNKNOWN_HEAD).any():
-        word = int(np.argmax(tree == UNKNOWN_HEAD))
-        problem = word, f"word {word} has no known head"
-    if problem is not None:
-        raise InvalidInputError(f"heads must be a tree, but {problem[1]}; repair them or leave the sentence out")
+    tree = _check_fit(as_integers(heads, "heads").copy())
     if is_projective(tree):
         return tree
+    partial = bool((tree == UNKNOWN_HEAD).any())
     while True:
         lifted = _shortest_lift(tree)
         if lifted is None:
             return tree
-        tree[lifted] = tree[tree[lifted]]
+        over = tree[tree[lifted]]
+        tree[lifted] = UNKNOWN_HEAD if partial and over == ROOT else over
+
+
+def _check_fit(heads: Ints) -> Ints:
+    """Heads as they are; `InvalidInputError` if they fit no tree."""
+    problem = describe_problem(heads)
+    if problem is not None:
+        raise InvalidInputError(f"heads must fit a tree, but {problem[1]}; repair them or leave the sentence out")
+    return heads
 
 
 def _shortest_lift(heads: Ints) -> int | None:
-    """The word of the shortest arc, of equals the first, over a word that does not descend from its head."""
+    """The word of the shortest arc, of equals the first, over a word that cannot descend from its head.
+
+    Such a word does not descend from it so far, and is tied by other arcs to the head, to the root or to a word that
+    stands outside the arc, so that it cannot come under the head without crossing.
+    """
     n = len(heads)
     below = np.zeros((n + 1, n + 1), np.bool_)  # [head, word], the root last: below the head, or the head itself
+    top = np.arange(n)
     for word in range(n):
         over = word
-        while over != ROOT:
+        while over >= 0:
             below[over, word] = True
-            over = int(heads[over])
+            top[word], over = over, int(heads[over])
     below[n] = True
+    top[heads[top] == ROOT] = n  # all that hang on the root belong together
+    first, last = np.full(n + 1, n), np.full(n + 1, -1)
+    np.minimum.at(first, top, np.arange(n))
+    np.maximum.at(last, top, np.arange(n))
+    first[n] = ROOT
     best: int | None = None
     least = n + 1
     for word, head in enumerate(heads.tolist()):
         low, high = min(word, head), max(word, head)
-        if high - low < least and not below[head, low + 1 : high].all():
+        if head == UNKNOWN_HEAD or high - low >= least:
+            continue
+        inside = slice(low + 1, high)
+        own = top[inside]
+        tied = (own == top[word]) | (first[own] < low) | (last[own] > high)
+        if (tied & ~below[head, inside]).any():
             best, least = word, high - low
     return best
 
@@ -234,7 +298,7 @@ _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
 _FORBIDDEN = "\t\n\r"
 
 
-def read_conllu(path: str | os.PathLike[str], *, trees: bool = True) -> list[ParsedSentence]:
+def read_conllu(path: str | os.PathLike[str] | Lines, *, trees: bool = True) -> FileTrees:
     r"""Read sentences with tags, heads and relations from CoNLL-U; UTF-8, plain or gzipped.
 
     As the format of Universal Dependencies says, the tree is one over words: lines of multiword ranges (``3-4``), of
@@ -243,15 +307,16 @@ def read_conllu(path: str | os.PathLike[str], *, trees: bool = True) -> list[Par
 
     Parameters
     ----------
-    path : path or "-"
-        ``-`` is standard input.
+    path : path, "-" or Lines
+        ``-`` is standard input; lines have been read already.
     trees : bool
         False: heads and relations are not read, whatever stands there, and are None.
 
     Returns
     -------
     list of ParsedSentence
-        Heads count from 0, and -1 is the root; in the file words count from 1, and 0 is the root.
+        Heads count from 0, and -1 is the root; in the file words count from 1, and 0 is the root. The list has an
+        attribute ``starts``, the line of the first word of every sentence.
 
     Raises
     ------
@@ -271,9 +336,14 @@ def read_conllu(path: str | os.PathLike[str], *, trees: bool = True) -> list[Par
     (('vamos', 'nos'), array([-1,  0]), ('root', 'obj'))
     """
     trees = as_bool(trees, "trees")
-    lines = read_lines(path)
+    lines = path if isinstance(path, Lines) else read_lines(path)
     known: dict[str, str] = {}
-    return [_sentence_of(lines, rows, known, trees) for rows in conllu_words(lines)]
+    starts = list[int]()
+    sentences = list[ParsedSentence]()
+    for rows in conllu_words(lines):
+        starts.append(rows[0][0] + 1)
+        sentences.append(_sentence_of(lines, rows, known, trees))
+    return FileTrees(sentences, starts)
 
 
 def write_conllu(output: str | os.PathLike[str] | TextIO, sentences: Iterable[ParsedSentence]) -> None:
@@ -309,7 +379,7 @@ def write_conllu(output: str | os.PathLike[str] | TextIO, sentences: Iterable[Pa
 def _sentence_of(
     lines: Lines, rows: list[tuple[int, dict[str, str]]], known: dict[str, str], trees: bool
 ) -> ParsedSentence:
-    columns: dict[str, list[str]] = {name: [] for name in ("form", "upos", "xpos", *["deprel"] * trees)}
+    columns: dict[str, list[str]] = {name: [] for name in ("form", "upos", "xpos", *["head", "deprel"] * trees)}
     heads = np.full(len(rows), UNKNOWN_HEAD, np.int64)
     for place, (number, cells) in enumerate(rows):
         if cells["id"] != str(place + 1):
@@ -323,7 +393,7 @@ def _sentence_of(
             if not text:
                 lines.refuse(number, f"has no {name} in {quoted(lines.lines[number])}; write _ where there is none")
             column.append(known.setdefault(text, text))
-        head = cells.get("head", MISSING) if trees else MISSING
+        head = columns["head"][-1] if trees else MISSING
         if head != MISSING:
             if not _NUMBER.fullmatch(head) or int(head) > len(rows):
                 lines.refuse(
@@ -368,7 +438,7 @@ def _text_of(number: int, sentence: ParsedSentence) -> str:
     return number_lines(map(conllu_cells, forms, sentence.upos, sentence.xpos, names, relations))
 
 
-def copy_with_trees(path: str | os.PathLike[str], sentences: Iterable[ParsedSentence]) -> Iterator[str]:
+def copy_with_trees(path: str | os.PathLike[str] | Lines, sentences: Iterable[ParsedSentence]) -> Iterator[str]:
     r"""The lines of a file of CoNLL-U with heads and relations of other trees over its words.
 
     Comments, multiword ranges, empty nodes, lemmas and features stay as they are, and columns those that
@@ -377,8 +447,8 @@ def copy_with_trees(path: str | os.PathLike[str], sentences: Iterable[ParsedSent
 
     Parameters
     ----------
-    path : path
-        Not standard input, which can be read once only.
+    path : path or Lines
+        Not standard input, which can be read once only: give its lines.
     sentences : iterable of ParsedSentence
         Those of the file, with other heads and relations.
 
@@ -405,7 +475,7 @@ def copy_with_trees(path: str | os.PathLike[str], sentences: Iterable[ParsedSent
     >>> lines[:2]
     ['# text = Go\n', '1\tGo\tgo\tVERB\t_\tMood=Imp\t0\troot\t_\t_\n']
     """
-    lines = read_lines(path)
+    lines = path if isinstance(path, Lines) else read_lines(path)
     texts = list(lines.lines)
     words = (word for one in sentences for word in _words(one))
     for number, cells in chain.from_iterable(conllu_words(lines)):
@@ -424,7 +494,7 @@ def copy_with_trees(path: str | os.PathLike[str], sentences: Iterable[ParsedSent
         texts[number] = "\t".join(cells.values())
     left = next(words, None)
     if left is not None:
-        raise InvalidInputError(f"{display_name(path)}: has no word {left[0]!r} at its end; give its own sentences")
+        raise InvalidInputError(f"{lines.name}: has no word {left[0]!r} at its end; give its own sentences")
     for text in texts:
         yield text + "\n"
     if texts[-1].strip():

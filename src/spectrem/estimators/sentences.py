@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._arrays import Bools, Ints
+from spectrem._arrays import Bools, Floats, Ints
+from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.columns import as_column
 from spectrem.constraints.compilation.groups import Key
 from spectrem.constraints.values import MAY_BE_EMPTY, check_spelling
+from spectrem.data.treebank import is_projective, projectivise
 from spectrem.estimators.conventions import PerSentence, row_weights
 from spectrem.estimators.labels import Kind, Known, LabelReader, is_unlabelled
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError, advice, quoted, setting, warn
 from spectrem.models.shards import Columns
 from spectrem.structures._ragged import offsets_of, ranges_of
 
@@ -366,6 +368,83 @@ def heads_per_sentence(heads: Any, n_sentences: int) -> list[Any]:
             "use None for sentences without heads"
         )
     return list(heads)
+
+
+class Crossing:
+    """Heads of sentences made to fit trees without crossing arcs, as the parameter ``crossing`` says, and how many.
+
+    Attributes
+    ----------
+    n_lifted : int
+        Heads that were changed.
+    skipped : list of int
+        The sentences to be left out.
+    """
+
+    def __init__(self, way: str) -> None:
+        self._way, self._n_forgotten = way, 0
+        self.n_lifted, self.skipped = 0, list[int]()
+
+    def settle(self, heads: Ints, number: int) -> Ints:
+        """The heads of a sentence, lifted if they must be; all unknown if it is to be left out.
+
+        Raises
+        ------
+        InvalidInputError
+            Naming the sentence, by its key, too, if crossing arcs are an error.
+        """
+        if is_projective(heads):
+            return heads
+        if self._way == "raise":
+            raise _refused(
+                number,
+                "must fit a tree without crossing arcs, but fit none; repair them, or give "
+                f"{setting('crossing', 'lift')} or {setting('crossing', 'skip')}",
+            )
+        if self._way == "skip":
+            self.skipped.append(number)
+            return np.full_like(heads, UNKNOWN_HEAD)
+        lifted = projectivise(heads)
+        self.n_lifted += int((lifted != heads).sum())
+        self._n_forgotten += int(((lifted == UNKNOWN_HEAD) & (heads != UNKNOWN_HEAD)).sum())
+        return lifted
+
+    def weights(self, given: Floats) -> Floats:
+        """The weights of sentences, 0 for those that are left out."""
+        return np.where(np.isin(np.arange(len(given)), self.skipped), 0.0, given)
+
+    def warn(self) -> None:
+        """Warn once if heads were given up: lifting usually finds other heads, and skipping was asked for."""
+        if self._n_forgotten:
+            warn(
+                f"{self._n_forgotten} heads count as not known since their arcs cross others and their heads have no "
+                f"known head to take; {setting('crossing', 'skip')} leaves such sentences out"
+            )
+
+
+def check_single_root(heads: Ints, lengths: Ints, present: Bools) -> None:
+    """Refuse sentences that are present of which the heads of all words, shape (n_tokens,), have several roots.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the first of them, by its key, too.
+    """
+    n_roots = np.diff(np.append(0, np.cumsum(heads == ROOT))[offsets_of(lengths)])
+    several = np.flatnonzero((n_roots > 1) & present)
+    if len(several):
+        raise _refused(
+            int(several[0]),
+            f"must have one word under the root, got {n_roots[several[0]]}; repair them, or "
+            f"{advice('several roots', 'set single_root=False')}",
+        )
+
+
+def _refused(number: int, problem: str) -> InvalidInputError:
+    """An error about the heads of a sentence, which commands name by its place."""
+    error = InvalidInputError(f"heads{advice('of sentence', f' of sentence {number}')} {problem}")
+    error.keys = {"sentence": number}
+    return error
 
 
 def read_sentence_columns(columns: Any, lengths: Ints, taken: Collection[str], *, arcs: bool = True) -> Columns:

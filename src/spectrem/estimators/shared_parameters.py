@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MODEL, TRAINING, COMPUTING = "Model", "Training", "Computing"
 """Headings of ``--help``."""
 
+CROSSING = ("lift", "skip", "raise")
+"""What may be done about heads that only trees with crossing arcs have; see `sentences.settle_crossing`."""
+
 NOT_SAVED = ("corpus", "checkpoint", "on_iteration")
 """Parameters that belong to a run on a machine, and not to the model that it leaves behind."""
 

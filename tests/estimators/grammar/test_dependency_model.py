@@ -166,7 +166,7 @@ def test_several_roots():
     text = [["A", "B", "A"], ["A", "B", "C"]]
     model = fit(heads, text=text, single_root=False, smoothing=0.1, max_iter=1)
     assert [own.tolist() for own in model.predict(text)] == heads
-    with pytest.raises(InvalidInputError, match="y: sentence 0 must have one word under the root, got 2"):
+    with pytest.raises(InvalidInputError, match="heads of sentence 0 must have one word under the root, got 2"):
         fit(heads, text=text)
 
 
@@ -240,12 +240,26 @@ def test_what_does_not_converge_is_said():
             "heads of sentence 0 must fit a tree, but word 0 has the head 3, but the sentence",
         ),
         ([[1.5, -1, 1], None], "heads of sentence 0 must be 3 integers, one per word, got .* of float64"),
-        ([None, [2, 3, None, None]], "y: the heads that are known of sentence 1 belong to no projective tree"),
+        ([None, [-1, -1, 0, 0]], "heads of sentence 1 must have one word under the root, got 2; repair them, or set s"),
     ],
 )
 def test_heads_that_do_not_fit_are_named(y, message):
     with pytest.raises(InvalidInputError, match=message):
         fit(y, text=["A B C", "A B C D"])
+
+
+def test_parts_of_trees_that_cross_are_lifted_or_left_out():
+    text = ["A B C D", "A B C"]
+    lifted = fit([[2, 3, None, 2], None], text=text, smoothing=0.1)
+    expected = fit([[2, 2, None, 2], None], text=text, smoothing=0.1)
+    assert (lifted.n_lifted_, lifted.n_skipped_) == (1, 0)
+    np.testing.assert_array_equal(lifted.choose_, expected.choose_)
+    skipped = fit([[2, 3, None, 2], None], text=text, smoothing=0.1, crossing="skip", tags=[*"ABCD"])
+    alone = fit([None], text=text[1:], smoothing=0.1, tags=[*"ABCD"])
+    assert (skipped.n_lifted_, skipped.n_skipped_) == (0, 1)
+    np.testing.assert_allclose(skipped.choose_, alone.choose_)
+    with pytest.raises(InvalidInputError, match="heads of sentence 0 must fit a tree without crossing arcs, but fit n"):
+        fit([[2, 3, None, 2], None], text=text, crossing="raise")
 
 
 @pytest.mark.parametrize(

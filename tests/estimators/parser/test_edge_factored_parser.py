@@ -1,5 +1,7 @@
 """EdgeFactoredParser on a small generated language: all kinds of supervision, what comes back, files, rules."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -243,14 +245,37 @@ def test_bad_input(settings, sentences, heads, message):
 
 def test_heads_that_fit_no_tree_of_the_model():
     two_roots = ParsedSentence(("a", "b"), ("X", "X"), ("_", "_"), np.array([ROOT, ROOT]))
-    with pytest.raises(InvalidInputError, match="heads of sentence 60 must fit a tree with a single root w"):
+    with pytest.raises(InvalidInputError, match="heads of sentence 60 must have one word under the root, got 2"):
         EdgeFactoredParser(**SMALL).fit([*TRAIN, two_roots])
     EdgeFactoredParser(**SMALL, single_root=False).fit([*TRAIN, two_roots])
-    # the first word is below the third, so the second would have to be the root, under an arc
-    covered = [np.array([2, -2, 1])]
-    three = ParsedSentence(("a", "b", "c"), ("X",) * 3, ("_",) * 3)
-    with pytest.raises(InvalidInputError, match="heads of sentence 0 must fit a tree"):
-        EdgeFactoredParser(**SMALL).fit([three], covered)
+    EdgeFactoredParser(**SMALL).fit([*TRAIN, two_roots], sample_weight=[*[1] * len(TRAIN), 0])
+
+
+# Two arcs that cross; the first word is below the third, so the second would have to be the root, under an arc.
+@pytest.mark.parametrize(("heads", "settled"), [([2, 3, -2, -2], [-2, 3, -2, -2]), ([2, -2, 1], [1, -2, 1])])
+@pytest.mark.parametrize("learner", ["online", "batch"])
+def test_parts_of_trees_that_cross_are_lifted_or_left_out(heads, settled, learner):
+    own = ParsedSentence(("a", "b", "c", "d")[: len(heads)], ("X",) * len(heads), ("_",) * len(heads))
+    settings = {**SMALL, "learner": learner, "max_iter": 2}
+
+    def fit(crossing, *last):
+        known = [*(one.heads for one in TRAIN), *last]
+        return EdgeFactoredParser(**settings, crossing=crossing).fit([*TRAIN, own][: len(known)], known)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        lifted, expected = fit("lift", heads), fit("lift", settled)
+        left_out, without = fit("skip", heads), fit("lift")
+    forgotten = [str(one.message) for one in caught if str(one.message).startswith("1 heads count as not known")]
+    assert [message.endswith('; crossing="skip" leaves such sentences out') for message in forgotten] == [True] * (
+        len(heads) == 4
+    )
+    assert (lifted.theta_ == expected.theta_).all()
+    assert (lifted.n_lifted_, lifted.n_skipped_, left_out.n_lifted_, left_out.n_skipped_) == (1, 0, 0, 1)
+    for one, other in zip(left_out.predict_proba(TEST), without.predict_proba(TEST), strict=True):
+        np.testing.assert_allclose(one, other, atol=0.05)  # words of what is left out are known
+    with pytest.raises(InvalidInputError, match=f"^heads of sentence {len(TRAIN)} must fit a tree without crossing"):
+        fit("raise", heads)
 
 
 def test_before_fit():

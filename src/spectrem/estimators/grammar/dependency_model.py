@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_generator
 from spectrem.corpus import Corpus
-from spectrem.data.treebank import ROOT, UNKNOWN_HEAD, check_heads
+from spectrem.data.treebank import UNKNOWN_HEAD, check_heads
 from spectrem.estimators import engine, sentences
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.grammar.parameters import TABLES, GrammarSettings
-from spectrem.estimators.sentences import Heads, Sentences, Tag
+from spectrem.estimators.sentences import Crossing, Heads, Sentences, Tag
 from spectrem.estimators.shared_parameters import table_priors
 from spectrem.estimators.storage import Codec, Member, Saved, rows
 from spectrem.exceptions import InvalidInputError
@@ -96,6 +96,10 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         The log-likelihood of the training sentences, nats.
     gamma_ : float
         The last one of training.
+    n_lifted_ : int
+        Heads of the training sentences that were changed since they fit no projective tree.
+    n_skipped_ : int
+        Training sentences left out since their heads fit no projective tree.
     skips_punctuation_ : bool
         Whether ``spectrem parse train`` left words tagged PUNCT out of the sentences; ``spectrem parse predict`` then
         does so, too. False after `fit`.
@@ -150,8 +154,10 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         """
         check_parameters(self)
         text = sentences.read_text(X)
-        heads = _read_heads(y, text.lengths, self.single_root)
-        weights = row_weights(sample_weight, len(text.lengths), "sentence")
+        crossing = Crossing(self.crossing)
+        heads = _read_heads(y, text.lengths, self.single_root, crossing)
+        crossing.warn()
+        weights = crossing.weights(row_weights(sample_weight, len(text.lengths), "sentence"))
         named = sentences.read_sentence_columns(columns, text.lengths, _TAKEN)
         check_words_to_learn("X", text.lengths, weights)
         tags = sentences.sort_tags(text.words) if self.tags is None else sentences.check_tags(self.tags)
@@ -161,16 +167,16 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         shards = grammar.build_shards(
             text.lengths, _numbers(tags, text.words), len(tags), heads=heads, weights=weights, columns=named
         )
-        for shard in shards:
-            _check_heads(model, shard)
         corpus, rng = engine.make_corpus(self, shards), as_generator(self.random_state)
         start = partial(_start, self.init, tags, model, corpus, rng)
         estep = engine.estep_of(self, reference=_reference(self.reference, tags, model))
         task = engine.Task(model, corpus, start, estep, all_known=all(shard.known for shard in shards))
         trained = engine.train(self, task)
         self.tags_, self.params_, self.skips_punctuation_ = tags, trained.params, False
+        self.n_lifted_, self.n_skipped_ = crossing.n_lifted, len(crossing.skipped)
         self.log_likelihood_ = corpus.sum(engine.log_likelihood, engine.log_likelihoods, model, trained.params)
-        engine.record(self, trained, len(text.lengths), {"tags": len(tags)})
+        settings = {"tags": len(tags), "heads lifted": self.n_lifted_, "sentences skipped": self.n_skipped_}
+        engine.record(self, trained, len(text.lengths), settings)
         return self
 
     def predict(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[Ints]:
@@ -264,20 +270,6 @@ def _numbers(tags: Sequence[Tag], words: Sequence[Tag], *, new: bool = False) ->
     return np.array([index.get(tag, len(tags)) for tag in words], np.int64)
 
 
-def _check_heads(model: ValenceModel, shard: GrammarShard) -> None:
-    """Refuse heads of a part of a sentence that no projective tree has."""
-    if shard.known or (shard.heads < -1).all():
-        return
-    structure = model.structure(shard)
-    values, _ = structure.smoothed_max(model.scores(grammar.uniform(model), shard), 0.0)
-    if np.isneginf(values).any():
-        n = int(shard.instances[int(np.argmax(np.isneginf(values)))])
-        raise InvalidInputError(
-            f"y: the heads that are known of sentence {n} belong to no projective tree; give all its heads, or leave "
-            "out those whose arcs cross others"
-        )
-
-
 def _start(
     init: Any, tags: Sequence[Tag], model: ValenceModel, corpus: Corpus, rng: np.random.Generator
 ) -> GrammarParameters:
@@ -358,7 +350,7 @@ def _most_expected(model: ValenceModel, shard: GrammarShard, marginals: Parts) -
     return ProjectiveTrees(shard.lengths, single_root=model.single_root).decode(arcs)
 
 
-def _read_heads(y: Heads | None, lengths: Ints, single_root: bool) -> Ints:
+def _read_heads(y: Heads | None, lengths: Ints, single_root: bool, crossing: Crossing | None = None) -> Ints:
     """Heads of all words, shape (n_tokens,): positions in the sentence, -1 for the root, -2 where not known.
 
     Raises
@@ -374,10 +366,9 @@ def _read_heads(y: Heads | None, lengths: Ints, single_root: bool) -> Ints:
         if entry is None:
             continue
         positions = check_heads(entry, n, int(lengths[n]), unknown=True)
-        n_roots = int((positions == ROOT).sum())
-        if n_roots > 1 and single_root:
-            raise InvalidInputError(
-                f"y: sentence {n} must have one word under the root, got {n_roots}; set single_root=False"
-            )
+        if crossing is not None and (positions == UNKNOWN_HEAD).any():
+            positions = crossing.settle(positions, n)
         heads[offsets[n] : offsets[n + 1]] = positions
+    if single_root:
+        sentences.check_single_root(heads, lengths, np.ones(len(lengths), np.bool_))
     return heads

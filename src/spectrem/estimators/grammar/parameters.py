@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from spectrem.estimators.declare import choice, count, given, switch
 from spectrem.estimators.shared_parameters import (
+    CROSSING,
     MODEL,
     TRAINING,
     CorpusParameters,
@@ -57,6 +58,10 @@ class GrammarSettings(CorpusParameters, StartingParameters):
         Whether the tag of a child depends on its being the first one on its side.
     single_root : bool
         Whether exactly one word of a sentence hangs on the root, or any number of them.
+    crossing : {"lift", "skip", "raise"}
+        What to do about sentences to learn from of which some heads are known that fit no tree without crossing arcs.
+        "lift": words get the heads of their heads until some tree fits, unknown ones where these have none. "skip":
+        leave the sentence out. "raise": an error. Whole trees count as they are.
     tags : sequence of str or int, optional
         By default those of the sentences, sorted.
     constraints : constraint or its text, or a sequence of these or mapping of names to them
@@ -93,6 +98,7 @@ class GrammarSettings(CorpusParameters, StartingParameters):
     adjacency: bool = switch(False, group=MODEL)
     _: KW_ONLY
     single_root: bool = switch(True, group=MODEL)
+    crossing: Literal["lift", "skip", "raise"] = choice("lift", *CROSSING, group=TRAINING)
     tags: Sequence[str | int] | None = given(None)
     reference: DependencyModel | GrammarParameters | None = given(None, _check_fitted)
     init: str | Mapping[Any, Any] | GrammarParameters | DependencyModel | None = given(

@@ -13,17 +13,23 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem._validate import as_array, as_generator
-from spectrem.data import UNKNOWN_HEAD, ParsedSentence, projectivise
-from spectrem.data.treebank import check_heads, check_texts, is_projective
+from spectrem.data import UNKNOWN_HEAD, ParsedSentence
+from spectrem.data.treebank import check_heads, check_texts
 from spectrem.estimators import engine, storage
 from spectrem.estimators.conventions import Estimator, PerSentence, check_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.parser.parameters import ParserParameters
-from spectrem.estimators.sentences import check_tree_values, heads_per_sentence, read_sentence_columns
+from spectrem.estimators.sentences import (
+    Crossing,
+    check_single_root,
+    check_tree_values,
+    heads_per_sentence,
+    read_sentence_columns,
+)
 from spectrem.estimators.shared_parameters import as_sequence
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite
-from spectrem.exceptions import InvalidInputError, advice, quoted
+from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.learning import Record, SmallSteps, Step, run_online
 from spectrem.metrics import not_punctuation
 from spectrem.models import parsing
@@ -44,7 +50,6 @@ from spectrem.models.parsing import (
 from spectrem.models.shards import Columns
 from spectrem.reports import report_posed
 from spectrem.structures import NonProjectiveTrees, Parts, ProjectiveTrees
-from spectrem.structures._ragged import offsets_of
 
 # How far the probabilities of the heads of a word may be from 1 together.
 _ROUNDING = 1e-6
@@ -132,6 +137,8 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         Weights; online learning gives them in single precision.
     n_lifted_ : int
         Heads of the training sentences that were changed to make trees projective.
+    n_skipped_ : int
+        Training sentences left out because arcs cross.
     relations_ : RelationModel or None
         The classifier of arcs, where relations were learned.
     history_ : list of Record
@@ -203,11 +210,15 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         """
         check_parameters(self)
         sentences = read_sentences(X)
-        known = read_heads(sentences, y, self.projective)
+        crossing = Crossing(self.crossing)
+        known = read_heads(sentences, y, crossing if self.projective else None)
+        crossing.warn()
         atoms = TokenAtoms.of(sentences, self.min_count)
         lengths = _lengths(sentences)
-        counts = row_weights(sample_weight, len(sentences), "sentence")
+        counts = crossing.weights(row_weights(sample_weight, len(sentences), "sentence"))
         free, present = known.supervision == parsing.FREE, (lengths > 0) & (counts > 0)
+        if self.single_root:
+            check_single_root(known.heads, lengths, present)
         learns = self.unlabelled_weight > 0 and bool((free & present).any())
         any_known = bool((~free & present).any())
         any_head = bool((known.heads >= -1)[np.repeat(present, lengths)].any())
@@ -229,16 +240,17 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         )
         text = text.without(~present if learns or as_sequence(self.constraints) else ~present | free)
         model = _make_model(self, atoms)
-        _check_possible(model, text)
         train = _train_online if self.learner == "online" else _train_in_batch
         trained = train(self, model, text, any_known, learns)
         self.relations_ = _train_relations(self, sentences, text, counts) if self.relations else None
-        self.atoms_, self.model_, self.theta_, self.n_lifted_ = atoms, model, trained.params, known.n_lifted
+        self.atoms_, self.model_, self.theta_, self.n_lifted_ = atoms, model, trained.params, crossing.n_lifted
+        self.n_skipped_ = len(crossing.skipped)
         settings = {
             "learner": self.learner,
             "weights": model.n_weights,
             "projective": self.projective,
-            "heads lifted": known.n_lifted,
+            "heads lifted": crossing.n_lifted,
+            "sentences skipped": self.n_skipped_,
         }
         engine.record(self, trained, len(sentences), settings)
         return self
@@ -296,7 +308,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
             By default those of the sentences.
         """
         sentences = self._read(X)
-        known, lengths = read_heads(sentences, heads, projective=False), _lengths(sentences)
+        known, lengths = read_heads(sentences, heads), _lengths(sentences)
         if known.shares:
             raise InvalidInputError(
                 f"heads must be numbers to have relations, got a matrix for sentence {min(known.shares)}; decide for "
@@ -331,7 +343,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
             If no word is left to score.
         """
         sentences = self._read(X)
-        known, lengths = read_heads(sentences, y, projective=False), _lengths(sentences)
+        known, lengths = read_heads(sentences, y), _lengths(sentences)
         weights = np.repeat(row_weights(sample_weight, len(sentences), "sentence"), lengths)
         weights *= np.concatenate([np.zeros(0), *not_punctuation([sentence.upos for sentence in sentences])])
         weights *= (known.heads != UNKNOWN_HEAD) | np.repeat(known.supervision == parsing.SHARED, lengths)
@@ -356,7 +368,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
             the probability is 0.
         """
         sentences = self._read(X)
-        known = read_heads(sentences, y, projective=False)
+        known = read_heads(sentences, y)
         if known.shares:
             raise InvalidInputError(
                 f"heads must be numbers to be scored, got a matrix for sentence {min(known.shares)}; decide for heads"
@@ -397,28 +409,6 @@ def _make_model(settings: Any, atoms: TokenAtoms) -> EdgeFactoredModel:
 def _tag_field(atoms: TokenAtoms) -> str:
     """Which tags of sentences constraints call ``tag``."""
     return "upos" if atoms.coarse else "xpos"
-
-
-def _check_possible(model: EdgeFactoredModel, text: ParsingText) -> None:
-    """Raise `InvalidInputError` for a sentence whose known heads fit no tree of the model."""
-    impossible: list[int] = []
-    for shard in text.shards():
-        if shard.heads is None:
-            continue
-        nothing = np.zeros(int((shard.lengths**2).sum()))
-        heads = model.free_structure(shard).decode(Parts(model.restricted(shard, nothing)))
-        starts = offsets_of(shard.lengths)[:-1]
-        impossible += shard.instances[heads[starts] == -2].tolist()
-    if impossible:
-        roots = "a single root" if model.single_root else "roots"
-        crossing = " without crossing arcs" if model.trees is ProjectiveTrees else ""
-        wider = advice("wider trees", "set single_root=False or projective=False")
-        error = InvalidInputError(
-            f"heads of sentence {min(impossible)} must fit a tree with {roots}{crossing}, but fit none; repair them, "
-            f"or {wider}"
-        )
-        error.keys = {"sentence": min(impossible)}
-        raise error
 
 
 def _train_in_batch(
@@ -502,14 +492,11 @@ class Heads(NamedTuple):
     supervision : ndarray of shape (n_sentences,), int
         FREE, GIVEN or SHARED.
     shares : dict of int -> ndarray of shape (length, length)
-    n_lifted : int
-        Heads that were changed to make trees projective.
     """
 
     heads: Ints
     supervision: Ints
     shares: dict[int, Floats]
-    n_lifted: int
 
 
 def read_sentences(sentences: Any) -> list[ParsedSentence]:
@@ -541,15 +528,16 @@ def read_sentences(sentences: Any) -> list[ParsedSentence]:
     return listed
 
 
-def read_heads(sentences: Sequence[ParsedSentence], heads: Any, projective: bool) -> Heads:
-    """Read the heads of sentences; those of complete trees are made projective where asked.
+def read_heads(sentences: Sequence[ParsedSentence], heads: Any, crossing: Crossing | None = None) -> Heads:
+    """Read the heads of sentences.
 
     Parameters
     ----------
     sentences : sequence of ParsedSentence
     heads : sequence or None
         Per sentence None, heads, or a matrix of probabilities; by default those of the sentences.
-    projective : bool
+    crossing : Crossing, optional
+        Settles those that only trees with crossing arcs have; by default they stay.
 
     Raises
     ------
@@ -557,7 +545,7 @@ def read_heads(sentences: Sequence[ParsedSentence], heads: Any, projective: bool
         Naming the sentence and what is wrong.
     """
     entries = [one.heads for one in sentences] if heads is None else heads_per_sentence(heads, len(sentences))
-    numbers, supervision, shares, n_lifted = [], np.zeros(len(sentences), np.int64), {}, 0
+    numbers, supervision, shares = [], np.zeros(len(sentences), np.int64), {}
     for number, (sentence, entry) in enumerate(zip(sentences, entries, strict=True)):
         n = len(sentence.forms)
         positions = np.full(n, UNKNOWN_HEAD)
@@ -566,13 +554,10 @@ def read_heads(sentences: Sequence[ParsedSentence], heads: Any, projective: bool
             shares[number], supervision[number] = _read_shares(number, array, n), parsing.SHARED
         elif array is not None:
             positions = check_heads(array, number, n)
+            positions = positions if crossing is None else crossing.settle(positions, number)
             supervision[number] = parsing.FREE if (positions == UNKNOWN_HEAD).any() else parsing.GIVEN
-            if projective and supervision[number] == parsing.GIVEN and not is_projective(positions):
-                lifted = projectivise(positions)
-                n_lifted += int((lifted != positions).sum())
-                positions = lifted
         numbers.append(positions)
-    return Heads(np.concatenate([np.zeros(0, np.int64), *numbers]), supervision, shares, n_lifted)
+    return Heads(np.concatenate([np.zeros(0, np.int64), *numbers]), supervision, shares)
 
 
 def read_columns(sentences: Sequence[ParsedSentence], columns: Any, tags: str | None) -> Columns:

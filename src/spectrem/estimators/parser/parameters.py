@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from spectrem.estimators.declare import choice, count, number, switch
-from spectrem.estimators.shared_parameters import MODEL, TRAINING, CriterionParameters
+from spectrem.estimators.shared_parameters import CROSSING, MODEL, TRAINING, CriterionParameters
 from spectrem.exceptions import InvalidInputError, quoted
 
 _LARGEST_TABLE = 27
@@ -31,10 +31,14 @@ class ParserParameters(CriterionParameters):
     Parameters
     ----------
     projective : bool
-        Whether trees have no crossing arcs. Sentences to learn from whose arcs cross are made projective first, which
-        changes some heads in a thousand. Otherwise all trees count, by the matrix-tree theorem.
+        Whether trees have no crossing arcs. Sentences to learn from whose arcs cross are made projective first, or left
+        out, see ``crossing``. Otherwise all trees count, by the matrix-tree theorem.
     single_root : bool
         Whether exactly one word of a sentence hangs on the root, or one or more.
+    crossing : {"lift", "skip", "raise"}
+        What to do about sentences to learn from whose known heads fit no tree without crossing arcs. "lift": words get
+        the heads of their heads until some tree fits, unknown ones where these have none, which changes some heads in a
+        thousand. "skip": leave the sentence out. "raise": an error.
     learner : {"online", "batch"}
         "online": in small steps, some sentences at a time, the mean of the weights after all steps; one thread.
         "batch": L-BFGS over the whole corpus, and EM around it where heads are missing and there are constraints.
@@ -85,6 +89,7 @@ class ParserParameters(CriterionParameters):
     projective: bool = switch(True, group=MODEL)
     _: KW_ONLY
     single_root: bool = switch(True, group=MODEL)
+    crossing: Literal["lift", "skip", "raise"] = choice("lift", *CROSSING, group=TRAINING)
     learner: Literal["online", "batch"] = choice(
         "online", "online", "batch", group=TRAINING, metavar="WAY", beside=_check_learner
     )

@@ -197,3 +197,17 @@ def test_other_errors_of_the_system_are_one_line_too(run, files, monkeypatch):
 
     monkeypatch.setattr("spectrem.cli.alignment.writing.pharaoh_lines", full)
     fails(run("align", files.both), "links.txt: No space left on device")
+
+
+def test_what_is_wrong_in_a_file_names_the_option_that_gives_it(run, files, tmp_path):
+    path = tmp_path / "some.txt"
+    path.write_text("0-0\none line\n")
+    for option in ("--anchors", "--dictionary", "--priors"):
+        fails(run("align", files.both, option, path), f"error: {option} {path}")
+    fails(
+        run("align", files.both, "--dev", files.source, files.target, path), f"error: GOLD of --dev {path} has 2 lines"
+    )
+    fails(run("align", path), f"error: {path}, line 1: has neither")
+    path = tmp_path / "some.jsonl"
+    path.write_text('{"en": "a", "de": "b"}\n')
+    fails(run("align", path), "no key 'source'; the keys are 'en', 'de'; every line needs both, which --columns SOURCE")

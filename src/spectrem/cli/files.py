@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -79,9 +80,24 @@ def command_files(
                     raise InvalidInputError(f"{name} {folder}: there is no such folder; make it first")
                 check_folder(name, folder)
         names = ("standard input" if path == STANDARD else path for path in read.values())
-        with limits_named(", ".join(dict.fromkeys(names)) or "these options"):
+        with limits_named(", ".join(dict.fromkeys(names)) or "these options"), _options_named(read):
             yield
         finish()
+
+
+@contextmanager
+def _options_named(read: Mapping[str, str]) -> Iterator[None]:
+    """Let errors of this block that begin with a file which an option names begin with the option.
+
+    Files of arguments, and those that are read twice, are named alone.
+    """
+    try:
+        yield
+    except InvalidInputError as error:
+        named = [name for name, path in read.items() if re.match(rf"{re.escape(path)}(?=[:,] | has | is )", str(error))]
+        if len(named) != 1 or "--" not in named[0]:
+            raise
+        raise InvalidInputError(f"{named[0]} {error}") from error
 
 
 def finish() -> None:

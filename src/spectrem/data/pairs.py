@@ -137,7 +137,8 @@ def _of_objects(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterato
                 value = row[column] if column in row else row[outer][inner]
             except (KeyError, TypeError):
                 raise InvalidInputError(
-                    f"--columns: {name}, line {number}: {no_such('key', column, row)}; every line needs both"
+                    f"--columns: {name}, line {number}: {no_such('key', column, row)}; every line needs both, which "
+                    "--columns SOURCE,TARGET names (in Python: columns=)"
                 ) from None
             if not isinstance(value, str):
                 raise InvalidInputError(

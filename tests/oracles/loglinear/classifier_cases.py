@@ -455,6 +455,7 @@ def _check_partly_tagger(X, y, columns, gamma, rules, batch, tags):
     settings = {
         "tags": tags,
         "pairs": "all",
+        "C": 1.0,
         "gamma": gamma,
         "max_iter": 200,
         "tol": 1e-9,

@@ -214,7 +214,7 @@ def test_few_cells_are_as_good_as_all(monkeypatch, n, seed, many):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_few_cells_at_bad_prices(monkeypatch, seed):
-    def price(dual, problem):
+    def price(dual, problem, on_step):
         table = dual.scores.unary.reshape(-1, 4)
         return float(table.max(1).sum()), (table.max(1, keepdims=True) - table).ravel()
 
@@ -227,6 +227,54 @@ def test_few_cells_at_bad_prices(monkeypatch, seed):
     monkeypatch.setattr(assignment, "_MANY_CELLS", 20)
     monkeypatch.setattr(assignment, "_price", price)
     assert assign(structure, scores, rows).score == pytest.approx(whole.score, abs=1e-9)
+
+
+def test_labels_within_a_gap_of_the_best(monkeypatch):
+    """Budgets leave a gap to the relaxation, up to which the search may stop; at a gap of 0 it goes on to the best."""
+    monkeypatch.setattr(assignment, "_MANY_CELLS", 40)
+    rng = np.random.default_rng(5)
+    n, k = 200, 4
+    structure = Categorical(np.full(n, k))
+    columns = {"cost": rng.gamma(2.0, 1.0, n).round(2), "document": rng.integers(0, n // 4, n)}
+    rules = [
+        E[part("cost") * (part("label") == 0)] <= 20.0,
+        E[part("cost") * (part("label") == 1)] <= 31.5,
+        (E[part("label") == 2] <= 1).per("document"),
+        cannot_link([[0, 1], [1, 2]]),
+    ]
+    rows, scores, heard = compile_constraints(rules, structure, columns), rng.normal(size=n * k) * 2, []
+    best = check(scores, k, rows, by_integer_program(scores, k, rows))
+    near = assign(structure, scores, rows, gap=0.05, on_step=heard.append)
+    assert near.status == Status.CERTIFIED
+    assert near.violation <= 1e-9
+    assert best.score - 0.05 * abs(best.score) <= near.score <= best.score + 1e-9 <= near.relaxation + 2e-9
+    assert near.gap == pytest.approx(near.relaxation - near.score)
+    assert heard == sorted(heard)
+    assert 0 < heard[0] <= heard[-1] <= 1
+    with pytest.raises(InvalidInputError, match="gap must be a share of the score >= 0, got -1"):
+        assign(structure, scores, rows, gap=-1)
+
+
+def test_what_was_found_before_time_ran_out(monkeypatch):
+    monkeypatch.setattr(assignment, "_MANY_CELLS", 40)
+    rng = np.random.default_rng(6)
+    structure, scores = Categorical(np.full(200, 4)), rng.normal(size=800)
+    rule = E[part("cost") * (part("label") == 0)] <= 20.0
+    rows = compile_constraints(rule, structure, {"cost": rng.gamma(2.0, 1.0, 200)})
+    real, runs = assignment._solve, []
+
+    def hurried(*given):
+        runs.append(given)
+        if len(runs) > 1:
+            raise InvalidInputError("no time")
+        return real(*given)
+
+    monkeypatch.setattr(assignment, "_solve", hurried)
+    with pytest.warns(ConvergenceWarning, match="not proven best"):
+        found = assign(structure, scores, rows)
+    assert found.status == Status.MAX_ITERATIONS
+    assert found.violation <= 1e-9
+    assert 0 < found.gap < 1
 
 
 def test_few_cells_with_penalties(monkeypatch):

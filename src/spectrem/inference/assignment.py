@@ -7,8 +7,9 @@ fractions gain nothing, and the prices of the labels give the multipliers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,6 @@ from spectrem.inference.program import (
     Deadline,
     ProblemProgram,
     ProblemPrograms,
-    Program,
     run_integer,
     run_linear,
 )
@@ -302,7 +302,17 @@ def solve_relaxation(dual: BatchDual, program: LinearProgram, start: Floats) -> 
     )
 
 
+OnStep: TypeAlias = Callable[[float], None]
+"""Hears which share of the work is done, from 0 to 1."""
+
+
+def unheard(done: float) -> None:
+    """Nobody listens."""
+
+
 _MANY_CELLS = 20_000
+_STEPS = 25  # iterations at each temperature for prices that only have to bound scores
+_NODES, _SLIP = 200, 3e-7  # of the search among few labels, and which share of the bound it may miss
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,7 +332,7 @@ class Assignment:
     violation : float
         Worst violation of any row after the slack it is allowed.
     status : Status
-        ``CERTIFIED``, or ``MAX_ITERATIONS`` where the time limit came first.
+        ``CERTIFIED``: proven best, up to the gap that was allowed; ``MAX_ITERATIONS`` where the time limit came first.
     """
 
     labels: Ints
@@ -334,7 +344,14 @@ class Assignment:
 
 
 def assign(
-    structure: Labels, scores: Floats, rows: Rows, *, weights: Floats | None = None, time_limit: float | None = None
+    structure: Labels,
+    scores: Floats,
+    rows: Rows,
+    *,
+    weights: Floats | None = None,
+    time_limit: float | None = None,
+    gap: float = 0.0,
+    on_step: OnStep = unheard,
 ) -> Assignment:
     """Maximise the scores of one label per instance under constraints ([Chang2007]; [Samdani2012] eq. 10).
 
@@ -355,6 +372,11 @@ def assign(
         suit them best among those that the others leave.
     time_limit : float, optional
         Seconds for all programs together; None is 300.
+    gap : float
+        Where rows tie more than 20,000 labels together: labels that are proven to score less than the best by at most
+        this share of the score will do. Fewer labels are the best ones at any gap.
+    on_step : callable
+        Hears which share of the work is done.
 
     Raises
     ------
@@ -378,13 +400,15 @@ def assign(
     array([0, 0, 1])
     """
     deadline = Deadline(time_limit)
+    if not gap >= 0:
+        raise InvalidInputError(f"gap must be a share of the score >= 0, got {gap!r}; 0 looks for the best labels")
     if weights is None:
-        return _assign(structure, scores, scores, tidy_rows(rows), deadline)
+        return _assign(structure, scores, scores, tidy_rows(rows), deadline, gap, on_step)
     counted = _counted(structure, rows, weights, weights)
     weight = np.repeat(weights, np.diff(structure.offsets))
     possible = ~np.isneginf(scores)
     weighted = np.where(possible, np.where(possible, scores, 0.0) * weight, -np.inf)
-    assigned = _assign(structure, weighted, scores, counted, deadline)
+    assigned = _assign(structure, weighted, scores, counted, deadline, gap, on_step)
     touched = np.zeros(structure.n_instances, np.bool_)
     touched[structure.instance[counted.matrix.indices]] = True
     touched[rows.row_instance[rows.row_instance >= 0]] = True
@@ -394,11 +418,19 @@ def assign(
     chosen[structure.offsets[:-1] + assigned.labels] = True
     rest = np.where(weight == 0, scores, np.where(chosen, 0.0, -np.inf))
     counted = _counted(structure, rows, weights, np.where(weights > 0, weights, 1.0))
-    again = _assign(structure, rest, rest, counted, deadline)
+    again = _assign(structure, rest, rest, counted, deadline, gap)
     return Assignment(again.labels, assigned.score, assigned.relaxation, assigned.gap, again.violation, assigned.status)
 
 
-def _assign(structure: Labels, scores: Floats, alone: Floats, rows: Rows, deadline: Deadline) -> Assignment:
+def _assign(
+    structure: Labels,
+    scores: Floats,
+    alone: Floats,
+    rows: Rows,
+    deadline: Deadline,
+    gap: float = 0.0,
+    on_step: OnStep = unheard,
+) -> Assignment:
     """Assign labels by ``scores``; instances that no row touches take their best label by ``alone``."""
     n, offsets = structure.n_instances, structure.offsets
     labels = np.full(n, -1)
@@ -408,29 +440,29 @@ def _assign(structure: Labels, scores: Floats, alone: Floats, rows: Rows, deadli
     infeasible = transport_labels(dual, counts, counts.counted, labels)[1][dual.row_problem]
     if infeasible.any():
         raise no_assignment(block.name for block in rows.blocks if infeasible[block.start : block.stop].any())
-    gap, unit, status = 0.0, 1.0, Status.CERTIFIED
+    left, unit, status = 0.0, 1.0, Status.CERTIFIED
     if not counts.counted.all():
         programs = ProblemPrograms(dual)
         programs.variables.refuse_curved("by decide", "")
         problem = programs.write(np.flatnonzero(~counts.counted), _whole_bounds(rows))
-        unit, solved = problem.unit, solve_program(dual, problem, deadline)
+        unit, solved = problem.unit, solve_program(dual, problem, deadline, gap, on_step)
         if solved is None:
             raise explain_whole(dual, ~counts.counted) or no_assignment(
                 block.name for block in rows.blocks if block.slack is None or block.slack.kind == "bound"
             )
         labels[problem.instances] = solved.cells - offsets[problem.instances]
-        gap, status = solved.gap, solved.status
+        left, status = solved.gap, solved.status
         if status != Status.CERTIFIED:
             warn_unconverged(
                 f"the labels were not proven best within {setting('time_limit')}={deadline.limit:g} seconds; raise "
-                f"it, or look at the gap ({gap:.3g} nats)",
+                f"it, or look at the gap ({left:.3g} nats)",
             )
     cell = offsets[:-1] + labels
     excess = rows.matrix @ indicators(labels, offsets) - rows.bounds
     score = float(scores[cell].sum() - dual.terms.cost(excess).sum())
-    gap = gap if gap > 1e-9 * max(unit, abs(score)) else 0.0
+    left = left if left > 1e-9 * max(unit, abs(score)) else 0.0
     return Assignment(
-        labels, score, score + gap, gap, float(dual.terms.worst_violation(excess).max(initial=0.0)), status
+        labels, score, score + left, left, float(dual.terms.worst_violation(excess).max(initial=0.0)), status
     )
 
 
@@ -456,48 +488,62 @@ class Solved:
     status: Status
 
 
-def solve_program(dual: BatchDual, problem: ProblemProgram, deadline: Deadline) -> Solved | None:
+def solve_program(
+    dual: BatchDual, problem: ProblemProgram, deadline: Deadline, gap: float = 0.0, on_step: OnStep = unheard
+) -> Solved | None:
     """The best labels under the program of some problems, None if none meet the rows.
 
     Prices of the rows bound what any labels can score, and what a label costs that is not its instance's best at these
-    prices. A program over the labels that cost at most the gap between that bound and the program's own score is as
-    good as one over all.
+    prices. Labels are first sought among those that cost least. If their score is within ``gap`` of the bound it is
+    near enough; else the program over the labels that cost at most what is open is as good as one over all.
 
     Raises
     ------
     InvalidInputError
         If nothing was found within the time limit.
     """
-    program, n = problem.program, len(problem.owner)
+    n = len(problem.owner)
     if n <= _MANY_CELLS:
-        return _solve(problem, program, problem.polytope.unary_index, deadline)
-    bound, cost = _price(dual, problem)
+        return _solve(problem, np.ones(n, np.bool_), deadline)
+    bound, cost = _price(dual, problem, lambda done: on_step(done / 2))  # the other half is one program or two
     spread = np.sort(cost[cost > 0])
-    reach = float(spread[min(_MANY_CELLS // 4, len(spread) - 1)]) if len(spread) else 0.0
-    every_row, beyond = np.arange(len(program.bounds)), np.arange(n, len(program.cost))
+    unit = max(problem.unit, abs(bound))
+    allowed, kept = gap * unit, _MANY_CELLS // 40
+    reach = float(spread[min(kept, len(spread) - 1)]) if len(spread) else 0.0
+    first, best = True, None
     while True:
-        kept = np.flatnonzero(cost <= reach)
-        few = program.pick(every_row, np.concatenate([kept, beyond]))
-        solved = _solve(problem, few, problem.polytope.unary_index[kept], deadline)
-        if len(kept) == n:
-            return solved
+        taking = cost <= reach
+        if taking.all():
+            return _solve(problem, taking, deadline)
+        slip, nodes = (_SLIP * unit, _NODES) if first else (0.1 * allowed, None)
+        try:
+            solved = _solve(problem, taking, deadline, slip, nodes)
+        except InvalidInputError:  # there is no time left
+            if best is None:
+                raise
+            return best
         if solved is None:
-            reach = max(4 * reach, float(spread[min(4 * len(kept), len(spread) - 1)]))
+            kept *= 4
+            reach = max(4 * reach, float(spread[min(kept, len(spread) - 1)]))
             continue
         chosen = np.zeros(len(dual.scores.unary))
         chosen[solved.cells] = 1.0
         penalty = dual.terms.cost(dual.matrix @ chosen - dual.rows.bounds)[np.unique(dual.row_problem[problem.rows])]
-        score = float(dual.scores.unary[solved.cells].sum() - penalty.sum())
-        if bound - score <= reach + 1e-9 * max(problem.unit, abs(score)):
-            # Any choice with a label that was left out scores less.
-            gap = min(solved.gap, max(bound - score, 0.0)) if solved.status == Status.CERTIFIED else bound - score
-            return Solved(solved.cells, gap, solved.status)
-        reach = bound - score
+        left = bound - float(dual.scores.unary[solved.cells].sum() - penalty.sum())
+        # Any choice with a label that was left out scores less than the bound by more than ``reach``.
+        left, within = max(left, 0.0), left <= reach + 1e-9 * unit
+        proven = min(left, max(solved.gap, left - reach))
+        if left <= allowed or (within and not first and solved.status == Status.CERTIFIED):
+            return Solved(solved.cells, proven, Status.CERTIFIED)
+        if within and not first:
+            return Solved(solved.cells, left, solved.status)
+        best = Solved(solved.cells, left, Status.MAX_ITERATIONS)
+        first, reach = False, max(reach, left)
 
 
-def _price(dual: BatchDual, problem: ProblemProgram) -> tuple[float, Floats]:
+def _price(dual: BatchDual, problem: ProblemProgram, on_step: OnStep) -> tuple[float, Floats]:
     """An upper bound of every score, and what each label costs at prices that prove it (any prices give a bound)."""
-    prices = follow_temperatures(dual)[0].multipliers
+    prices = follow_temperatures(dual, _STEPS, on_step)[0].multipliers
     among = np.zeros(dual.n_problems, np.bool_)
     among[dual.row_problem[problem.rows]] = True
     bound = (dual.evaluate(prices, among).value + dual.terms.value(prices))[among].sum()
@@ -506,24 +552,40 @@ def _price(dual: BatchDual, problem: ProblemProgram) -> tuple[float, Floats]:
     return float(bound), best[problem.owner] - reduced
 
 
-def _solve(problem: ProblemProgram, program: Program, cells: Ints, deadline: Deadline) -> Solved | None:
-    """The best choice among some cells by a part of the problem's program, first by its relaxation; None if none."""
+def _solve(
+    problem: ProblemProgram, taking: Bools, deadline: Deadline, slip: float = 0.0, nodes: int | None = None
+) -> Solved | None:
+    """The best choice among the labels ``taking`` by the problem's program, first by its relaxation; None if none.
+
+    A choice that is worse than the best by at most ``slip`` nats will do, and the best after so many ``nodes``, if
+    they are limited.
+    """
+    owner, every = problem.owner, problem.program
+    program, x, columns = every.among(owner, taking, len(problem.rows))
+    n_whole = int((columns < len(owner)).sum())
+
+    def cells() -> Ints:
+        return problem.polytope.unary_index[np.rint(x[: len(owner)]) == 1]
+
     relaxed = run_linear(program, deadline.left, accurate=False)
     if relaxed.status == INFEASIBLE:
         return None
-    if relaxed.x is not None and (np.abs(relaxed.x - np.rint(relaxed.x))[: len(cells)] <= WHOLE).all():
-        return Solved(cells[np.rint(relaxed.x[: len(cells)]) == 1], 0.0, Status.CERTIFIED)
-    solved = run_integer(program, len(cells), deadline.left)
-    if solved.status == INFEASIBLE:
+    if relaxed.x is not None and (np.abs(relaxed.x - np.rint(relaxed.x))[:n_whole] <= WHOLE).all():
+        x[columns] = relaxed.x
+        return Solved(cells(), 0.0, Status.CERTIFIED)
+    size = problem.unit * abs(relaxed.cost)
+    solved = run_integer(program, n_whole, deadline.left, slip / size if slip and size > 0 else 0.0, nodes)
+    if solved.status == INFEASIBLE or (solved.x is None and nodes is not None and deadline.left):
         return None
     if solved.x is None:
         raise InvalidInputError(
             f"no labels that meet the constraints were found within {setting('time_limit')}={deadline.limit:g} seconds "
             f"({solved.message}); allow more time, or give the constraints slack"
         )
+    x[columns] = solved.x
     status = Status.CERTIFIED if solved.status == OPTIMAL else Status.MAX_ITERATIONS
     lowest = solved.bound if relaxed.x is None else relaxed.cost
-    return Solved(cells[np.rint(solved.x[: len(cells)]) == 1], (solved.cost - lowest) * problem.unit, status)
+    return Solved(cells(), (solved.cost - lowest) * problem.unit, status)
 
 
 def _whole_bounds(rows: Rows) -> Floats:

@@ -191,6 +191,36 @@ class Program:
             self.equality[rows],
         )
 
+    def among(self, owner: Ints, taking: Bools, n_rows: int) -> tuple[Program, Floats, Ints]:
+        """The program of the labels ``taking`` of categorical instances, in which those that stand alone are constants.
+
+        Parameters
+        ----------
+        owner : ndarray of shape (n_x,), int64
+            The instance of every label, increasing; the other variables are kept.
+        taking : ndarray of shape (n_x,), bool
+            One label of every instance, or more.
+        n_rows : int
+            The rows before those that give every instance one label.
+
+        Returns
+        -------
+        program : Program
+        x : ndarray of shape (n_variables,)
+            1 for the labels that stand alone.
+        columns : ndarray of int64
+            The variables of the smaller program.
+        """
+        n = len(owner)
+        several = np.bincount(owner[taking], minlength=int(owner.max(initial=-1)) + 1) > 1
+        x = np.zeros(len(self.cost))
+        x[:n] = taking & ~several[owner]
+        columns = np.concatenate([np.flatnonzero(taking & several[owner]), np.arange(n, len(x))])
+        kept = np.ones(len(self.bounds), np.bool_)
+        kept[n_rows : n_rows + len(several)] = several
+        left = replace(self, bounds=self.bounds - self.matrix @ x)
+        return left.pick(np.flatnonzero(kept), columns), x, columns
+
     def with_rows(self, matrix: sp.csr_array) -> Program:
         """With the rows ``matrix @ x <= 0`` after the others."""
         n = matrix.shape[0]

@@ -28,7 +28,7 @@ from spectrem.data import open_output
 from spectrem.data.frames import as_frame, filled_frame
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import Infeasible, Solver, Status, project_batch
-from spectrem.inference.assignment import assign
+from spectrem.inference.assignment import OnStep, assign, unheard
 from spectrem.inference.dual import posteriors_alike, weigh_rows
 from spectrem.inference.program import Deadline
 from spectrem.reports import ConstraintReport, constraint_lines, price_copies, prices_by_name, report_rows
@@ -521,8 +521,9 @@ class Decision:
     score : float
         Sum of the scores of the labels chosen less penalties, nats.
     relaxation : float
-        The same of the best fractions that meet the constraints (gamma = 0), never less. Bounds of rows with whole
-        coefficients are rounded to whole numbers first.
+        No labels that meet the constraints score more: the score of the best fractions that meet them (gamma = 0), in
+        large tables a bound a little above it. Bounds of rows with whole coefficients are rounded to whole numbers
+        first.
     n_changed : int
         How many labels are not the best ones by the scores alone.
     gap : float
@@ -530,7 +531,8 @@ class Decision:
     violation : float
         Worst violation of any row after the slack it is allowed; 0 up to rounding.
     status : Status
-        ``CERTIFIED``, or ``MAX_ITERATIONS`` where the time limit came first.
+        ``CERTIFIED``: proven best, of large tables up to the gap allowed; ``MAX_ITERATIONS`` where the time limit came
+        first.
     """
 
     labels: NDArray
@@ -610,14 +612,16 @@ class ProjectedTable:
         """``price`` of every constraint by its name; a second one of the same name is called ``"name (2)"``."""
         return prices_by_name((report.name, report.price) for report in self.constraints)
 
-    def decide(self, *, time_limit: float | None = None) -> Decision:
+    def decide(self, *, time_limit: float | None = None, gap: float = 1e-4, on_step: OnStep = unheard) -> Decision:
         """The best single label for every row such that the constraints hold exactly.
 
         Maximises the sum of the scores of the labels chosen (the log of the probabilities that the table had before the
         projection), less the penalties of slack: the argmax of [Chang2007]. Constraints that only count the labels of
         rows which they tie together are met along shortest paths; all others by a linear program where that is integral
-        and an integer program (HiGHS) where not. A row of weight w (`sample_weight`) counts w times, in its score as in
-        constraints over rows, but has one label: it is not split as w rows might be.
+        and an integer program (HiGHS) where not. Where they tie more than 20,000 probabilities together, labels whose
+        price rules them out are left out, and the search ends once the labels found are proven to be within ``gap`` of
+        the best; most are a thousand times nearer. A row of weight w (`sample_weight`) counts w times, in its score as
+        in constraints over rows, but has one label: it is not split as w rows might be.
 
         Parameters
         ----------
@@ -625,6 +629,11 @@ class ProjectedTable:
             Seconds for all programs together; None is 300, inf no limit. Then the best decision found so far is
             returned, with its gap. If there is none because the constraints conflict, which of them do is looked for
             in some seconds more.
+        gap : float
+            Of large tables: by which share of the score other labels might be better at most. 0 goes on to the proof
+            that none are, which may take many times longer. Smaller tables are always solved to the end.
+        on_step : callable, optional
+            Called with the share of the work that is done, from 0 to 1, to show progress.
 
         Returns
         -------
@@ -648,7 +657,9 @@ class ProjectedTable:
         scores, weights = cells.scores, cells.weights
         values: dict[str, Any]
         if has_one_label(structure):
-            assignment = assign(structure, scores.unary, rows.whole, weights=weights, time_limit=time_limit)
+            assignment = assign(
+                structure, scores.unary, rows.whole, weights=weights, time_limit=time_limit, gap=gap, on_step=on_step
+            )
             positions, cell = assignment.labels, structure.offsets[:-1] + assignment.labels
             values = {name: getattr(assignment, name) for name in ("score", "relaxation", "gap", "violation", "status")}
         else:  # by the integer program and the linear relaxation of the structure

@@ -10,7 +10,7 @@ from itertools import combinations, takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from spectrem.cli.declare import Given, argument, option, takes
-from spectrem.cli.ending import command_line, say
+from spectrem.cli.ending import Advance, command_line, progress_bar, say
 from spectrem.cli.files import command_files, opened
 from spectrem.cli.rules import Rule, check_rules, excludes, needs
 from spectrem.cli.tables.options import TableOptions, list_names, split_names, weight_column
@@ -151,7 +151,9 @@ def _project(options: ProjectOptions, shared: TableOptions) -> None:
         scores: Scores = WideScores(file, options, list(columns)) if options.long is None else LongScores(file, options)
         located = rows_named(file) if options.long is None else nullcontext()
         try:
-            with spelled(_SPELLINGS | scores.spellings), located:
+            bar = progress_bar(1 + options.decide, shown=not shared.quiet)
+            with bar as advance, spelled(_SPELLINGS | scores.spellings), located:
+                advance("Projecting")
                 table = project_table(
                     scores.proba,
                     constraints,
@@ -162,7 +164,7 @@ def _project(options: ProjectOptions, shared: TableOptions) -> None:
                     sample_weight=None if options.weights is None else scores.weights(options.weights),
                     infeasible=options.infeasible,
                 )
-                decision = table.decide(time_limit=options.time_limit) if options.decide else None
+                decision = _decide(table, options, advance) if options.decide else None
         except ScoreError as error:
             raise InvalidInputError(scores.refusal(error)) from error
         if not shared.quiet:
@@ -181,6 +183,19 @@ def _project(options: ProjectOptions, shared: TableOptions) -> None:
         write(filled)
     if not shared.quiet:
         say(f"{done} in {time.perf_counter() - started:.1f} s: {details[0]}", *details[1:])
+
+
+def _decide(table: ProjectedTable, options: ProjectOptions, advance: Advance) -> Decision:
+    """The labels, while the bar moves on by one."""
+    advance("Deciding", 1.0)
+    done = 0.0
+
+    def on_step(share: float) -> None:
+        nonlocal done
+        advance("Deciding", share - done)
+        done = share
+
+    return table.decide(time_limit=options.time_limit, on_step=on_step)
 
 
 def _summary(scores: Scores, table: ProjectedTable, decision: Decision | None, gamma: float) -> list[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -164,10 +164,13 @@ class ColumnSolution(NamedTuple):
     missing: float
 
 
-def follow_temperatures(dual: BatchDual) -> tuple[Solution, float]:
+def follow_temperatures(
+    dual: BatchDual, max_iter: int = 60, on_step: Callable[[float], None] = lambda done: None
+) -> tuple[Solution, float]:
     """Prices near those of gamma = 0, from the smooth duals of ever lower temperatures, and the last of these.
 
-    The status of problems that prove to be infeasible on the way is ``INFEASIBLE``.
+    At most ``max_iter`` iterations are made at each; ``on_step`` hears which share of them is done. The status of
+    problems that prove to be infeasible on the way is ``INFEASIBLE``.
     """
     scores, instance = dual.scores.unary, dual.structure.instance
     offsets = np.searchsorted(instance, np.arange(dual.structure.n_instances))
@@ -175,12 +178,13 @@ def follow_temperatures(dual: BatchDual) -> tuple[Solution, float]:
     tops = np.maximum.reduceat(scores, offsets)[instance]
     spread = float(np.mean((tops - finite)[np.isfinite(finite)])) or 1.0
     x = dual.terms.project(np.zeros(len(dual.row_problem)))
-    for share in _PATH:
+    for k, share in enumerate(_PATH, start=1):
         gamma = share * spread
         warm = BatchDual(dual.structure, dual.scores, dual.rows, gamma, dual.weights)
-        solution = smooth_solver(warm, 1e-3, 60).solve(warm, x)
+        solution = smooth_solver(warm, 1e-3, max_iter).solve(warm, x)
         dual.n_evaluations += warm.n_evaluations
         x = solution.multipliers
+        on_step(k / len(_PATH))
         if (solution.status == Status.INFEASIBLE).any():
             break
     return solution, gamma
@@ -241,15 +245,8 @@ def _solve_columns(
     program: Program, owner: Ints, taking: Bools, n_rows: int, large: float, deadline: Deadline
 ) -> ColumnSolution | None:
     """Solve the program of the labels ``taking``, whose rows may be violated at a cost of ``large``."""
-    several = np.bincount(owner[taking], minlength=int(owner[-1]) + 1) > 1
-    fixed, free = np.flatnonzero(taking & ~several[owner]), np.flatnonzero(taking & several[owner])
-    x = np.zeros(len(program.cost))
-    x[fixed] = 1.0
-    left = replace(program, bounds=program.bounds - program.matrix @ x)
-    n_ties = len(program.bounds) - n_rows - len(several)
-    rows = np.flatnonzero(np.concatenate([np.ones(n_rows, np.bool_), several, np.ones(n_ties, np.bool_)]))
-    columns = np.concatenate([free, np.arange(len(owner), len(x))])
-    some = left.pick(rows, columns).elastic(np.full(n_rows, large))
+    left, x, columns = program.among(owner, taking, n_rows)
+    constant, some = float(program.cost @ x), left.elastic(np.full(n_rows, large))
     # With many rows programs are degenerate: an interior point method with crossover is far faster than simplex.
     result = run_linear(some, deadline.left, method="highs-ipm" if n_rows > _MANY_ROWS else "highs")
     if result.x is None:
@@ -258,7 +255,7 @@ def _solve_columns(
         return None
     x[columns] = result.x[: len(columns)]
     missing = float(result.x[len(columns) :].sum())
-    return ColumnSolution(x, result.prices[:n_rows], result.cost + float(program.cost[fixed].sum()), missing)
+    return ColumnSolution(x, result.prices[:n_rows], result.cost + constant, missing)
 
 
 @dataclass(frozen=True)

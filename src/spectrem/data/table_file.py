@@ -34,7 +34,9 @@ _CODE = r"^[+-]?0[0-9]+$"
 _PADDED = r"^[+-]?0[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?$"
 _NUMBER = r"^[+-]?(?:(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:nan|inf|infinity))$"
 _WRITTEN = r"^[+-]?(?:[0-9]{1,3}(?:[,' ][0-9]{3})+(?:\.[0-9]+)?|[0-9]+,[0-9]+|[0-9]+(?:\.[0-9]+)? ?%)$"
+_BEGINS_SO = r"^(?:[+-]?[.0-9]|[+-]?(?i:nan|inf))"  # whatever matches one of these
 _ROWS_AT_ONCE = 50_000
+_FIRST_ROWS = 1_000  # which mostly tell what a column holds
 _ROUNDED = r"^-?[0-9]{16,}$"
 
 
@@ -227,24 +229,31 @@ class TableFile:
         """For every column: are all cells numbers; if not, does that seem a slip; are some."""
         if not self.is_text:
             return {name: (kind.is_numeric(), False, False) for name, kind in self.schema.items()}
-        filled, numbers = self._count(self.names, _ANY, _NUMBER)
-        types = {name: (filled[name] > 0, False, False) for name in self.names}
-        mixed = [name for name in self.names if numbers[name] < filled[name]]
-        whole, codes, written = self._count(mixed, _WHOLE, _CODE, _WRITTEN)
+        first = self.data.head(_FIRST_ROWS).select(map(self._text, self.names)).collect()
+        text = {column.name for column in first if not column.str.contains(_BEGINS_SO).any()}
+        patterns = {name: _BEGINS_SO if name in text else _NUMBER for name in self.names}
+        filled, found = self._count(dict.fromkeys(self.names, _ANY), patterns)
+        types = {name: (name not in text and filled[name] > 0, False, False) for name in self.names}
+        mixed = [name for name in self.names if (found[name] > 0 if name in text else found[name] < filled[name])]
+        numbers, *others = self._count(*(dict.fromkeys(mixed, one) for one in (_NUMBER, _WHOLE, _CODE, _WRITTEN)))
+        whole, codes, written = others
         for name in mixed:
             # names of rows may be 007 and 8, but not 0.5
             are_names = numbers[name] + codes[name] == filled[name] and numbers[name] == whole[name]
             slip = 2 * (numbers[name] + written[name]) >= filled[name] and not are_names
-            types[name] = (False, slip, numbers[name] + codes[name] > 0)
+            complete = numbers[name] == filled[name]
+            types[name] = (complete, slip and not complete, not complete and numbers[name] + codes[name] > 0)
         return types
 
-    def _count(self, names: Sequence[str], *patterns: str) -> list[dict[str, int]]:
-        """By pattern, in how many rows columns of text match it."""
-        texts = [self._text(name) for name in names]
-        tests = [text != "" if one == _ANY else text.str.contains(one) for one in patterns for text in texts]
-        sums = [test.sum().alias(str(k)) for k, test in enumerate(tests)]
-        counts = self._collect(*sums).row(0) if sums else ()
-        return [dict(zip(names, counts[k * len(names) :], strict=False)) for k in range(len(patterns))]
+    def _count(self, *patterns: Mapping[str, str]) -> list[dict[str, int]]:
+        """For each mapping from columns of text to patterns, in how many rows they match."""
+        tests = [(name, one, self._text(name)) for names in patterns for name, one in names.items()]
+        sums = [
+            (text != "" if one == _ANY else text.str.contains(one)).sum().alias(str(k))
+            for k, (_, one, text) in enumerate(tests)
+        ]
+        counts = iter(self._collect(*sums).row(0) if sums else ())
+        return [dict(zip(names, counts, strict=False)) for names in patterns]
 
     def _first_odd(self, name: str) -> tuple[int, str]:
         """The first cell of a column of text that is not a number: its row, and what is said of it."""
@@ -312,11 +321,15 @@ def as_typed(text: polars.Series) -> polars.Series:
     kind: Any = polars.String
     if known.is_empty():
         return text
-    if known.str.contains(_WHOLE).all():
+
+    def all_are(pattern: str) -> bool:
+        return all(some.str.contains(pattern).all() for some in (known.head(_FIRST_ROWS), known))
+
+    if all_are(_WHOLE):
         kind = polars.Int64
-    elif known.str.contains(_NUMBER).all() and not known.str.contains(_ROUNDED).any():
+    elif all_are(_NUMBER) and not known.str.contains(_ROUNDED).any():
         kind = polars.Float64
-    elif known.str.contains("^(?i:true|false)$").all():
+    elif all_are("^(?i:true|false)$"):
         return text.str.to_lowercase() == "true"
     typed = text.cast(kind, strict=False)
     return typed if typed.null_count() == text.null_count() else text
@@ -498,7 +511,7 @@ class _Text:
     def _has_returns(self) -> bool:
         """Whether a carriage return stands without a line feed behind it."""
         with _open(self.source) as stream:
-            while piece := stream.read(1 << 22) + stream.readline():
+            while piece := stream.read(1 << 20) + stream.readline():
                 if piece.count(b"\r") != piece.count(b"\r\n"):
                     return True
         return False

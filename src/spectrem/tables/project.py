@@ -505,7 +505,7 @@ def _distinct_rows(
     of_distinct: dict[str, Key] = {name: columns[name][first] for name in names}
     if cells.names is not None:
         of_distinct["label"] = cells.labels(np.arange(width * len(first)))
-    return Alike(kind, width), of_distinct, np.bincount(kind, cells.weights).astype(np.float64)
+    return Alike(kind.astype(np.int32), width), of_distinct, np.bincount(kind, cells.weights).astype(np.float64)
 
 
 @brief_dataclass(frozen=True, eq=False)

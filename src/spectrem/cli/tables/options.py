@@ -15,9 +15,9 @@ from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     import numpy as np
-    import polars
     from numpy.typing import NDArray
 
+    from spectrem.constraints.compilation.groups import Key
     from spectrem.data import TableFile
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -88,13 +88,16 @@ def split_names(text: str, option: str) -> list[str]:
     return names
 
 
-def print_notes(file: TableFile, meanings: Mapping[str, str], columns: Mapping[str, polars.Series]) -> None:
+def print_notes(file: TableFile, meanings: Mapping[str, str], columns: Mapping[str, Key]) -> None:
     """Notes on standard error: columns whose names mean something else in constraints, and cells that are missing."""
     for name, meaning in meanings.items():
         if name in file.schema:
             say(f"note: {name!r} in constraints means {meaning}, not the column {name!r} of {file.name}")
+    from spectrem.constraints.columns import missing_of
+
     for name, values in columns.items():
-        if missing := values.null_count():
+        empty = missing_of(values)
+        if empty is not None and (missing := int(empty.sum())):
             say(
                 f"note: {missing} of {len(values)} rows have no {name!r} (the cell is empty, NA or the like); they "
                 "belong to no group of it"
@@ -115,12 +118,13 @@ def list_names(names: Sequence[object]) -> str:
 
 def read_table_constraints(
     options: TableOptions, file: TableFile, reserved: Collection[str]
-) -> tuple[list[Any], dict[str, polars.Series]]:
-    """Constraints of a file in YAML or JSON and of options, and the columns that they name.
+) -> tuple[list[Any], dict[str, Key]]:
+    """Constraints of a file in YAML or JSON and of options, and the columns that they name, in few bytes per row.
 
-    Columns are null where a cell is missing. Names in ``reserved`` mean something else than a column of the table.
+    Names in ``reserved`` mean something else than a column of the table.
     """
     from spectrem.constraints import read_constraints
+    from spectrem.constraints.columns import as_column
     from spectrem.constraints.compilation.draft import used_columns
 
     known, path = list(dict.fromkeys([*reserved, *file.names])), options.constraints
@@ -130,7 +134,7 @@ def read_table_constraints(
             raise InvalidInputError(f"--constraints {path}: the name must end in {', '.join(_SUFFIXES)}")
         constraints = [*read_constraints(path, columns=known), *constraints]
     used = set().union(*map(used_columns, constraints)).difference(reserved)
-    return constraints, {name: file.keys(name) for name in file.names if name in used}
+    return constraints, {name: as_column(name, file.keys(name)) for name in file.names if name in used}
 
 
 def rows_named(file: TableFile) -> AbstractContextManager[None]:

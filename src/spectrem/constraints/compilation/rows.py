@@ -112,7 +112,7 @@ class Alike:
 
     Attributes
     ----------
-    kind : ndarray of shape (n_instances,), int64
+    kind : ndarray of shape (n_instances,), int32 or int64
         Instances of one kind have the same coefficients; kinds are 0, 1, ... without gaps.
     width : int
         Parts of every instance. Those of kind k have the columns ``k * width ... (k + 1) * width - 1`` of the matrix.
@@ -123,7 +123,7 @@ class Alike:
     array([0.4, 1.6, 0.2, 0.8])
     """
 
-    kind: Ints
+    kind: NDArray[np.int32] | Ints
     width: int
 
     @property

@@ -1,7 +1,4 @@
-"""Word aligners side by side: error, time and memory on the same files; see README.md.
-
-Nothing heavy is imported before all runs are over: a process's peak memory is at least that of the one that starts it.
-"""
+"""Word aligners side by side: error, time and memory on the same files; see README.md."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from common import write_readme
+from common import most_anonymous, write_readme
 
 if TYPE_CHECKING:
     from spectrem.data import Symmetrization
@@ -84,14 +81,14 @@ def measure(command: list[str], output: Path | None = None, *, threads: int) -> 
     with tempfile.TemporaryFile() as messages, open(output or os.devnull, "wb") as stdout:
         started = time.perf_counter()
         process = subprocess.Popen(command, stdout=stdout, stderr=messages, env=environment)
-        _, status, usage = os.wait4(process.pid, 0)
+        with most_anonymous(process.pid) as most:
+            _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             messages.seek(0)
             sys.exit(f"{' '.join(command)} failed:\n{messages.read().decode(errors='replace')[-2000:]}")
-    kilobyte = 1024 if sys.platform == "darwin" else 1
-    return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / kilobyte / 1024)
+    return Cost(wall, usage.ru_utime + usage.ru_stime, most())
 
 
 def run_spectrem(task: Task, system: str, threads: int) -> Outcome:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import math
+import os
 import statistics
+import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +40,57 @@ def timed(run: Callable[[], Any], repeats: int) -> tuple[float, float, Any]:
         walls.append(time.perf_counter() - wall)
         processors.append(time.process_time() - processor)
     return statistics.median(walls), statistics.median(processors), result
+
+
+def anonymous(pid: int | str = "self") -> float:
+    """MB of anonymous pages that a process holds now; NaN where the system does not say.
+
+    Unlike its resident size they do not depend on which pages of libraries and files are in the system's cache.
+    """
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return math.nan
+    return max((int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon")), default=math.nan)
+
+
+@contextmanager
+def most_anonymous(pid: int | None = None) -> Iterator[Callable[[], float]]:
+    """The most anonymous memory of this process, or of any of another's family, by looking every few milliseconds."""
+    stop, most = threading.Event(), math.nan
+
+    def look() -> None:
+        nonlocal most
+        while True:
+            for one in [os.getpid()] if pid is None else _family(pid):
+                now = anonymous(one)
+                most = now if math.isnan(most) else max(most, now)  # NaN is never larger
+            if stop.wait(0.003):
+                return
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield lambda: most
+    finally:
+        stop.set()
+        thread.join()
+
+
+def run_measured(command: list[str], **options: Any) -> tuple[subprocess.CompletedProcess[Any], float]:
+    """Run a command to its end with the options of `subprocess.Popen`, and the most anonymous memory that it held."""
+    with subprocess.Popen(command, **options) as process, most_anonymous(process.pid) as most:
+        output, errors = process.communicate()
+    return subprocess.CompletedProcess(command, process.returncode, output, errors), most()
+
+
+def _family(pid: int) -> list[int]:
+    """A process and all that descend from it."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return [pid]
+    return [pid, *(one for child in children for one in _family(int(child)))]
 
 
 def write_readme(name: str, content: str) -> None:

@@ -12,7 +12,6 @@ import argparse
 import gzip
 import json
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -46,7 +45,6 @@ last = trainer.logparser.last_iteration
 print(json.dumps({
     "read": read, "seconds": time.process_time() - started, "wall": time.perf_counter() - wall,
     "iterations": last["num"], "loss": last["loss"],
-    "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
 }))
 """
 
@@ -117,15 +115,22 @@ def run_peer(python: str, features: Path, variance: float, iterations: int) -> d
     """What python-crfsuite does in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = [str(features), str(variance), str(iterations), f"{folder}/model"]
-        done = subprocess.run([python, "-c", PEER, *arguments], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+        return _run([python, "-c", PEER, *arguments])
 
 
 def run_ours(source: str, variance: float, steps: int, n_threads: int) -> dict[str, Any]:
     """What Spectrem does in a process of its own."""
     arguments = ["--ours", source, "--variance", str(variance), "--steps", str(steps), "--threads", str(n_threads)]
-    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+    return _run([sys.executable, __file__, *arguments])
+
+
+def _run(command: list[str]) -> dict[str, Any]:
+    """The numbers that a process prints, and the anonymous memory that it held at most."""
+    from common import run_measured
+
+    done, megabytes = run_measured(command, stdout=subprocess.PIPE, text=True)
+    done.check_returncode()
+    return json.loads(done.stdout) | {"megabytes": megabytes}
 
 
 def train_ours(source: str, variance: float, steps: int, n_threads: int) -> dict[str, Any]:
@@ -169,7 +174,6 @@ def train_ours(source: str, variance: float, steps: int, n_threads: int) -> dict
         "evaluations": found.n_evaluations,
         "loss": found.value,
         "weights": len(tagger.theta_),
-        "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
     test = path.with_name(path.name.replace("train", "test"))
     if templates == "chunking" and test != path and test.is_file():

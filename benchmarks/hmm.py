@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import load_module, write_readme
+from common import anonymous, load_module, most_anonymous, write_readme
 from numba import njit
 
 from spectrem.corpus import Local
@@ -60,21 +60,6 @@ def peak() -> float:
     return 6 * rounds * len(x) / min(seconds)
 
 
-def memory(field: str) -> float:
-    """MB of this process: VmRSS now or VmHWM at most; NaN where the system does not say."""
-    try:
-        status = Path("/proc/self/status").read_text()
-    except OSError:
-        return float("nan")
-    return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith(field))
-
-
-def forget_peak() -> None:
-    """Let VmHWM start from now."""
-    if sys.platform == "linux":
-        Path("/proc/self/clear_refs").write_text("5")
-
-
 def run_states(generator: Any, n_states: int, iterations: int, threads: list[int]) -> dict[str, Any]:
     """Everything measured at one number of states."""
     corpus = generator.hmm_corpus()
@@ -89,12 +74,11 @@ def run_states(generator: Any, n_states: int, iterations: int, threads: list[int
     run_em(model, shards[:1], start, EStep(kernel=kernel), stopping=Stopping(1))
     result: dict[str, Any] = {"n_states": n_states, "n_shards": len(shards), "seconds": {}, "memory": 0.0}
     for n in threads:
-        forget_peak()
-        before = memory("VmRSS")
-        corpus, stopping = Local(shards, n), Stopping(iterations)
-        history = run_em(model, corpus, start, EStep(kernel=kernel), stopping=stopping).history
+        before, corpus, stopping = anonymous(), Local(shards, n), Stopping(iterations)
+        with most_anonymous() as most:
+            history = run_em(model, corpus, start, EStep(kernel=kernel), stopping=stopping).history
         result["seconds"][n] = statistics.median(record.seconds for record in history)
-        result["memory"] = max(result["memory"], memory("VmHWM") - before)
+        result["memory"] = max(result["memory"], most() - before)
         result["likelihoods"] = [record.free_objective for record in history[:3]]
     table = kernel.table(start, 1.0)
     assert isinstance(table, TiedChain)

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import load_module, write_readme
-from hmm import N_WORDS, forget_peak, memory, start_parameters
+from common import anonymous, load_module, most_anonymous, write_readme
+from hmm import N_WORDS, start_parameters
 
 from spectrem.corpus import Local, OnDask, Spilled
 from spectrem.learning import EStep, Stopping, run_em
@@ -61,15 +61,15 @@ def run_home(generator: Any, home: str, iterations: int) -> dict[str, Any]:
             run_em(model, corpus, start, estep, stopping=Stopping(1))  # the workers load their kernels
             history, params = _train(model, corpus, start, estep, iterations)
             return _result(home, n_tokens, history, params, float("nan"))
-    forget_peak()
-    before = memory("VmRSS")
+    before = anonymous()
     times = 10 if "10 times" in home else 1
     if home.startswith("spilled"):
         corpus = Spilled(copies(shards, times), n_threads=2)
     else:
         corpus = Local(shards, 2 if "threads" in home else 1)
-    history, params = _train(model, corpus, start, estep, iterations)
-    return _result(home, times * n_tokens, history, params, memory("VmHWM") - before)
+    with most_anonymous() as most:
+        history, params = _train(model, corpus, start, estep, iterations)
+    return _result(home, times * n_tokens, history, params, most() - before)
 
 
 def _train(model: HMMModel, corpus: Any, start: Any, estep: EStep, iterations: int) -> tuple[Any, Any]:

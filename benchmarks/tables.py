@@ -1,7 +1,4 @@
-"""Seconds and memory of `spectrem project` on a table of a million rows; see README.md.
-
-The tables are written by a process of its own: a command's peak memory is at least that of the process that starts it.
-"""
+"""Seconds and memory of `spectrem project` on a table of a million rows, beside polars; see README.md."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from common import write_readme
+from common import most_anonymous, write_readme
 
 _LABELS = ("title", "body", "other")
 _SHARES = "- E[label == 'title'].between('25%', '30%')\n- E[label == 'other'] <= '45%'\n"
@@ -41,14 +38,28 @@ def write_tables(path: Path, other: Path, n_rows: int) -> None:
 
 
 def run(arguments: list[str]) -> tuple[float, float, float]:
-    """Wall and processor seconds of one command, and the most memory that it took, in MB."""
+    """Wall and processor seconds of one command, and the most anonymous memory that it held, in MB."""
     command = [sys.executable, "-c", "from spectrem.cli import main; main()", *arguments]
     started = time.perf_counter()
     process = subprocess.Popen(command)
-    _, status, usage = os.wait4(process.pid, 0)
+    with most_anonymous(process.pid) as most:
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - started
     if status:
         sys.exit(f"{arguments[0]} failed with status {os.waitstatus_to_exitcode(status)}; nothing was measured")
-    return time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    return wall, usage.ru_utime + usage.ru_stime, most()
+
+
+def run_polars(path: Path, out: Path) -> tuple[float, float]:
+    """Wall and processor seconds in which polars reads a table and writes it."""
+    code = (
+        "import sys, time, polars; started = time.perf_counter(), time.process_time(); "
+        f"polars.read_{path.suffix[1:]}(sys.argv[1]).write_{path.suffix[1:]}(sys.argv[2]); "
+        "print(time.perf_counter() - started[0], time.process_time() - started[1])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path, out], capture_output=True, text=True, check=True)
+    wall, processor = map(float, done.stdout.split())
+    return wall, processor
 
 
 def main() -> None:
@@ -61,7 +72,7 @@ def main() -> None:
         f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}, "
         f"{datetime.date.today()}; {options.rows:,} rows, median of {options.repeats}.",
         "",
-        "| constraints | from | wall s | processor s | memory MB |",
+        "| constraints | from | wall s | processor s | anonymous memory MB |",
         "|---|---|--:|--:|--:|",
     ]
     with tempfile.TemporaryDirectory() as folder:
@@ -78,6 +89,10 @@ def main() -> None:
                 ]
                 wall, processor, memory = map(statistics.median, zip(*found, strict=True))
                 lines.append(f"| {name} | {path.suffix[1:]} | {wall:.2f} | {processor:.2f} | {memory:.0f} |")
+        for path in (source, other):
+            found = [run_polars(path, path.with_stem("copied")) for _ in range(options.repeats)]
+            wall, processor = map(statistics.median, zip(*found, strict=True))
+            lines.append(f"| polars reads and writes it | {path.suffix[1:]} | {wall:.2f} | {processor:.2f} | |")
     table = "\n".join(lines)
     print(table)
     if options.write:

@@ -388,7 +388,7 @@ def test_own_rows_over_shards_need_the_same_bounds(make_tagging):
         ),
         (
             (E[...] <= 1).per("mixed"),
-            "'mixed' must hold numbers, truth values or text, got text beside other values",
+            "'mixed' must hold numbers, truth values, text or dates, got text beside other values",
         ),
         (E[part("nan")] <= 1, r'weights must be finite, and part\("nan"\) is nan on part 9; replace missing values'),
         (E[1 / part("token")] <= 1, r"weights must be finite, and 1 / part\(\"token\"\) is inf on part 0"),

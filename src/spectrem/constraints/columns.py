@@ -8,10 +8,11 @@ import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools
 from spectrem.constraints.compilation.groups import Coded, Key, as_key, distinct
@@ -26,7 +27,7 @@ _EXACT = 2**53  # float64 holds every whole number up to it
 
 
 def as_column(name: str, values: ArrayLike | Coded) -> Key:
-    """A user's column as numbers, truth values or text.
+    """A user's column as numbers, truth values or text; dates and times are text as of ISO 8601, to be sorted as text.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def as_column(name: str, values: ArrayLike | Coded) -> Key:
     Raises
     ------
     InvalidInputError
-        If it has other dimensions or holds other values, such as dates, or text beside numbers.
+        If it has other dimensions or holds other values, such as lists, or text beside numbers.
 
     Examples
     --------
@@ -53,6 +54,8 @@ def as_column(name: str, values: ArrayLike | Coded) -> Key:
     array([ 0, -1,  1], dtype=int32)
     >>> as_column("age", [31, None, 4])
     array([31., nan,  4.])
+    >>> as_column("day", np.array(["2026-01-31", "NaT"], "datetime64[s]")).values
+    array(['2026-01-31'], dtype='<U10')
     """
     if isinstance(values, Coded):
         return values
@@ -71,6 +74,8 @@ def as_column(name: str, values: ArrayLike | Coded) -> Key:
         return _text(column[~missing].tolist(), missing) if not missing.all() else np.full(len(column), np.nan)
     if column.dtype.kind in "OT":
         return _typed(name, column.tolist())
+    if column.dtype.kind == "M":
+        return _dates(column)
     if column.dtype.kind not in "biufU":
         raise _refused(name, f"dtype {column.dtype}")
     return column
@@ -123,6 +128,9 @@ def _read_series(series: narwhals.Series[Any]) -> Key:
         if is_whole and max(-int(series.min()), int(series.max())) > _EXACT:
             return np.asarray(series.to_list(), object)
         return series.cast(narwhals.Float64).to_numpy()
+    if series.dtype in (narwhals.Date, narwhals.Datetime):
+        clock = series.dt.replace_time_zone(None) if series.dtype == narwhals.Datetime else series
+        return np.asarray(clock.to_list(), object)
     if series.dtype not in (narwhals.String, narwhals.Categorical, narwhals.Enum):
         return np.asarray(series.to_list(), object) if series.null_count() else series.to_numpy()
     if series.dtype != narwhals.String:
@@ -144,6 +152,11 @@ def _typed(name: str, cells: list[Any]) -> Key:
     known = [cell for cell, out in zip(cells, missing.tolist(), strict=True) if not out] if missing.any() else cells
     if known and all(isinstance(cell, str) for cell in known):
         return _text(known, missing)
+    if known and all(isinstance(cell, date) for cell in known):
+        times = [cell.replace(tzinfo=None) if isinstance(cell, datetime) else cell for cell in known]
+        dates = np.full(len(missing), "NaT", "datetime64[us]")
+        dates[~missing] = np.array(times, "datetime64[us]")
+        return _dates(dates)
     for cell in known:
         if not isinstance(cell, bool | int | float | np.bool_ | np.integer | np.floating):
             mixed = isinstance(cell, str) or any(isinstance(other, str) for other in known)
@@ -161,6 +174,15 @@ def _typed(name: str, cells: list[Any]) -> Key:
     return numbers
 
 
+def _dates(values: NDArray[np.datetime64]) -> Coded:
+    """Coded text of dates, as short as they all allow: without the time of day if that is midnight throughout."""
+    distinct_dates, codes = np.unique(values, return_inverse=True)
+    known = distinct_dates[~np.isnat(distinct_dates)]  # NaT comes last
+    rounded = (known.astype(f"datetime64[{unit}]") for unit in ("D", "m", "s", "us", "ns"))
+    text = np.datetime_as_string(next(times for times in rounded if (times == known).all()))
+    return Coded(text.astype(np.str_), np.where(codes < len(known), codes, -1).astype(np.int32))
+
+
 def _text(known: list[str], missing: Bools) -> Coded:
     """Coded text from the values that are not missing."""
     key = as_key(np.array(known, np.str_))
@@ -172,7 +194,8 @@ def _text(known: list[str], missing: Bools) -> Coded:
 
 def _refused(name: str, problem: str) -> InvalidInputError:
     return InvalidInputError(
-        f"extra column {name!r} must hold numbers, truth values or text, got {problem}; turn it into text or numbers"
+        f"extra column {name!r} must hold numbers, truth values, text or dates, got {problem}; turn it into text or "
+        "numbers"
     )
 
 

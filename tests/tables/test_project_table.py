@@ -471,6 +471,23 @@ def test_rounded_probabilities_pass_and_rows_are_made_to_sum_to_one():
     assert table.kl == pytest.approx(0.0, abs=1e-12)
 
 
+def test_sums_that_decimals_explain_are_told_once():
+    rng = np.random.default_rng(0)
+    exact = rng.dirichlet(np.ones(5), 400)
+    with pytest.warns(UserWarning, match=r"rounded to 4 decimals .* row \d+ to (0\.999|1\.000)\d \(\d+ such") as told:
+        table = project(exact.round(4), [])
+    assert len(told) == 1
+    np.testing.assert_allclose(table.proba, exact, atol=2e-4)
+    np.testing.assert_allclose(table.proba.sum(axis=1), 1.0, atol=1e-12)
+    single = exact.astype(np.float32).round(4)
+    with pytest.warns(UserWarning, match="rounded to 4 decimals"):
+        project(single, [])
+    broken = exact.round(4)
+    broken[7, 0] += 0.001
+    with pytest.raises(InvalidInputError, match=r"row 7 sums to 1\.00"):
+        project(broken, [])
+
+
 def test_running_out_of_iterations_warns():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -26,7 +26,7 @@ from spectrem.constraints.links import resolve_links
 from spectrem.constraints.text import Constraints, flatten
 from spectrem.data import open_output
 from spectrem.data.frames import as_frame, filled_frame
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, warn
 from spectrem.inference import Infeasible, Solver, Status, project_batch
 from spectrem.inference.assignment import OnStep, assign, unheard
 from spectrem.inference.dual import posteriors_alike, weigh_rows
@@ -145,11 +145,26 @@ def check_log_scores(values: Floats, offsets: Ints) -> None:
 
 
 def check_probabilities(values: Floats, offsets: Ints) -> Floats:
-    """Refuse what are no probabilities; the sum of each row, shape (n_rows,)."""
+    """Refuse what are no probabilities; the sum of each row, shape (n_rows,).
+
+    Sums that differ from 1 by no more than rounding to the decimals of the table explains are told by a warning.
+    """
     _check_cells(np.isnan(values), "nan", values, offsets)
     _check_cells((values < 0) | (values == np.inf), "no probability", values, offsets)
     totals = np.add.reduceat(values, offsets[:-1])
     off = ~(np.abs(totals - 1.0) <= SUM_TOLERANCE)
+    decimals = _decimals(values) if off.any() else None
+    if decimals is not None:
+        rounded = np.abs(totals - 1.0) <= 0.5 * 10.0**-decimals * np.diff(offsets) + 1e-9
+        if rounded.all():
+            row, n_off = int(off.argmax()), int(off.sum())
+            more = f" ({n_off} such rows)" if n_off > 1 else ""
+            warn(
+                f"the probabilities are rounded to {decimals} decimals and sum to 1 up to that: those of row {row} to "
+                f"{totals[row]:g}{more}; every row was divided by its sum"
+            )
+            return totals
+        off &= ~rounded
     if off.any():
         row = int(off.argmax())
         if totals[row] == 0:
@@ -161,6 +176,21 @@ def check_probabilities(values: Floats, offsets: Ints) -> Floats:
         message = f"every row of proba must sum to 1; row {row} {what}{more}; {hint}"
         raise ScoreError(message, rule, row, None, float(totals[row]), n_rows)
     return totals
+
+
+def _decimals(values: Floats) -> int | None:
+    """How many decimals, 3 to 6, all numbers are rounded to, up to single precision; None if they are not.
+
+    Two decimals would explain sums of 0.99, behind which there may as well be a label that was left out.
+    """
+    for decimals in range(3, 7):
+        for some in (values[:1000], values):
+            scaled = some * 10.0**decimals
+            if not (np.abs(scaled - np.rint(scaled)) <= 1e-3).all():
+                break
+        else:
+            return decimals
+    return None
 
 
 def _check_cells(bad: Bools, rule: str, values: Floats, offsets: Ints) -> None:
@@ -769,9 +799,9 @@ def project(
     Parameters
     ----------
     proba : array-like of shape (n_rows, n_labels), list of rows, data frame or Lattice
-        Probabilities, each row summing to 1 within 1e-4 (and then divided by its sum). Rows of different length
-        make a ragged table. The columns of a data frame are its labels. A `Lattice` holds scores of tokens and of
-        transitions, whatever `scores` says.
+        Probabilities, each row summing to 1 within 1e-4, or within what rounding to its decimals explains (and then
+        divided by its sum). Rows of different length make a ragged table. The columns of a data frame are its labels.
+        A `Lattice` holds scores of tokens and of transitions, whatever `scores` says.
     constraints : constraint, text of one, mapping from names to these, or iterable of all of these
         Over the columns ``"row"``, ``"label"`` and those of ``columns``. Constraints ``.per("row", ...)`` hold inside
         each row, all others over the rows of the table.
@@ -818,6 +848,8 @@ def project(
     -----
     ConvergenceWarning
         If the solver ran out of iterations or time.
+    UserWarning
+        If rows sum to 1 only up to the decimals (3 to 6) to which the probabilities are rounded.
 
     Examples
     --------

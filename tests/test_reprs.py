@@ -84,7 +84,7 @@ def test_public_classes_are_shown_briefly(cls):
 
 
 def test_what_is_short_is_shown_as_it_is():
-    for value in ([1, 2], (1,), (), [], {}, set(), frozenset({1}), {"a": (1, "b")}, "text", 1.5, None, {3}):
+    for value in ([1, 2], (1,), (), [], {}, set(), frozenset({1}), {"a": (1, "b")}, "te  xt", 1.5, None, {3}):
         assert brief(value) == repr(value)
     assert brief(np.float64(0.5)) == "0.5"
     assert brief(np.array([[1, 2], [3, 4]])) == "array([[1, 2], [3, 4]])"

@@ -41,7 +41,9 @@ def brief(value: Any) -> str:
     if isinstance(value, str | bytes) and len(value) > WIDEST:
         return f"{value[: WIDEST // 2]!r}... ({len(value):,} in all)"
     text = repr(value.item() if shape == () and hasattr(value, "item") else value)  # numbers of NumPy as Python's
-    return text if len(text) <= WIDEST and "\n" not in text else f"{type(value).__name__}(...)"
+    if "\n" in text:
+        text = " ".join(text.split())
+    return text if len(text) <= WIDEST else f"{text[:WIDEST]}..."
 
 
 def _brief_items(value: Any) -> str:

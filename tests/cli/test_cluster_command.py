@@ -245,6 +245,7 @@ def test_report(cluster, tmp_path):
     assert cluster("--size", "20:20", "--report", page).exit_code == 0
     assert page.read_text().startswith("<!doctype html>")
     assert "cluster size" in page.read_text()
+    assert "<th>feature 0</th>" not in page.read_text()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import re
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -212,7 +212,9 @@ def _cluster(options: ClusterOptions, shared: TableOptions, settings: Settings, 
         if options.plot is not None:
             draw_clusters(mixture, x, names, options.plot)
         if page is not None:
-            page.write(mixture.report_.to_html(command_line()))
+            report: Any = mixture.report_
+            components = replace(report.sections[0], features=names)
+            page.write(replace(report, sections=(components,)).to_html(command_line()))
     if not shared.quiet:
         seconds = time.perf_counter() - started
         others = file.others({*names, *taken})

@@ -402,6 +402,10 @@ CASES = [
     (["train", "EMPTY", "--save", "M"], "holds no sentences; give a file of CoNLL-U"),
     (["train", "TRAIN", "--save", "M", "--dmv", "--constraint", "E[tag == 'X'] <= 1"], "--constraint \"E[tag == 'X']"),
     (["predict", "PARSER", "TEST", "--project-at-predict"], "holds no constraints to meet; train it with --constraint"),
+    (
+        ["train", "TRAIN", "--save", "M", "--crossing", "skip", "--no-projective"],
+        "--crossing skip concerns trees without crossing arcs; drop one of them",
+    ),
     (["train", "TRAIN", "--save", "M", "--skip-punctuation"], "--skip-punctuation changes nothing without --dmv"),
     (["predict", "PARSER", "TEST", "--skip-punctuation"], "--skip-punctuation changes nothing without a model of --d"),
     (["predict", "PARSER", "TEST", "--field", "upos"], "--field upos changes nothing without a model of --dmv"),

@@ -143,6 +143,7 @@ _RULES_OF_TRAIN = (
         needs(option, "--dmv", message=f"{option} changes nothing without --dmv; add that or drop this")
         for option in _OF_GRAMMARS
     ),
+    excludes("--crossing", "--no-projective", "{--crossing} concerns trees without crossing arcs; drop one of them"),
 )
 _EVERYDAY = (
     *("corpus", "source", "target", "align", "save", "dmv", "field", "skip_punctuation", "max_length", "quiet"),
@@ -657,7 +658,7 @@ class TransferOptions:
 
 
 @app.command(cls=Command)
-@takes(ParserParameters, beside=[GrammarSettings], defaults={"infeasible": "skip"}, shown=_EVERYDAY)
+@takes(ParserParameters, leave=["crossing"], beside=[GrammarSettings], defaults={"infeasible": "skip"}, shown=_EVERYDAY)
 def transfer(options: TransferOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn a parser of a language without trees from translations with trees.
 

@@ -172,9 +172,9 @@ class TrainingOptions:
         Sentences tagged by hand, to be learned from besides CORPUS: word/TAG lines, CoNLL-U or columns; words
         without a tag (_) are left open.
     constraint
-        What tags must meet in expectation; repeat for several. "at_least(1, ['VERB', 'AUX'])": every sentence has
-        one of these tags. "E[tag == 'NOUN'] <= '30%'": of all words. "sparsity(32)": every word has few tags. See
-        docs/constraints.md.
+        What tags must meet in expectation; repeat for several. "E[tag == 'NOUN'] <= '30%'": of all words.
+        "at_least(1, ['VERB', 'AUX'])": every sentence has one of these tags, or with --infeasible skip every one that
+        can. "sparsity(32)": every word has few tags. See docs/constraints.md.
     start
         Start from a model trained before. Then --anneal is skewed: soft posteriors are drawn to those of this
         model, not to uniform ones.

@@ -31,14 +31,13 @@ class ParserParameters(CriterionParameters):
     Parameters
     ----------
     projective : bool
-        Whether trees have no crossing arcs. Sentences to learn from whose arcs cross are made projective first, or left
-        out, see ``crossing``. Otherwise all trees count, by the matrix-tree theorem.
+        Whether trees have no crossing arcs. Otherwise all trees count, by the matrix-tree theorem.
     single_root : bool
         Whether exactly one word of a sentence hangs on the root, or one or more.
     crossing : {"lift", "skip", "raise"}
-        What to do about sentences to learn from whose known heads fit no tree without crossing arcs. "lift": words get
-        the heads of their heads until some tree fits, unknown ones where these have none, which changes some heads in a
-        thousand. "skip": leave the sentence out. "raise": an error.
+        What to do, where trees have no crossing arcs, about sentences to learn from whose known heads fit no such tree.
+        "lift": words get the heads of their heads until one fits, unknown ones where these have none, which changes
+        some heads in a thousand. "skip": leave the sentence out. "raise": an error.
     learner : {"online", "batch"}
         "online": in small steps, some sentences at a time, the mean of the weights after all steps; one thread.
         "batch": L-BFGS over the whole corpus, and EM around it where heads are missing and there are constraints.

@@ -225,6 +225,7 @@ def test_a_translation_memory_comes_back(run, files, tmp_path):
     assert told == [scores.read_text().split()[n] for n in filled]
     assert len(done(run("align", memory, *FAST)).splitlines()) == len(filled)
     fails(run("align", files.both, "--output-format", "tmx"), "add --languages, for example --languages en,fr")
+    fails(run("align", files.both, *out[:2], "--languages", "en,EN"), "must name two different ones, got 'en' twice")
 
 
 def test_a_memory_of_running_text_keeps_its_spaces_and_capitals(run, tmp_path, needs_icu):

@@ -360,7 +360,7 @@ def _number_tokens(sentences: Sentences, name: str) -> Text:
                 "lists of words, not both"
             )
         for word in sentence:
-            if not isinstance(word, str) or not word or "\n" in word:
+            if not isinstance(word, str) or (word not in words and (not word or {*"\r\n"} & {*word})):
                 raise InvalidInputError(
                     f"{name}[{number}] must hold words, which are texts of at least one letter and without line ends, "
                     f"got {quoted(word)}; correct or drop it"

@@ -81,6 +81,14 @@ def decode(data: bytes, name: str, first_line: int = 1) -> str:
         ) from None
 
 
+def stray_return(name: str, line: int) -> InvalidInputError:
+    """The error about a carriage return inside a line."""
+    return InvalidInputError(
+        f"{name}, line {line}: holds a carriage return that ends no line; if lines end by it alone, convert them "
+        "with `tr '\\r' '\\n'`, otherwise write a space for it"
+    )
+
+
 def check_text(data: bytes, name: str) -> None:
     """Refuse what its first bytes show to be something else than UTF-8 text.
 

@@ -365,7 +365,7 @@ def _number_columns(path: str | os.PathLike[str], sides: Sequence[NumberedSide],
     for first_line, piece, columns in _read_columns(path, limit):
         try:
             for side, lines in zip(sides, columns, strict=True):
-                side.append(tokenise(b"\n".join(lines) + b"\n", name))
+                side.append(tokenise(b"\n".join(lines) + b"\n", name, first_line=first_line))
         except InvalidInputError:
             decode(piece, name, first_line)  # says where in the whole line
             raise

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Ints
 from spectrem._compiled import njit
 from spectrem._reprs import brief_dataclass
-from spectrem.data.files import decode
+from spectrem.data.files import decode, stray_return
 from spectrem.exceptions import InvalidInputError
 
 UNKNOWN = -1
@@ -125,7 +125,7 @@ def tokenise(data: bytes, name: str, *, split_tabs: bool = True, first_line: int
     Raises
     ------
     InvalidInputError
-        If the bytes are not UTF-8; names the line and the byte.
+        If the bytes are not UTF-8, naming the line and the byte; or a carriage return stands inside a line.
 
     Examples
     --------
@@ -134,7 +134,11 @@ def tokenise(data: bytes, name: str, *, split_tabs: bool = True, first_line: int
     ([0, 1, 1, 0, 2], [0, 2, 2, 5], ('a', 'b', 'c'))
     """
     if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n").removesuffix(b"\r")
+        data = data.replace(b"\r\n", b"\n")
+        data = data[:-1] + b"\n" if data.endswith(b"\r") else data
+        if (at := data.find(b"\r")) >= 0:
+            decode(data, name, first_line)  # what is no text is said first
+            raise stray_return(name, first_line + data.count(b"\n", 0, at))
     buffer = np.frombuffer(data, dtype=np.uint8)
     n_lines, n_tokens = _count(buffer, split_tabs)
     tokens = np.empty(n_tokens, dtype=np.int32)

@@ -259,6 +259,9 @@ def align(
         raise InvalidInputError(
             f"--save-min-count must be at least 0 and finite, got {options.save_min_count}; try 0.01"
         )
+    languages = _two_names("--languages", options.languages)
+    if languages is not None and languages[0].lower() == languages[1].lower():
+        raise InvalidInputError(f"--languages must name two different ones, got {languages[0]!r} twice; name both")
     if options.constraint:
         settings = {**settings, "constraints": _constraints(options.constraint)}
     gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), options.dev or (), strict=False))

@@ -1,5 +1,6 @@
-"""Estimators over rows, and functions, take one constraint as they take a list; those over sentences are tested with
-what they share."""
+"""Estimators over rows, and functions, take one constraint as a list; `score` takes columns as `predict` does."""
+
+import inspect
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 import spectrem
 from spectrem import (
     ConstrainedTargets,
+    CRFTagger,
     E,
     GaussianMixture,
     MaxEntClassifier,
@@ -82,3 +84,26 @@ def test_what_no_text_says_stands_alone_too(tmp_path):
     assert spectrem.load(tmp_path / "model.npz").constraints == ()
     write_constraints(RULE, tmp_path / "c.yaml")
     assert (tmp_path / "c.yaml").read_text() == "- E[label == 1] <= 0.3 * E.count(...)\n"
+
+
+@pytest.mark.parametrize("name", spectrem.__all__)
+def test_what_predict_takes_beside_the_data_score_takes_too(name):
+    estimator = getattr(spectrem, name)
+    if hasattr(estimator, "predict") and hasattr(estimator, "score"):
+        predicted, scored = (list(inspect.signature(f).parameters) for f in (estimator.predict, estimator.score))
+        assert set(predicted) <= set(scored)
+
+
+def test_scores_are_those_of_predictions_under_columns():
+    rule = (E[part("label") == 1] <= 0).per("kind")
+    known = MaxEntClassifier(max_iter=5, n_threads=1).fit(X, Y)
+    known.set_params(constraints=rule, project_at_predict=True)
+    y = np.zeros(20)
+    assert known.score(X, y, columns={"kind": range(20)}) == 1.0
+    with pytest.raises(spectrem.exceptions.InvalidInputError, match="there is no column 'kind'"):
+        known.score(X, y)
+    tagger = CRFTagger(features="words", max_iter=2, n_threads=1).fit(
+        [["a", "b"], ["b", "b"]], [["A", "B"], ["B", "B"]]
+    )
+    tagger.set_params(constraints=(E[part("tag") == "A"] <= 0).per("kind"), project_at_predict=True)
+    assert tagger.score([["a", "b"]], [["B", "B"]], columns={"kind": ["x"]}) == 1.0

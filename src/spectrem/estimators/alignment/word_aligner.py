@@ -330,11 +330,13 @@ class WordAligner(Saved, AlignerParameters, Estimator):
 
         return decoding.map_shards(fitted, matrices, bitext, text.read_anchors(bitext, None, anchors))
 
-    def score(self, source: Bitext | Lines, target: Lines | None, gold: Links) -> float:
-        """1 - alignment error rate ([OchNey2003]) against gold links."""
+    def score(
+        self, source: Bitext | Lines, target: Lines | None, gold: Links, *, anchors: KnownLinks | None = None
+    ) -> float:
+        """1 - alignment error rate ([OchNey2003]) of the links that `predict` finds, against gold links."""
         bitext = text.as_bitext(source, target)
         gold.check_inside(bitext.source_lengths, bitext.target_lengths, "gold")
-        return 1.0 - alignment_scores(self.predict(bitext), gold).aer
+        return 1.0 - alignment_scores(self.predict(bitext, anchors=anchors), gold).aer
 
     def score_pairs(self, source: Bitext | Lines, target: Lines | None = None) -> Floats:
         """How likely each sentence pair is a translation: look at the lowest first.

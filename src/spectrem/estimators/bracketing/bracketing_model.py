@@ -218,8 +218,18 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
             tables[-1][np.triu_indices(size, 1, size + 1)] = spans
         return tables
 
-    def score(self, X: Sentences, y: None = None, sample_weight: ArrayLike | None = None) -> float:
-        """Mean log-likelihood per word in nats; always finite, see `score_samples`."""
+    def score(
+        self,
+        X: Sentences,
+        y: None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        columns: Mapping[str, Any] | None = None,
+    ) -> float:
+        """Mean log-likelihood per word in nats; always finite, see `score_samples`.
+
+        Constraints have no part in it, nor have ``columns``.
+        """
         return engine.mean_log_likelihood("sentences", self.score_samples(X), _read_sentences(X).lengths, sample_weight)
 
     def score_samples(self, X: Sentences) -> Floats:

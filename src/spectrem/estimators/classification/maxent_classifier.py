@@ -232,7 +232,7 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         best = self.predict_proba(X, columns).argmax(axis=1)
         return self.classes_[best]
 
-    def score(self, X: Table, y: LabelsLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Table, y: LabelsLike, sample_weight: ArrayLike | None = None, columns: Columns = None) -> float:
         """The share of the rows with a label in y, by weight, whose label `predict` finds, from 0 to 1.
 
         Parameters
@@ -243,14 +243,16 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
             found, a distribution by the probability that it gives it.
         sample_weight : array-like of shape (n_rows,), optional
             At least 0.
+        columns : mapping or frame, optional
+            As in `predict_proba`.
 
         Raises
         ------
         InvalidInputError
             If no row has a label.
         """
-        check_same_index(X=X, y=y, sample_weight=sample_weight)
-        return table_input.score_rows(self, y, self.predict(X), sample_weight)
+        check_same_index(X=X, y=y, sample_weight=sample_weight, columns=columns)
+        return table_input.score_rows(self, y, self.predict(X, columns), sample_weight)
 
     def _read(self, X: Table, columns: Columns, reset: bool = False) -> tuple[Features, dict[str, NDArray]]:
         """Features and columns for constraints of the rows of X."""

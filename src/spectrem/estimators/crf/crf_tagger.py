@@ -266,6 +266,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         sample_weight: ArrayLike | None = None,
         *,
         lengths: ArrayLike | None = None,
+        columns: Mapping[str, Any] | None = None,
     ) -> float:
         """The share of the tokens with a label in y whose tag `predict` finds, from 0 to 1.
 
@@ -274,8 +275,8 @@ class CRFTagger(Saved, CRFParameters, Estimator):
 
         Parameters
         ----------
-        X, lengths
-            As in `fit`.
+        X, lengths, columns
+            As in `predict`.
         y : sequence of sequences of labels
             As in `fit`. Tokens without a label are left out; a set counts as right where it holds the tag that is
             found, a distribution by the probability that it gives it.
@@ -287,7 +288,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         InvalidInputError
             If no token has a label.
         """
-        predicted = self.predict(X, lengths=lengths)
+        predicted = self.predict(X, lengths=lengths, columns=columns)
         sizes = np.array([len(sentence) for sentence in predicted], np.int64)
         labels = read_labels(y, sizes, self.tags_, stacked=lengths is not None)
         return labels.score(predicted, sample_weight, self.tags_)

@@ -277,12 +277,12 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
         """
         return as_fitted(self)._infer(read_sentences(X), columns, best=False)
 
-    def score(self, X: Iterable[RelationSentence], y: Sequence[Any] | None = None) -> float:
+    def score(self, X: Iterable[RelationSentence], y: Sequence[Any] | None = None, *, columns: Any = None) -> float:
         """F1 of the relations that `predict` finds, from 0 to 1; `spectrem.metrics.relation_scores` has others.
 
         Parameters
         ----------
-        X, y
+        X, y, columns
             As in `fit`. Pairs whose relation is not known are left out.
 
         Raises
@@ -291,7 +291,7 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
             If neither a sentence nor a prediction has a relation.
         """
         gold = read_sentences(X, y)
-        f1 = relation_scores(self.predict(gold), gold).relations.total.f1
+        f1 = relation_scores(self.predict(gold, columns=columns), gold).relations.total.f1
         if math.isnan(f1):
             raise InvalidInputError("sentences must hold a relation to be scored, got none; label some")
         return f1

@@ -211,11 +211,18 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         new = self._encoded(X, columns=columns)
         return [arcs.reshape(n, n) for n, arcs in zip(new.lengths.tolist(), new.tables(new.lengths**2), strict=True)]
 
-    def score(self, X: Sentences, y: Heads | None = None, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self,
+        X: Sentences,
+        y: Heads | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        columns: Mapping[str, Any] | None = None,
+    ) -> float:
         """Mean log-likelihood per word in nats, of the tags or, with heads, of tags and heads; always finite.
 
         Where a sentence is impossible, events of probability 0 count as 1e-9; a tag that training did not see counts
-        as the average one.
+        as the average one. Constraints have no part in it, nor have ``columns``.
         """
         new = self._encoded(X, y)
         values = new.values(engine.log_likelihoods, new.model, new.params, True)

@@ -341,8 +341,13 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         """
         return self._posteriors(X)[1]
 
-    def score(self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None) -> float:
-        """Mean of `score_samples` over the rows of X, by their weights if they are given, in nats."""
+    def score(
+        self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None, columns: Columns = None
+    ) -> float:
+        """Mean of `score_samples` over the rows of X, by their weights if they are given, in nats.
+
+        Constraints have no part in it, nor have ``columns``.
+        """
         values = self.score_samples(X)
         return float(np.average(values, weights=as_sample_weight(sample_weight, len(values), "row of X")))
 

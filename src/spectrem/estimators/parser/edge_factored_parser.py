@@ -324,6 +324,8 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         X: Iterable[ParsedSentence],
         y: Sequence[ArrayLike | None] | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        columns: Mapping[str, Any] | None = None,
     ) -> float:
         """The share of words but punctuation (universal tag ``PUNCT``) whose head `predict` finds, from 0 to 1.
 
@@ -336,6 +338,8 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
             of the head that is found.
         sample_weight : array-like of shape (n_sentences,), optional
             At least 0.
+        columns
+            As in `predict`.
 
         Raises
         ------
@@ -351,7 +355,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
             raise InvalidInputError(
                 "heads must be known of some word other than punctuation, of weight above 0, to be scored, got none"
             )
-        predicted = self.predict(sentences)
+        predicted = self.predict(sentences, columns=columns)
         right = PerSentence.cut((np.concatenate(predicted) == known.heads) * 1.0, lengths)
         for number, shares in known.shares.items():
             words = np.arange(lengths[number])

@@ -263,7 +263,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         features = _features_of(as_fitted(self), X, columns)
         return class_probabilities(self.estimator_, features, self.classes_)
 
-    def score(self, X: Table, y: LabelsLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Table, y: LabelsLike, sample_weight: ArrayLike | None = None, columns: Columns = None) -> float:
         """Accuracy on the rows of X that have a label in y; the others are left out.
 
         Parameters
@@ -273,6 +273,8 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             Labels as in `fit`.
         sample_weight : array-like of shape (n_rows,), optional
             At least 0.
+        columns : mapping or frame, optional
+            As in `predict`.
 
         Returns
         -------
@@ -284,8 +286,8 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         InvalidInputError
             If no row has a label.
         """
-        check_same_index(X=X, y=y, sample_weight=sample_weight)
-        return score_rows(self, y, self.predict(X), sample_weight)
+        check_same_index(X=X, y=y, sample_weight=sample_weight, columns=columns)
+        return score_rows(self, y, self.predict(X, columns), sample_weight)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trainer to one file, which `load` reads.

@@ -309,11 +309,19 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         """
         return list(self._encoded(sentences.read_text(X), columns).tables())
 
-    def score(self, X: Sentences, y: TokenLabelsLike | None = None, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self,
+        X: Sentences,
+        y: TokenLabelsLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        columns: Mapping[str, Any] | None = None,
+    ) -> float:
         """Mean log-likelihood per token in nats, of the words or, with labels, of words and labels; always finite.
 
         Where a sentence is impossible, events of probability 0 count as 1e-9; a word that training did not see, and
         no ``unknown`` word stands for, has the probability 1 / (words of the vocabulary + 1) with every tag.
+        Constraints have no part in it, nor have ``columns``.
         """
         text = sentences.read_text(X, y)
         values = self._log_likelihoods(text, finite=True)

@@ -298,12 +298,21 @@ class Views(Saved, ViewsParameters, Estimator):
             return _best(tables, first)
         return {name: _best(table, fitted.views_[name]) for name, table in tables.items()}
 
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        columns: Any = None,
+        owners: Mapping[str, ArrayLike] | None = None,
+    ) -> float:
         """The share of rows, or of tokens, with a label in y whose label `predict` finds, from 0 to 1.
 
         Rows, or tokens, without a label are left out; a set counts as right where it holds the label that is found, a
         distribution by the probability that it gives it. Of tags that mark chunks or names it counts O, too:
         `spectrem.metrics.chunk_scores` gives precision, recall and F1 of chunks.
+        Other parameters as of `predict`.
 
         Raises
         ------
@@ -315,7 +324,7 @@ class Views(Saved, ViewsParameters, Estimator):
                 'agreement must be "full" for one score, got other ties; compare predict(X)[view] with the labels of '
                 "every view"
             )
-        predicted = self.predict(X)
+        predicted = self.predict(X, columns=columns, owners=owners)
         if isinstance(predicted, np.ndarray):
             return score_rows(self._agreed, y, predicted, sample_weight)
         lengths = np.array([len(tags) for tags in predicted], np.int64)

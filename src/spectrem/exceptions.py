@@ -92,7 +92,7 @@ def advice(about: str, in_python: str) -> str:
 
 @contextmanager
 def spelled(options: Mapping[str, str]) -> Iterator[None]:
-    """Let errors of the block name parameters as the options that they have on the command line.
+    """Let errors of the block name parameters as the options that they have on the command line, besides those known.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def spelled(options: Mapping[str, str]) -> Iterator[None]:
     ...     print(setting("infeasible", "skip"))
     --infeasible skip
     """
-    token = _spellings.set(options)
+    token = _spellings.set({**_spellings.get(), **options})
     try:
         yield
     finally:

@@ -61,7 +61,7 @@ def test_the_course_of_training_is_saved(fitted, model_file):
     header = header_of(model_file)
     header["settings"]["status"] = "RIGHT"
     rewrite(model_file, header=header)
-    assert load_error(model_file).startswith("a damaged WordAligner (KeyError: 'RIGHT')")
+    assert load_error(model_file).startswith("a damaged WordAligner ('RIGHT' is missing or unknown)")
 
 
 def test_what_is_saved_comes_back(fitted, model_file):
@@ -120,7 +120,7 @@ def test_a_missing_file(tmp_path):
 
 
 def test_a_directory(tmp_path):
-    assert load_error(tmp_path).startswith("not a model saved by spectrem, or damaged (IsADirectoryError: ")
+    assert load_error(tmp_path).startswith("not a model saved by spectrem, or damaged (Is a directory")
 
 
 @pytest.mark.parametrize("kept", [0, 1, 10, 2000, -1, -100])
@@ -128,7 +128,7 @@ def test_a_truncated_file(model_file, kept):
     model_file.write_bytes(model_file.read_bytes()[:kept])
     message = load_error(model_file)
     assert message.startswith("not a model saved by spectrem, or damaged (")
-    assert message.endswith("); save the model again")
+    assert message.endswith("); give the file of a model, or save it again")
 
 
 @pytest.mark.parametrize("place", [0.15, 0.5, 0.8])
@@ -142,20 +142,21 @@ def test_a_flipped_byte(model_file, place):
 @pytest.mark.parametrize("content", [b"", b"hello\n", pickle.dumps({"a": 1}), b"PK", b"\x93NUMPY"])
 def test_files_that_are_no_archive(tmp_path, content):
     (tmp_path / "model").write_bytes(content)
+    reason = "its end is missing" if content == b"PK" else "it is not an archive of arrays"
     assert load_error(tmp_path / "model") == (
-        "not a model saved by spectrem, or damaged (ValueError: not a NumPy archive); save the model again"
+        f"not a model saved by spectrem, or damaged ({reason}); give the file of a model, or save it again"
     )
 
 
 def test_a_plain_array(tmp_path):
     np.save(tmp_path / "model.npy", np.arange(3))
-    assert "not a NumPy archive" in load_error(tmp_path / "model.npy")
+    assert "it is not an archive of arrays" in load_error(tmp_path / "model.npy")
 
 
 def test_an_archive_without_header(tmp_path):
     np.savez(tmp_path / "model.npz", a=np.arange(3))
     message = load_error(tmp_path / "model.npz")
-    assert message.startswith("not a model saved by spectrem, or damaged (KeyError: 'header')")
+    assert message.startswith("not a model saved by spectrem, or damaged ('header' is missing or unknown)")
 
 
 def test_a_zip_of_something_else(tmp_path):
@@ -200,7 +201,7 @@ def test_a_newer_layout(model_file):
 
 def test_a_missing_member(model_file):
     rewrite(model_file, source_counts=None)
-    assert load_error(model_file).startswith("a damaged WordAligner (KeyError: 'source_counts'")
+    assert load_error(model_file).startswith("a damaged WordAligner ('source_counts' is missing")
 
 
 def test_counts_that_are_none(model_file):
@@ -212,7 +213,7 @@ def test_counts_that_are_none(model_file):
         (counts.astype(float), "source_counts.npy: holds float64 of 1 axes, not int64 of 1"),
     ):
         rewrite(model_file, source_counts=wrong)
-        assert f"(ValueError: {message})" in load_error(model_file)
+        assert f"({message})" in load_error(model_file)
 
 
 @pytest.mark.parametrize("change", [{"version": "one"}, {"version": None}, {"settings": 3}])
@@ -226,7 +227,7 @@ def test_settings_that_break_a_rule(model_file):
     header["settings"]["parameters"]["gamma"] = -0.5
     rewrite(model_file, header=header)
     message = load_error(model_file)
-    assert message.startswith("a damaged WordAligner (InvalidInputError: gamma must be -inf or at least 0")
+    assert message.startswith("a damaged WordAligner (gamma must be -inf or at least 0")
     assert message.endswith("); save the model again")
 
 
@@ -234,7 +235,7 @@ def test_settings_of_unknown_name(model_file):
     header = header_of(model_file)
     header["settings"]["parameters"]["bogus"] = 1
     rewrite(model_file, header=header)
-    assert load_error(model_file).startswith("a damaged WordAligner (InvalidInputError: Invalid parameter 'bogus'")
+    assert load_error(model_file).startswith("a damaged WordAligner (Invalid parameter 'bogus'")
 
 
 @pytest.mark.parametrize(
@@ -247,10 +248,10 @@ def test_arrays_that_do_not_fit_or_are_missing(model_file, name):
         array = archive[name]
     rewrite(model_file, **{name: array[:-1]})
     message = load_error(model_file)
-    assert message.startswith("a damaged WordAligner (ValueError: ")
+    assert message.startswith("a damaged WordAligner (")
     assert "do not fit the words" in message
     rewrite(model_file, **{name: None})
-    assert load_error(model_file).startswith(f"a damaged WordAligner (KeyError: '{name}')")
+    assert load_error(model_file).startswith(f"a damaged WordAligner ('{name}' is missing or unknown)")
 
 
 @pytest.mark.parametrize("value", [-1, 10_000])
@@ -259,7 +260,7 @@ def test_words_outside_the_vocabulary(model_file, value):
         targets = archive["targets"]
     targets[5] = value
     rewrite(model_file, targets=targets)
-    assert load_error(model_file).startswith("a damaged WordAligner (ValueError: targets do not fit the words)")
+    assert load_error(model_file).startswith("a damaged WordAligner (targets do not fit the words)")
 
 
 def test_an_interrupted_save_leaves_the_old_file(tmp_path, monkeypatch):

@@ -16,7 +16,8 @@ from spectrem import __version__
 from spectrem.cli.declare import Command
 from spectrem.cli.ending import COMMAND, FAILED, compilation_announced, say
 from spectrem.cli.files import limits_named
-from spectrem.exceptions import NoEffectWarning, SpectremError
+from spectrem.cli.prediction import MODELS
+from spectrem.exceptions import NoEffectWarning, SpectremError, spelled
 
 # The functions, and the groups of them, that are commands.
 _COMMANDS = {
@@ -96,7 +97,9 @@ class Commands(TyperGroup):
         words = list(_renamed(sys.argv[1:] if args is None else list(args)))
         COMMAND.set(words)
         try:
-            with limits_named("these options"), compilation_announced(shown=not {"-q", "--quiet"} & set(words)):
+            quiet = not {"-q", "--quiet"} & set(words)
+            spellings = spelled({**MODELS, "checkpoint": "--checkpoint"})
+            with limits_named("these options"), spellings, compilation_announced(shown=quiet):
                 return super().main(words, *more, **others)
         except (SpectremError, NoEffectWarning) as error:
             _fail(str(error))

@@ -30,7 +30,7 @@ from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameter
 from spectrem.estimators.grammar.parameters import GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
 from spectrem.estimators.shared_parameters import MODEL, TRAINING
-from spectrem.exceptions import InvalidInputError, quoted, shorten, spelled
+from spectrem.exceptions import InvalidInputError, advice, quoted, shorten, spelled
 
 if TYPE_CHECKING:
     from spectrem._arrays import Floats, Ints
@@ -737,10 +737,14 @@ def _load_start(path: str, estimator: type) -> Any:
         if DependencyModel in (estimator, type(model)):
             hint = ", or drop --dmv" if estimator is DependencyModel else ", or add --dmv"
         raise InvalidInputError(
-            f"--start {path}: holds a model of the kind {type(model).__name__}, but a {estimator.__name__} is learned; "
-            f"give a model of the same kind{hint}"
+            f"--start {path}: holds {_kind(type(model))}, and {_kind(estimator)} is learned; give a model of the same "
+            f"kind{hint}"
         )
     return model
+
+
+def _kind(estimator: type) -> str:
+    return advice(estimator.__name__, f"a {estimator.__name__}")
 
 
 def _tagged(options: TransferOptions, tagger: str) -> FileTrees:

@@ -21,14 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem._damage import DAMAGE
+from spectrem._damage import DAMAGE, describe_damage
 from spectrem._outputs import open_bytes
 from spectrem.constraints.links import RowLinks
 from spectrem.constraints.text import parse_constraint
 from spectrem.estimators.conventions import as_fitted, check_fitted, take_course
 from spectrem.estimators.declare import check_parameters
 from spectrem.estimators.shared_parameters import NOT_SAVED
-from spectrem.exceptions import InvalidInputError, shorten, warn
+from spectrem.exceptions import InvalidInputError, advice, shorten, warn
 from spectrem.learning.schedule import FitStatus, Record, check_gamma
 
 if TYPE_CHECKING:
@@ -318,7 +318,9 @@ def load_arrays(
     try:
         with Path(path).open("rb") as file:
             if not zipfile.is_zipfile(file):
-                raise ValueError("not a NumPy archive")
+                file.seek(0)
+                cut = file.read(2) == b"PK"
+                raise ValueError("its end is missing" if cut else "it is not an archive of arrays")
             with zipfile.ZipFile(file) as archive:
                 entries = _entries(archive, os.fstat(file.fileno()).st_size)
                 header = json.loads(_read(archive, entries.pop("header"), TEXT).tobytes())
@@ -333,8 +335,8 @@ def load_arrays(
         raise InvalidInputError(f"{path}: no such model file; train one and save it first") from None
     except DAMAGE as error:
         raise InvalidInputError(
-            f"{path}: not a model saved by spectrem, or damaged ({type(error).__name__}: {shorten(str(error))}); save "
-            "the model again"
+            f"{path}: not a model saved by spectrem, or damaged ({describe_damage(error)}); give the file of a model, "
+            "or save it again"
         ) from None
     return header["settings"], arrays
 
@@ -353,10 +355,14 @@ def saved_kind(path: str | os.PathLike[str]) -> str:
 
 def _check_header(header: Any, path: str | os.PathLike[str], kind: str, version: int) -> None:
     if not isinstance(header, dict) or header.get("format") != _MAGIC or header.get("kind") != kind:
-        shown = shorten(repr(header.get("kind") if isinstance(header, dict) else header))
-        raise InvalidInputError(f"{path}: expected a saved {kind}, found {shown}; give the file of a {kind}")
+        found = header.get("kind") if isinstance(header, dict) else header
+        shown = advice(found, repr(found)) if isinstance(found, str) else repr(found)
+        raise InvalidInputError(
+            f"{path}: expected {advice(kind, f'a saved {kind}')}, found {shorten(shown)}; give "
+            f"{advice('such a model', f'the file of a {kind}')}"
+        )
     if not isinstance(header.get("version"), int) or not isinstance(header.get("settings"), dict):
-        raise InvalidInputError(f"{path}: a damaged {kind} (no version or settings); save the model again")
+        raise InvalidInputError(f"{path}: {_damaged(kind)} (no version or settings); save the model again")
     if header["version"] > version:
         raise InvalidInputError(
             f"{path}: saved with layout {header['version']} of {kind}, this spectrem reads up to {version}; upgrade it"
@@ -463,9 +469,11 @@ def damage_named(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
     try:
         yield
     except DAMAGE as error:
-        raise InvalidInputError(
-            f"{path}: a damaged {kind} ({type(error).__name__}: {shorten(str(error))}); save the model again"
-        ) from None
+        raise InvalidInputError(f"{path}: {_damaged(kind)} ({describe_damage(error)}); save the model again") from None
+
+
+def _damaged(kind: str) -> str:
+    return f"a damaged {advice('model', kind)}"
 
 
 def pack_words(words: tuple[str, ...]) -> NDArray[np.uint8]:

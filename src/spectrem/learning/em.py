@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import zipfile
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from copy import deepcopy
@@ -18,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats
-from spectrem._damage import DAMAGE
+from spectrem._damage import DAMAGE, describe_damage
 from spectrem._outputs import outputs_together
 from spectrem.corpus import Corpus, Local
-from spectrem.exceptions import InvalidInputError, shorten, warn_unconverged
+from spectrem.exceptions import InvalidInputError, setting, warn_unconverged
 from spectrem.learning.estep import EStep, Numbered, Posed, Step, multipliers_of, with_multipliers
 from spectrem.learning.model import Model, asked, log_prior
 from spectrem.learning.posed_corpus import PosedCorpus, pose
@@ -140,13 +141,16 @@ class Checkpoint:
             If the file is damaged, or the state is that of a run with another start or other settings.
         """
         try:
-            with self.path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
+            with self.path.open("rb") as stream:
+                if not zipfile.is_zipfile(stream):  # np.load would advise to read it as a pickle
+                    raise ValueError("it is not an archive of arrays, or its end is missing")
+                with np.load(stream, allow_pickle=False) as file:
+                    arrays = {name: file[name] for name in file.files}
             header = json.loads(arrays.pop("header").tobytes())
             if header["fingerprint"] != self.fingerprint:
                 raise InvalidInputError(
-                    f"checkpoint: {self.path} is that of a run with other data, another start or other settings; name "
-                    "another folder, or remove it to begin anew"
+                    f"{setting('checkpoint')}: {self.path} is that of a run with other data, another start or other "
+                    "settings; name another folder, or remove it to begin anew"
                 )
             values = iter([None if name is None else arrays[name] for name in header["params"]])
             history = [Record(**record) for record in header["history"]]
@@ -156,8 +160,7 @@ class Checkpoint:
             raise
         except DAMAGE as error:
             raise InvalidInputError(
-                f"checkpoint: {self.path} is damaged ({type(error).__name__}: {shorten(str(error))}); remove it to "
-                "begin anew"
+                f"{setting('checkpoint')}: {self.path} is damaged ({describe_damage(error)}); remove it to begin anew"
             ) from None
         if running is not None and statistics is not None:
             stats = [None if name is None else arrays[name] for name in averages.pop("stats")]

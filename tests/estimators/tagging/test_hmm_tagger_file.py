@@ -56,7 +56,7 @@ def test_the_course_of_training_is_saved(fitted, model_file):
     header = header_of(model_file)
     header["settings"]["status"] = "RIGHT"
     rewrite(model_file, header=header)
-    assert load_error(model_file).startswith("a damaged HMMTagger (KeyError: 'RIGHT')")
+    assert load_error(model_file).startswith("a damaged HMMTagger ('RIGHT' is missing or unknown)")
 
 
 def test_what_is_saved_comes_back(fitted, model_file):
@@ -151,7 +151,7 @@ def test_arrays_that_do_not_fit_or_are_missing(model_file, name):
     rewrite(model_file, **{name: array[:-1]})
     assert load_error(model_file).startswith("a damaged HMMTagger (")
     rewrite(model_file, **{name: None})
-    assert load_error(model_file).startswith(f"a damaged HMMTagger (KeyError: '{name}')")
+    assert load_error(model_file).startswith(f"a damaged HMMTagger ('{name}' is missing or unknown)")
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.5, np.nan])
@@ -169,7 +169,7 @@ def test_states_outside_the_tags(model_file, value):
         states = archive["dictionary_states"]
     states[0] = value
     rewrite(model_file, dictionary_states=states)
-    assert load_error(model_file).startswith("a damaged HMMTagger (ValueError: states do not fit the tags)")
+    assert load_error(model_file).startswith("a damaged HMMTagger (states do not fit the tags)")
 
 
 @pytest.mark.parametrize(
@@ -186,11 +186,11 @@ def test_constraints_without_sense(model_file):
     header = header_of(model_file)
     header["settings"]["constraints"] = [{"text": "__import__('os')"}]
     rewrite(model_file, header=header)
-    assert load_error(model_file).startswith("a damaged HMMTagger (ConstraintTextError: constraint ")
+    assert load_error(model_file).startswith("a damaged HMMTagger (constraint ")
 
 
 def test_settings_that_break_a_rule(model_file):
     header = header_of(model_file)
     header["settings"]["parameters"]["max_iter"] = 0
     rewrite(model_file, header=header)
-    assert "InvalidInputError: max_iter must be at least 1, got 0" in load_error(model_file)
+    assert "(max_iter must be at least 1, got 0" in load_error(model_file)

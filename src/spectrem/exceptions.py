@@ -74,6 +74,8 @@ class NotFittedError(SpectremError, ValueError, AttributeError):
 def setting(name: str, value: str | None = None) -> str:
     """A parameter, and a value for it, as those write it whom an error addresses: in Python unless `spelled` differs.
 
+    Other words of the library, such as ``no feasible q``, are named likewise.
+
     Examples
     --------
     >>> setting("infeasible", "skip"), setting("time_limit")
@@ -182,6 +184,17 @@ def listed(known: Collection[object], most: int = 50) -> str:
     ("'row', 'label'", '0, 1, ...')
     """
     return ", ".join(map(quoted, islice(known, most))) + (", ..." if len(known) > most else "")
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things, as messages write it.
+
+    Examples
+    --------
+    >>> counted(1, "iteration"), counted(2, "sentence pair")
+    ('1 iteration', '2 sentence pairs')
+    """
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def quoted(value: object) -> str:

@@ -63,6 +63,8 @@ TEXTS = {
     "tagged.txt": "the/DT dog/NN sleeps/VB\nthe/DT cat/NN sleeps/VB\n",
     "half-tagged.txt": "the/DT dog/NN\nthe/DT cat\n",
     "other-tags.txt": "the/XX dog/NN\n",
+    "bio.txt": "Ray/B-P ran/O\nRay/O King/I-P\n",
+    "return.txt": "the dog sleeps\nthe cat\rsleeps\n",
     "other-words.txt": "the/DT dog/NN barks/VB\nthe/DT cat/NN sleeps/VB\n",
     "fewer.txt": "the/DT dog/NN sleeps/VB\n",
     "short.conllu": "1\tthe\tthe\tDET\n",

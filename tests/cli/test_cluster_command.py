@@ -140,7 +140,7 @@ def test_input_columns_stay_and_sizes_are_told(cluster, data):
 
 
 def test_runs_that_do_not_converge_say_so(cluster):
-    told = "spectrem: warning: still gaining after 1 iterations; raise --max-iter or --tol\n"
+    told = "spectrem: warning: still gaining after 1 iteration; raise --max-iter or --tol\n"
     assert cluster("--max-iter", "1").stderr.endswith(told)
     assert told not in cluster().stderr
 

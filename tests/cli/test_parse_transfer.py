@@ -82,7 +82,7 @@ def test_a_sentence_that_no_tree_fits_is_named_by_its_words(run, files):
     write_pharaoh(files / "links", Links.from_pairs([[(0, 2), (1, 0), (3, 1), (2, 3)]]))
     result = run(*transfer(files, "--share", "1", "--infeasible", "raise", *SMALL))
     assert result.exit_code == 2
-    assert "es.conllu, line 1 ('a b c d'): 'conserved arcs': no feasible q" in result.stderr
+    assert "es.conllu, line 1 ('a b c d'): 'conserved arcs': cannot be met" in result.stderr
 
 
 def test_files_that_do_not_fit_are_named(run, files):

@@ -186,7 +186,7 @@ def test_edge_features_and_schemes(run, files):
         (
             "The DT O\ndog NN I-NP\n",
             ["--scheme", "bio"],
-            "line 1 (The dog): y must follow scheme 'bio', got I-NP after O",
+            "line 1 (The dog): labels must follow --scheme bio, got I-NP after O",
         ),
         (
             "The DT D\ndog NN N\n",

@@ -84,7 +84,7 @@ def test_constraints_that_predictions_cannot_meet(run, train, model, folder):
             ["--constraint", "at_least(1, 'VB')"],
             [
                 "at least 1 VB per sentence",
-                "no feasible q in sentence",
+                "cannot be met in sentence",
                 "leave the constraint out there with --infeasible skip",
             ],
         ),

@@ -73,7 +73,7 @@ def test_pairs_that_are_none():
         "must_link: pairs must link two rows, got row 2 with itself; drop it"
     )
     assert error_of(lambda: must_link([[0, 5]]).rows(Categorical([2, 2]))) == (
-        "must link: pairs must name rows from 0 to 1, got 5; count rows of X from 0"
+        "must link: pairs must name rows from 0 to 1, got 5; count rows from 0"
     )
     assert error_of(lambda: cannot_link([[0, 1]]).rows(Categorical([2, 3]))) == (
         "cannot link must be used on rows with the same labels each, got rows of different length or "

@@ -347,7 +347,7 @@ def test_estimators_take_texts():
         HMMTagger(constraints="at_least(1, 'M')").fit(text, tags)
     with pytest.raises(ConstraintTextError, match=r"constraint 'E\[label', character 2: this is no"):
         GaussianMixture(2, constraints="E[label").fit(x)
-    with pytest.raises(InvalidInputError, match="constraints must be a sequence of constraints, got 3"):
+    with pytest.raises(InvalidInputError, match="constraints must be made with E or shortcuts, got 3"):
         GaussianMixture(2, constraints=3).fit(x)
 
 

@@ -72,7 +72,7 @@ def run_file_case(folder, command, place, damage):
     arguments[place] = bad
     try:
         found = run(
-            folder, arguments, outcome_of(command, name, damage), [name, "no feasible q", *arguments[2:]], outputs
+            folder, arguments, outcome_of(command, name, damage), [name, "cannot be met", *arguments[2:]], outputs
         )
     finally:
         remove(folder / bad)
@@ -204,7 +204,7 @@ def run_option_case(folder, command, name, value):
     )
     before = state(folder)
     extra = [value, value.encode("unicode_escape").decode()] if value.strip() else []
-    names = [name, name.strip("-"), name.strip("-").replace("-", "_"), "no feasible q", *extra]
+    names = [name, name.strip("-"), name.strip("-").replace("-", "_"), "cannot be met", *extra]
     found = run(folder, arguments, outcome, names, [*outputs, *extra], before)
     return f"{shown(arguments)}\n  {found.wrong}: {found.said[:400]!r}" if found.wrong else ""
 

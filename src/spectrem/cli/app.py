@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -16,7 +17,6 @@ from spectrem import __version__
 from spectrem.cli.declare import Command
 from spectrem.cli.ending import COMMAND, FAILED, compilation_announced, say
 from spectrem.cli.files import limits_named
-from spectrem.cli.prediction import MODELS
 from spectrem.exceptions import NoEffectWarning, SpectremError, spelled
 
 # The functions, and the groups of them, that are commands.
@@ -46,6 +46,27 @@ _RENAMED = {
     "tag predict": {"--posteriors": "--probabilities"},
     "tag train": _MODEL | _PRIOR,
 }
+_SPELLINGS = {
+    "checkpoint": "--checkpoint",
+    "decode": "--decode",
+    "infeasible": "--infeasible",
+    "learner": "--learner",
+    "n_components": "--n-components",
+    "project_at_predict": "--project-at-predict",
+    "scheme": "--scheme",
+    "time_limit": "--time-limit",
+    "y": "labels",
+    "no feasible q": "cannot be met",
+    "model": "model",
+    "WordAligner": "a model of spectrem align (for align --load, lexicon)",
+    "HMMTagger": "a model of spectrem tag train (for tag predict)",
+    "CRFTagger": "a model of spectrem tag train --crf (for tag predict)",
+    "EdgeFactoredParser": "a model of spectrem parse train (for parse predict)",
+    "DependencyModel": "a model of spectrem parse train --dmv (for parse predict)",
+    "RelationExtractor": "a model of spectrem extract train (for extract predict)",
+    "such a model": "such a model, or run the command that takes this one",
+}
+"""What errors call parameters and classes of the library in all commands, see `spectrem.exceptions.spelled`."""
 
 
 def _renamed(words: list[str]) -> Iterator[str]:
@@ -98,14 +119,22 @@ class Commands(TyperGroup):
         COMMAND.set(words)
         try:
             quiet = not {"-q", "--quiet"} & set(words)
-            spellings = spelled({**MODELS, "checkpoint": "--checkpoint"})
-            with limits_named("these options"), spellings, compilation_announced(shown=quiet):
+            with limits_named("these options"), spelled(_SPELLINGS), compilation_announced(shown=quiet):
                 return super().main(words, *more, **others)
         except (SpectremError, NoEffectWarning) as error:
-            _fail(str(error))
+            _fail(_with_options(str(error), words))
         except OSError as error:
             place = f"{os.fsdecode(error.filename)}: " if error.filename else ""
             _fail(f"{place}{error.strerror or error}")
+
+
+def _with_options(message: str, words: Sequence[str]) -> str:
+    """The message in which parameters that were given by options of their names are called as these."""
+    for option in {word.partition("=")[0] for word in words if word.startswith("--")}:
+        name = option[2:].replace("-", "_")
+        place = rf"(?<![\w'\"`.]){re.escape(name)}(?![\w(])" if "_" in name else rf"^{re.escape(name)}(?= must )"
+        message = re.sub(place, option, message)
+    return message
 
 
 def _fail(message: str) -> NoReturn:
@@ -114,11 +143,16 @@ def _fail(message: str) -> NoReturn:
 
 
 def _warning_printer() -> Callable[..., None]:
-    """Print warnings as lines, each text once: Python itself forgets what it showed when a library changes filters."""
+    """Print warnings as lines, each text once: Python itself forgets what it showed when a library changes filters.
+
+    Those of NumPy and scikit-learn speak of arrays that users of commands do not have: what matters of them, such as
+    clusters that are the same, commands say themselves.
+    """
     shown: set[str] = set()
 
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        if str(message) not in shown:
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        foreign = issubclass(category, RuntimeWarning) or category.__module__.startswith("sklearn")
+        if not foreign and str(message) not in shown:
             shown.add(str(message))
             say(f"spectrem: warning: {message}")
 

@@ -16,7 +16,7 @@ from spectrem.cli.rules import check_rules, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun
 from spectrem.estimators.extraction.parameters import ExtractionParameters
 from spectrem.estimators.shared_parameters import TRAINING
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, counted
 
 if TYPE_CHECKING:
     from spectrem.metrics import LabelScores
@@ -99,7 +99,7 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
         run.fit(extractor, lambda: extractor.fit(sentences))
     n_types, n_relations = len(extractor.types_), len(extractor.relations_) - 1
     learned = f"{len(extractor.theta_)} weights for {n_types} types and {n_relations} relations"
-    outcome = f": {extractor.n_iter_} iterations, objective {extractor.objective_:.6g} nats"
+    outcome = f": {counted(extractor.n_iter_, 'iteration')}, objective {extractor.objective_:.6g} nats"
     run.report(extractor, learned, sentences, None, outcome)
 
 

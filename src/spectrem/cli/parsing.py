@@ -24,13 +24,13 @@ from spectrem.cli.evaluation import (
 )
 from spectrem.cli.files import command_files, opened
 from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Quiet, Report, errors_located, parse_options
-from spectrem.cli.prediction import OPTIONS, load_model, posterior_lines
+from spectrem.cli.prediction import load_model, posterior_lines
 from spectrem.cli.rules import CONSTRAINED, check_rules, excludes, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters
 from spectrem.estimators.grammar.parameters import GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
 from spectrem.estimators.shared_parameters import MODEL, TRAINING
-from spectrem.exceptions import InvalidInputError, advice, quoted, shorten, spelled
+from spectrem.exceptions import InvalidInputError, advice, quoted, shorten
 
 if TYPE_CHECKING:
     from spectrem._arrays import Floats, Ints
@@ -419,7 +419,7 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
         check_rules(_RULES_OF_MODELS, {**given, _GRAMMAR: ""} if is_grammar else given)
         source = read_lines(text)
         sentences = read_treebank(source, trees=False)
-        with errors_located("sentence", places_in(text, sentences)), spelled(OPTIONS):
+        with errors_located("sentence", places_in(text, sentences)):
             wanted = show or probabilities_out is not None
             if is_grammar:
                 parsed, tables = _parsed_by_tags(parser, sentences, options, wanted)

@@ -13,21 +13,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-OPTIONS = {"infeasible": "--infeasible", "project_at_predict": "--project-at-predict", "decode": "--decode"}
-"""Names of parameters in errors about predictions, see `spectrem.exceptions.spelled`."""
-
-MODELS = {
-    "WordAligner": "a model of spectrem align (for align --load, lexicon)",
-    "HMMTagger": "a model of spectrem tag train (for tag predict)",
-    "CRFTagger": "a model of spectrem tag train --crf (for tag predict)",
-    "EdgeFactoredParser": "a model of spectrem parse train (for parse predict)",
-    "DependencyModel": "a model of spectrem parse train --dmv (for parse predict)",
-    "RelationExtractor": "a model of spectrem extract train (for extract predict)",
-    "such a model": "such a model, or run the command that takes this one",
-    "model": "model",
-}
-"""What errors call saved estimators: by the command that writes them, and those that read them."""
-
 
 def load_model(path: str, classes: Sequence[Any], settings: Settings, given: Given) -> Any:
     """A saved estimator of one of some classes, with the parameters that were given for prediction.

@@ -25,14 +25,14 @@ from spectrem.cli.evaluation import (
 )
 from spectrem.cli.files import command_files, opened
 from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Output, Quiet, Report, parse_options
-from spectrem.cli.prediction import OPTIONS, load_model, posterior_lines
+from spectrem.cli.prediction import load_model, posterior_lines
 from spectrem.cli.rules import CONSTRAINED, Rule, check_rules, excludes, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters
 from spectrem.estimators.crf.parameters import CRFParameters
 from spectrem.estimators.declare import parameters_of
 from spectrem.estimators.shared_parameters import MODEL, TRAINING
 from spectrem.estimators.tagging.parameters import TaggerParameters
-from spectrem.exceptions import InvalidInputError, quoted, shorten, spelled
+from spectrem.exceptions import InvalidInputError, counted, quoted, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -297,12 +297,12 @@ def _tags_of(labelled: TaggedCorpus) -> set[str]:
 
 def _describe_hmm(tagger: Any, n_words: int) -> tuple[str, str]:
     bits = tagger.history_[-1].objective / max(n_words, 1) / math.log(2.0)
-    return f"{len(tagger.tags_)} tags", f"{tagger.n_iter_} iterations, objective {bits:.4f} bits per word"
+    return f"{len(tagger.tags_)} tags", f"{counted(tagger.n_iter_, 'iteration')}, objective {bits:.4f} bits per word"
 
 
 def _describe_crf(tagger: Any, n_words: int) -> tuple[str, str]:
     learned = f"{len(tagger.theta_)} weights for {len(tagger.tags_)} tags"
-    steps = f"{tagger.n_steps_} steps and {tagger.n_iter_} iterations"
+    steps = f"{counted(tagger.n_steps_, 'step')} and {counted(tagger.n_iter_, 'iteration')}"
     return learned, f"{steps}, objective {tagger.objective_:.6g} nats"
 
 
@@ -489,8 +489,7 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
                 )
             tags_out.writelines(_taggings(sentences, tagger.n_best(texts, options.n_best)))
         else:
-            with spelled(OPTIONS):
-                tags = [list(map(str, predicted)) for predicted in tagger.predict(texts)]
+            tags = [list(map(str, predicted)) for predicted in tagger.predict(texts)]
             write_tagged(tags_out, sentences, tags, options.output_format, field=options.field)
         if probabilities_out is not None:
             tables, names = tagger.predict_proba(texts), list(map(str, tagger.tags_))

@@ -20,7 +20,7 @@ from spectrem.cli.freeing import LITTLE, return_freed_memory
 from spectrem.cli.options import errors_located
 from spectrem.estimators.declare import parameters_of
 from spectrem.estimators.shared_parameters import COMPUTING, TRAINING
-from spectrem.exceptions import InvalidInputError, SpectremError, Unconverged, shorten, spelled
+from spectrem.exceptions import InvalidInputError, SpectremError, Unconverged, counted, shorten, spelled
 
 if TYPE_CHECKING:
     from spectrem.learning import Record
@@ -234,7 +234,6 @@ def _cluster(address: str) -> Iterator[Any]:
 
 MOST_CONSTRAINTS = 10
 """Constraints of which a command says what they did, at most."""
-_OPTIONS = {"infeasible": "--infeasible", "learner": "--learner"}
 
 
 @dataclass(frozen=True)
@@ -288,7 +287,7 @@ class TrainingRun:
             bar("Training")
             progress = _Stages(bar, n_stages, estimator.max_iter)
             estimator.set_params(on_iteration=progress.advance)
-            with without_unconverged(), spelled({**_OPTIONS, **advice}):
+            with without_unconverged(), spelled(advice):
                 result = fit()
             progress.finish()
             estimator.set_params(on_iteration=None).save(self.path)
@@ -301,9 +300,9 @@ class TrainingRun:
         """Say what was learned from how much text in what time, what came of it and of the constraints."""
         if self.quiet:
             return
-        words = "" if n_words is None else f" ({n_words} words)"
+        words = "" if n_words is None else f" ({counted(n_words, 'word')})"
         seconds = time.perf_counter() - self.started
-        say(f"learned {learned} from {len(sentences)} sentences{words} in {seconds:.1f} s{outcome}")
+        say(f"learned {learned} from {counted(len(sentences), 'sentence')}{words} in {seconds:.1f} s{outcome}")
         say(*(f"  {line}" for line in estimator.report_.constraint_lines(MOST_CONSTRAINTS)))
         warn_gaining(estimator)
 
@@ -345,9 +344,9 @@ def count_gammas(estimator: Any) -> int:
 def warn_gaining(estimator: Any) -> None:
     """Warn where the training of a fitted estimator ran out of iterations or steps, naming the options that help."""
     if estimator.status_.name == "MAX_ITERATIONS":
-        reached, remedy = f"{estimator.max_iter} iterations", "--max-iter or --tol"
+        reached, remedy = counted(estimator.max_iter, "iteration"), "--max-iter or --tol"
     elif estimator.status_.name == "MAX_STEPS":
-        reached = "the last step" if estimator.m_steps is None else f"{estimator.m_steps} steps"
+        reached = "the last step" if estimator.m_steps is None else counted(estimator.m_steps, "step")
         remedy = "--m-steps or --m-tol"
     else:
         return

@@ -103,8 +103,7 @@ class RowLinks:
         """Raise `InvalidInputError` if a pair names a row that there is not."""
         if self.pairs is not None and self.pairs.size and self.pairs.max() >= n_rows:
             raise InvalidInputError(
-                f"{self.name}: pairs must name rows from 0 to {n_rows - 1}, got {self.pairs.max()}; count rows of X "
-                "from 0"
+                f"{self.name}: pairs must name rows from 0 to {n_rows - 1}, got {self.pairs.max()}; count rows from 0"
             )
 
     def links(self, columns: Mapping[str, ArrayLike], n_rows: int) -> RowLinks:

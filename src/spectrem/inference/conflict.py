@@ -450,10 +450,10 @@ def refuse_unreachable(scores: Parts, rows: Rows) -> None:
         low, high, bound = (-high, -low, -bound) if sign == ">=" else (low, high, bound)
         more = f" (and {n_bad - 1} more rows)" if n_bad > 1 else ""
         error = InfeasibleConstraintError(
-            f"{block.name!r}: no feasible q {place_of(block, k, int(rows.row_instance[row]))}: its possible parts "
-            f"reach {low + 0.0:g} to {high + 0.0:g}, and the row demands {sign} {bound:g}{more}; relax the bound, "
-            "give the constraint slack (a penalty or a bound), drop the instance, or leave the constraint out there "
-            f"with {setting('infeasible', 'skip')}"
+            f"{block.name!r}: {setting('no feasible q')} {place_of(block, k, int(rows.row_instance[row]))}: "
+            f"its possible parts reach {low + 0.0:g} to {high + 0.0:g}, and the row demands {sign} {bound:g}{more}; "
+            "relax the bound, give the constraint slack (a penalty or a bound), drop the instance, or leave the "
+            f"constraint out there with {setting('infeasible', 'skip')}"
         )
         error.rows = tuple((block.start + np.flatnonzero(bad[span])).tolist())
         error.keys = keys_of(rows, row)
@@ -620,7 +620,7 @@ def describe_conflict(conflict: Conflict, rows: Rows, n_problems: int = 1) -> st
         text = shown[0] + "".join(f", {place.removeprefix('in ')}" for place in shown[1:])
         n_more = len(inside) - len(shown)
         sentences.append((block.name, text + (f" and {n_more} more row{'s' * (n_more > 1)}" if n_more else "")))
-    text = f"{sentences[0][0]!r}: no feasible q {sentences[0][1]}"
+    text = f"{sentences[0][0]!r}: {setting('no feasible q')} {sentences[0][1]}"
     if len(sentences) > 1:
         text += "; it conflicts with " + " and with ".join(f"{name!r} {where}" for name, where in sentences[1:])
     text += total

@@ -60,5 +60,5 @@ def test_a_text_in_files_is_aligned_as_one_in_memory(tmp_path):
 
 
 def test_max_chance_is_checked():
-    with pytest.raises(InvalidInputError, match="max_chance must be finite and above 0, got 0; None keeps all"):
+    with pytest.raises(InvalidInputError, match="max_chance must be finite and above 0, got 0; none keeps all"):
         WordAligner(max_chance=0).fit(TEXT.source, TEXT.target)

@@ -118,16 +118,16 @@ def test_saved(tmp_path):
 @pytest.mark.parametrize(
     ("scheme", "y", "message"),
     [
-        ("bio", ["O", "I-NP"], r"y must follow scheme 'bio', got I-NP after O in sentence 1, token 1; correct the"),
+        ("bio", ["O", "I-NP"], r"y must follow scheme=\"bio\", got I-NP after O in sentence 1, token 1; correct the"),
         ("bio", ["I-NP", "O"], "got I-NP after the beginning in sentence 1, token 0"),
         ("bioes", ["O", "B-NP"], "got the end after B-NP in sentence 1, token 1"),
         ("bio", [{"O": 0.5, "B-NP": 0.5}, {"I-NP": 1.0}], "got I-NP after O in sentence 1, token 1"),
         (
             "bio",
             [{"O", "B-VP"}, {"I-NP"}],
-            "y must allow a sequence of tags of scheme 'bio' in every sentence, got none",
+            'y must allow tags of scheme="bio" in every sentence, got none',
         ),
-        ("bioes", [None, {"B-NP"}], "got none for sentence 1; correct the labels, or set scheme='any'"),
+        ("bioes", [None, {"B-NP"}], 'got none for sentence 1; correct the labels, or set scheme="any"'),
         (
             "bio",
             ["O", "NN"],

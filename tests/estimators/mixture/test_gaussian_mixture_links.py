@@ -148,5 +148,5 @@ def test_links_that_contradict():
         "must_link must not tie rows of different known components, got the rows [0, 1]; drop a link or a label"
     )
     assert error_of(lambda: GaussianMixture(2, constraints=[must_link([[0, 99]])]).fit(x)) == (
-        "must link: pairs must name rows from 0 to 11, got 99; count rows of X from 0"
+        "must link: pairs must name rows from 0 to 11, got 99; count rows from 0"
     )

@@ -93,7 +93,7 @@ def test_not_fitted():
             "prior and smoothing must not be given for one table, got both for emission; smoothing is the prior "
             "DirichletPrior(smoothing)",
         ),
-        ({"constraints": 3}, "constraints must be a sequence of constraints, got 3; put it in a list"),
+        ({"constraints": 3}, "constraints must be made with E or shortcuts, got 3; see spectrem.constraints"),
         (
             {"constraints": [3]},
             "constraints must be made with E or shortcuts, got 3; see spectrem.constraints",

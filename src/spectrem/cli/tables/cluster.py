@@ -18,7 +18,7 @@ from spectrem.cli.rules import Rule, check_rules, needs
 from spectrem.cli.tables.options import TableOptions, split_names
 from spectrem.cli.training import Annealing, Home, warn_gaining
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
-from spectrem.exceptions import InvalidInputError, Unconverged, quoted, spelled
+from spectrem.exceptions import InvalidInputError, Unconverged, counted, quoted, spelled
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,8 +55,6 @@ _RULES = (
 _CLUSTER = "cluster"
 _ALIKE = 1e-2
 _ADVICE = {
-    "infeasible": "--infeasible",
-    "n_components": "--n-components",
     "singular covariance": "bring the columns to one scale by --standardize, give --covariance-type diag or lower "
     "--n-components",
 }
@@ -220,7 +218,7 @@ def _cluster(options: ClusterOptions, shared: TableOptions, settings: Settings, 
         others = file.others({*names, *taken})
         say(
             f"found {n_components} clusters in {len(file)} rows by {list_names(names)} in {seconds:.1f} s: "
-            f"{mixture.n_iter_} iterations, objective {mixture.lower_bound_:.5g} nats per row"
+            f"{counted(mixture.n_iter_, 'iteration')}, objective {mixture.lower_bound_:.5g} nats per row"
             + (f"; not used: {list_names(others)}" if others else ""),
             *_outcome(mixture, anneal),
         )

@@ -46,7 +46,6 @@ _RULES = (
     needs("--time-limit", "--decide", message="{--time-limit} concerns --decide; add it or drop this"),
 )
 _MEANINGS = {"row": "the number of the row", "label": "the label to be chosen"}
-_SPELLINGS = {"infeasible": "--infeasible", "time_limit": "--time-limit"}
 _DECIDED = "decided"
 _ROUNDED = 0.02
 _SHOWN = 10
@@ -152,7 +151,7 @@ def _project(options: ProjectOptions, shared: TableOptions) -> None:
         located = rows_named(file) if options.long is None else nullcontext()
         try:
             bar = progress_bar(1 + options.decide, shown=not shared.quiet)
-            with bar as advance, spelled(_SPELLINGS | scores.spellings), located:
+            with bar as advance, spelled(scores.spellings), located:
                 advance("Projecting")
                 table = project_table(
                     scores.proba,

@@ -223,5 +223,5 @@ class AlignerParameters(CorpusParameters):
         metavar="auto|P",
     )
     rare_discount: float = number(0.5, 0, group=DECODING, metavar="COUNT")
-    max_chance: float | None = number(None, 0, open=True, hint="; None keeps all", group=TRAINING, metavar="MEETINGS")
+    max_chance: float | None = number(None, 0, open=True, hint="; none keeps all", group=TRAINING, metavar="MEETINGS")
     max_length: int | None = count(None, hint="; None sets no limit", group=TRAINING, metavar="WORDS")

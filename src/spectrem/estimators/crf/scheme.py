@@ -8,7 +8,7 @@ import numpy as np
 
 from spectrem._arrays import Bools, Ints
 from spectrem.estimators.sentences import Tag
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError, quoted, setting
 from spectrem.models.loglinear import Labels
 from spectrem.structures import Chain, Parts
 from spectrem.structures._ragged import offsets_of, positions_of, ranges_of
@@ -76,7 +76,7 @@ def check_labels(
     if (best < 0).any():
         sentence = int(partial[np.searchsorted(ends, np.argmax(best < 0), side="right")])
         raise _refused(
-            f"y must allow a sequence of tags of scheme {scheme!r} in every sentence, got none for sentence {sentence}",
+            f"allow tags of {setting('scheme', scheme)} in every sentence, got none for sentence {sentence}",
             sentence,
         )
 
@@ -100,11 +100,11 @@ def _check_known(
     sentence = int(np.searchsorted(np.cumsum(lengths), place[k], side="right"))
     number, at = int(numbers[sentence]), int(place[k] - offsets_of(lengths)[sentence])
     pair = f"{[*tags, 'the end'][after[k]]} after {[*tags, 'the beginning'][before[k]]}"
-    raise _refused(f"y must follow scheme {scheme!r}, got {pair} in sentence {number}, token {at}", number)
+    raise _refused(f"follow {setting('scheme', scheme)}, got {pair} in sentence {number}, token {at}", number)
 
 
 def _refused(message: str, sentence: int) -> InvalidInputError:
-    error = InvalidInputError(f"{message}; correct the labels, or set scheme='any'")
+    error = InvalidInputError(f"{setting('y')} must {message}; correct the labels, or set {setting('scheme', 'any')}")
     error.keys = {"sentence": sentence}
     return error
 
@@ -116,7 +116,7 @@ def _parsed(tag: Tag, scheme: str) -> tuple[str, str]:
         known = ", ".join(f"{one}-TYPE" for one in _LETTERS[scheme])
         raise InvalidInputError(
             f"scheme {scheme!r} needs tags that are O or one of {known}, got {quoted(tag)}; rename it, or set "
-            "scheme='any'"
+            f"{setting('scheme', 'any')}"
         )
     return letter, kind
 

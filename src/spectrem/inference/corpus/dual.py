@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._first_use import sparse as sp
 from spectrem.constraints.compilation.rows import CorpusRows
-from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, warn_unconverged
+from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, setting, warn_unconverged
 from spectrem.inference.conflict import demand_of, place_of
 from spectrem.inference.dual import Evaluation, SlackTerms, compile_slack
 from spectrem.inference.program import Deadline, compile_slack_variables, run_linear, write_program
@@ -139,7 +139,7 @@ class CorpusDual:
                 f", perhaps because of constraints inside instances or groups ({', '.join(map(repr, self.inside))})"
             )
         return InfeasibleConstraintError(
-            f"{head.name!r}: no feasible q over the corpus{demanded}{others}; "
+            f"{head.name!r}: {setting('no feasible q')} over the corpus{demanded}{others}; "
             f"the price of row {worst}{where} grows without end{because}; relax the bound or give the constraint slack "
             "(a penalty or a bound)"
         )

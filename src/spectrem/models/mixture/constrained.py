@@ -210,7 +210,7 @@ def check_sizes(rows: Rows, weights: Floats, k: int) -> None:
             distinct = list(dict.fromkeys(names.values()))
             listed = ", ".join(map(repr, distinct[:3])) + (", ..." if len(distinct) > 3 else "")
             raise InfeasibleConstraintError(
-                f"{listed}: the {size} sizes of the {k} clusters add up to {sizes.sum():g}, but the rows of X weigh "
+                f"{listed}: the {size} sizes of the {k} clusters add up to {sizes.sum():g}, but the rows weigh "
                 f"{total:g} in all; {change} them, or {setting('n_components')}"
             )
 

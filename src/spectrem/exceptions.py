@@ -160,7 +160,7 @@ def did_you_mean(value: object, known: Iterable[object]) -> str:
     """
     spelled = {str(other).lower(): other for other in islice(known, _LOOKED_THROUGH)}
     close = get_close_matches(str(value).lower(), spelled, 1)
-    return f"did you mean {spelled[close[0]]!r}? " if close else ""
+    return f"did you mean {quoted(spelled[close[0]])}? " if close else ""
 
 
 def no_such(kind: str, value: object, known: Collection[object], most: int = 50) -> str:
@@ -171,8 +171,8 @@ def no_such(kind: str, value: object, known: Collection[object], most: int = 50)
     >>> no_such("column", "lable", ["row", "label"])
     "there is no column 'lable'; did you mean 'label'? the columns are 'row', 'label'"
     """
-    kinds = kind if kind.endswith("s") else f"{kind}s"
-    return f"there is no {kind} {value!r}; {did_you_mean(value, known)}the {kinds} are {listed(known, most) or 'none'}"
+    kinds, those = kind if kind.endswith("s") else f"{kind}s", listed(known, most) or "none"
+    return f"there is no {kind} {quoted(value)}; {did_you_mean(value, known)}the {kinds} are {those}"
 
 
 def listed(known: Collection[object], most: int = 50) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import shlex
 import warnings
 from pathlib import Path
@@ -22,6 +23,9 @@ from spectrem.cli.app import app
 
 with Path(__file__).with_name("bad_inputs.tsv").open(newline="") as lines:
     ROWS = [tuple(row) for row in csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)][1:]
+
+SLIPS = re.compile(r"\w+(Error|Warning):|\b[qX]\b|^spectrem: error: y |'\w+' object|allow_pickle|HMMTagger|CRFTagger")
+"""Words of the library and of Python that no message of a command may have."""
 
 
 def state(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -64,6 +68,7 @@ def test_bad_input(folder, monkeypatch, arguments, stdin, status, message):
     said = result.stderr
     assert result.exit_code == int(status), (result.exception, said)
     assert "Traceback" not in said
+    assert not SLIPS.search(said)
     words, position = unframed(said), 0
     for part in map(unframed, message.split(" ... ")):
         position = words.find(part, position)
@@ -71,3 +76,20 @@ def test_bad_input(folder, monkeypatch, arguments, stdin, status, message):
     if said.startswith("spectrem: error: "):
         assert said.count("\n") == 1
     assert state(place) == before
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        *("E[label == '{}'] <= 1", "{}", "(E[label == 'spam'] >= 4).named('{}')", "E['{}' * part('spam')] <= 1"),
+        *("E[label == 'spam'] <= '{}'", "label_proportions({{'{}': '{}'}})", "E[label == 'spam'].{}(3)"),
+    ],
+)
+def test_a_long_constraint_is_not_echoed(folder, monkeypatch, constraint):
+    """Of ten thousand letters a message shows the beginning and the number."""
+    monkeypatch.chdir(folder[0])
+    text = constraint.format("x" * 10_000, "x" * 10_000)
+    result = CliRunner().invoke(app, ["project", "s.csv", "--labels", "ham,spam", "--constraint", text])
+    assert result.exit_code == 2
+    assert len(result.stderr) < 700
+    assert " characters)" in result.stderr

@@ -112,7 +112,7 @@ def test_weights_that_nothing_taught_are_not_counted(run, tmp_path):
     done = run("parse", "train", tmp_path / "one.conllu", "--save", tmp_path / "m.npz", "--bits", "12")
     learned = np.count_nonzero(EdgeFactoredParser.load(tmp_path / "m.npz").theta_)
     assert 0 < learned < 16 * 2**12
-    assert f"learned {learned} weights from 1 sentences" in done.stderr
+    assert f"learned {learned} weights from 1 sentence" in done.stderr
 
 
 def test_the_grammar_reads_no_heads(run, treebank):

@@ -123,7 +123,7 @@ def test_chunks_need_all_tags(run, files):
 def test_running_out_of_steps_is_said_in_the_words_of_the_options(run, files):
     result = run(*options(files), "--m-steps", "1")
     assert result.exit_code == 0
-    assert "warning: still gaining after 1 steps; raise --m-steps or --m-tol" in result.stderr
+    assert "warning: still gaining after 1 step; raise --m-steps or --m-tol" in result.stderr
 
 
 def test_the_best_taggings(run, files):
@@ -202,7 +202,7 @@ def test_edge_features_and_schemes(run, files):
         (
             "The DT D\ndog NN N\n",
             ["--edge-features", "pos"],
-            "edge_features must begin the name of some feature, got pos",
+            "--edge-features must begin the name of some feature, got pos",
         ),
     ],
 )

@@ -283,7 +283,7 @@ REFUSED = [
     ("must_link([[0, 0]])", 1, "must_link: pairs must link two rows, got row 0 with itself; drop it"),
     ("cluster_size()", 1, "cluster_size bounds nothing, got min=0 and max=None; give max or a min above 0"),
     ("sparsity('a')", None, None),
-    ("sparsity(1, 'a')", 1, "sparsity(1, 'a') has no meaning: '>=' not supported between instances of 'str' and 'int'"),
+    ("sparsity(1, 'a')", 1, "does not take 1, the text 'a'; write it as in sparsity(32)"),
 ]  # fmt: skip
 
 

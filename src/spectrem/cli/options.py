@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from spectrem.exceptions import SpectremError
+from spectrem.exceptions import SpectremError, quoted
 
 Output: TypeAlias = Annotated[
     str,
@@ -58,7 +58,7 @@ def parse_options(texts: Iterable[str] | None, columns: Collection[str]) -> list
 
 
 def _place(text: str, at: int) -> str:
-    return f"--constraint {text!r}, character {at + 1}"
+    return f"--constraint {quoted(text)}, character {at + 1}"
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Bools
 from spectrem.constraints.compilation.groups import Coded, Key, as_key, distinct
 from spectrem.data.frames import as_frame, as_series
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted, shorten
 from spectrem.structures._columns import TEXT
 
 if TYPE_CHECKING:
@@ -365,7 +365,9 @@ class Column:
         part("tag").isin(["VERB", "AUX"])
         """
         if isinstance(values, str):
-            raise InvalidInputError(f"isin takes a list of values, got the text {quote(values)}; write isin([...])")
+            raise InvalidInputError(
+                f"isin takes a list of values, got the text {shorten(quote(values))}; write isin([...])"
+            )
         if isinstance(values, (set, frozenset)):
             values = sorted(values)
         return Column("isin", (self, tuple(plain(value) for value in values)))
@@ -404,7 +406,7 @@ class Column:
 
     def __bool__(self) -> bool:
         raise InvalidInputError(
-            f"{self!r} has one value per part, so it is neither true nor false; join conditions with &, |, ~ "
+            f"{quoted(self)} has one value per part, so it is neither true nor false; join conditions with &, |, ~ "
             "(each in parentheses) in place of and, or, not and chained comparisons"
         )
 
@@ -545,7 +547,7 @@ def evaluate(expression: Column, lookup: Callable[[str], Key]) -> Key:
         return first & others[0] if operation == "&" else first | others[0]
     for operand, argument in zip(expression.operands, arguments, strict=True):
         if _kind(argument) == "text":
-            raise InvalidInputError(f"{expression!r}: arithmetic needs numbers, and {operand!r} is text")
+            raise InvalidInputError(f"{quoted(expression)}: arithmetic needs numbers, and {quoted(operand)} is text")
     numbers = [np.asarray(argument, dtype=np.float64) for argument in arguments]
     if operation == "negative":
         return -numbers[0]
@@ -562,7 +564,7 @@ def plain(value: object) -> Scalar:
     if isinstance(value, (int, float)) and math.isfinite(value):
         return int(value) if float(value).is_integer() else value
     raise InvalidInputError(
-        f"expected a finite number, a text or another part(...), got {value!r} of type {type(value).__name__}; "
+        f"expected a finite number, a text or another part(...), got {quoted(value)}; "
         "pass arrays as extra columns and name them with part(...)"
     )
 
@@ -639,6 +641,6 @@ def _number(text: Scalar) -> Scalar:
 def _check_comparable(expression: Column, left: object, right: object) -> None:
     if _kind(left) != _kind(right) and not (_is_void(left) or _is_void(right)):
         raise InvalidInputError(
-            f"{expression!r} compares {_kind(left)} with {_kind(right)}; use a value of the column's own kind, "
+            f"{quoted(expression)} compares {_kind(left)} with {_kind(right)}; use a value of the column's own kind, "
             "or give the other kind as an extra column"
         )

@@ -16,7 +16,7 @@ from spectrem._arrays import Floats
 from spectrem._first_use import sparse as sp
 from spectrem.constraints.columns import Column, plain, quote
 from spectrem.constraints.compilation.rows import Norm, Slack
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted, shorten
 from spectrem.structures.structure import Structure
 
 
@@ -157,7 +157,7 @@ def as_weight(weight: object, name: str) -> Column | EllipsisType:
     if isinstance(weight, (Column, EllipsisType)):
         return weight
     hint = f"write part({quote(weight)})" if isinstance(weight, str) else 'is the left side of == a part("...")?'
-    raise InvalidInputError(f"{name} takes a condition or weights over part(...) columns, got {weight!r}; {hint}")
+    raise InvalidInputError(f"{name} takes a condition or weights over part(...) columns, got {quoted(weight)}; {hint}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -240,7 +240,8 @@ class Expectation:
             or any(t.at or t.kind == "count" for t in self.terms)
         ):
             raise InvalidInputError(
-                f"{self!r}.at({column!r}, {key!r}): at takes the names of two columns, once, behind an expectation; "
+                f"{quoted(self)}.at({column!r}, {key!r}): at takes the names of two columns, once, behind an "
+                "expectation; "
                 'write E[...].at("mention", "first")'
             )
         return replace(self, terms=tuple(replace(term, at=(column, key)) for term in self.terms))
@@ -286,13 +287,15 @@ class Expectation:
         return _constraint(self, value, value)
 
     def __ne__(self, other: object) -> Constraint:  # type: ignore[override]
-        raise InvalidInputError(f"{self!r} != {other!r}: != is not a linear constraint; use <=, >=, == or between")
+        raise InvalidInputError(
+            f"{quoted(self)} != {quoted(other)}: != is not a linear constraint; use <=, >=, == or between"
+        )
 
     def __lt__(self, other: object) -> Constraint:
-        raise InvalidInputError(f"{self!r} < {other!r}: a strict bound is not closed; use <=")
+        raise InvalidInputError(f"{quoted(self)} < {quoted(other)}: a strict bound is not closed; use <=")
 
     def __gt__(self, other: object) -> Constraint:
-        raise InvalidInputError(f"{self!r} > {other!r}: a strict bound is not closed; use >=")
+        raise InvalidInputError(f"{quoted(self)} > {quoted(other)}: a strict bound is not closed; use >=")
 
     def __add__(self, other: Expectation | float) -> Expectation:
         value = as_expectation(other, "+")
@@ -304,7 +307,9 @@ class Expectation:
 
     def __mul__(self, factor: float | str) -> Expectation:
         if isinstance(factor, Expectation):
-            raise InvalidInputError(f"{self!r} * {factor!r}: a product of expectations is not linear; use a number")
+            raise InvalidInputError(
+                f"{quoted(self)} * {quoted(factor)}: a product of expectations is not linear; use a number"
+            )
         number = as_share(factor) if isinstance(factor, str) else _number(factor, "*")
         terms = tuple(replace(term, coefficient=_short(number * term.coefficient)) for term in self.terms)
         return replace(self, terms=terms, constant=_short(number * self.constant))
@@ -313,7 +318,9 @@ class Expectation:
         if isinstance(divisor, Expectation):
             return self._share_of(divisor)
         if _number(divisor, "/") == 0:
-            raise InvalidInputError(f"{self!r} / {divisor!r}: an expectation is divided by a count or a number but 0")
+            raise InvalidInputError(
+                f"{quoted(self)} / {quoted(divisor)}: an expectation is divided by a count or a number but 0"
+            )
         return self * (1 / _number(divisor, "/"))
 
     def __neg__(self) -> Expectation:
@@ -330,8 +337,8 @@ class Expectation:
 
     def __and__(self, other: object) -> Expectation:
         raise InvalidInputError(
-            f"{self!r} & {other!r}: & joins constraints or conditions; put each comparison in parentheses, as in "
-            "(E[...] <= 1) & (E[...] >= 0)"
+            f"{quoted(self)} & {quoted(other)}: & joins constraints or conditions; put each comparison in parentheses, "
+            "as in (E[...] <= 1) & (E[...] >= 0)"
         )
 
     __rand__ = __and__
@@ -348,7 +355,8 @@ class Expectation:
             return Expectation((), _short(share))
         if any(divided) or self.constant:
             raise InvalidInputError(
-                f"{self!r} {sign} {value!r}: of what? write the share as a number, or {share!r} * E.count(...)"
+                f"{quoted(self)} {sign} {quoted(value)}: of what? write the share as a number, or {share!r} * "
+                "E.count(...)"
             )
         return _short(share) * E.count(...)
 
@@ -357,12 +365,13 @@ class Expectation:
         whole = divisor.terms[0] if len(divisor.terms) == 1 and not divisor.constant else None
         if whole is None or whole.kind != "count" or whole.over is not None or whole.coefficient == 0:
             raise InvalidInputError(
-                f"{self!r} / {divisor!r}: an expectation is divided by one E.count(...) or by a number, since the "
-                "rest is not linear; for a ratio of expectations write E[a] <= 0.2 * E[b]"
+                f"{quoted(self)} / {quoted(divisor)}: an expectation is divided by one E.count(...) or by a number, "
+                "since the rest is not linear; for a ratio of expectations write E[a] <= 0.2 * E[b]"
             )
         if self.constant or any(term.over is not None for term in self.terms):
             raise InvalidInputError(
-                f"{self!r} / {divisor!r}: expectations and counts are divided by a count, once; write numbers outside"
+                f"{quoted(self)} / {quoted(divisor)}: expectations and counts are divided by a count, once; "
+                "write numbers outside"
             )
         scaled = self if whole.coefficient == 1 else self / whole.coefficient
         over, groups = replace(whole, coefficient=1), merge_groups(self.groups, divisor.groups)
@@ -463,7 +472,7 @@ def as_share(text: str, name: str = "") -> float:
     match, place = _SHARE.fullmatch(text), f"{name}: " if name else ""
     if match is None:
         raise InvalidInputError(
-            f"{place}expected a number, a share as '20%' or an expectation, got the text {quote(text)}"
+            f"{place}expected a number, a share as '20%' or an expectation, got the text {shorten(quote(text))}"
         )
     share = float(match[1]) / 100
     if share > 1:
@@ -512,7 +521,8 @@ def _constraint(expression: Expectation, lower: Expectation | None, upper: Expec
 def _number(value: object, sign: str) -> float:
     if not isinstance(value, (int, float, np.integer, np.floating)) or not -np.inf < value < np.inf:
         raise InvalidInputError(
-            f"{sign} takes a finite number or an expectation, got {value!r}; for one bound per row use linear(U, b)"
+            f"{sign} takes a finite number or an expectation, got {quoted(value)}; for one bound per row use "
+            "linear(U, b)"
         )
     number = plain(value)
     assert not isinstance(number, str)
@@ -718,7 +728,7 @@ class Constraint:
 
     def __bool__(self) -> bool:
         raise InvalidInputError(
-            f"{self!r} is a constraint, neither true nor false; for two bounds write E[...].between(low, high) "
+            f"{quoted(self)} is a constraint, neither true nor false; for two bounds write E[...].between(low, high) "
             "in place of low <= E[...] <= high"
         )
 

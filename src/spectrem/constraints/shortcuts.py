@@ -641,8 +641,8 @@ def _shares(proportions: Mapping[Scalar, Share], per: str | Sequence[str] | None
         low, high = _ends(share)
         if not 0 <= low <= high <= 1:
             raise InvalidInputError(
-                f"label_proportions: the share of {value!r} must be in [0, 1], or a pair low <= high in it; got "
-                f"{share!r}"
+                f"label_proportions: the share of {quoted(value)} must be in [0, 1], or a pair low <= high in it; got "
+                f"{quoted(share)}"
             )
         least += low
         one = E[part("label") == value]

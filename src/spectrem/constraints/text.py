@@ -34,7 +34,7 @@ from spectrem.constraints.constraint import (
 )
 from spectrem.constraints.links import RowLinks
 from spectrem.data.files import decode, read_bytes
-from spectrem.exceptions import InvalidInputError, did_you_mean, no_such, shorten
+from spectrem.exceptions import InvalidInputError, did_you_mean, no_such, quoted, shorten
 
 Constraints = Union[AnyConstraint, str, Mapping[str, "Constraints"], Iterable["Constraints"]]  # noqa: UP007
 _SHORTCUTS: dict[str, Callable[..., Any]] = {name: getattr(shortcuts, name) for name in shortcuts.__all__}
@@ -174,7 +174,7 @@ def flatten(constraints: Constraints, columns: Collection[str] | None = None) ->
 def _named(name: str, constraints: list[Any]) -> list[Any]:
     for one in constraints:
         if not hasattr(one, "named"):
-            raise InvalidInputError(f"constraints: {one!r} takes no name, got {name!r}; put it in a list")
+            raise InvalidInputError(f"constraints: {quoted(one)} takes no name, got {quoted(name)}; put it in a list")
     return [constraints[0].named(name)] if len(constraints) == 1 else list(AllOf(tuple(constraints)).named(name))
 
 
@@ -222,7 +222,7 @@ class _Reader:
         if isinstance(constraint, MaxOver):
             self._fail(tree, "max_over(...) is not finished; add .penalty(strength)")
         if not isinstance(constraint, (Constraint, AllOf, RowLinks)):
-            self._fail(tree, f"{ast.unparse(tree)} is not a constraint; {HINT}")
+            self._fail(tree, f"{_source(tree)} is not a constraint; {HINT}")
         return constraint
 
     def _refuse_comments(self) -> None:
@@ -266,7 +266,7 @@ class _Reader:
         except InvalidInputError as error:
             self._fail(node, str(error))
         except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
-            self._fail(node, f"{ast.unparse(node)} has no meaning: {error}")
+            self._fail(node, f"{_source(node)} has no meaning: {error}")
 
     def _constant(self, node: ast.expr, value: object) -> object:
         # where a node stands is counted from the start of the text, too slow for every value of a long dictionary
@@ -302,7 +302,14 @@ class _Reader:
             inspect.signature(function).bind(*arguments, **options)
         except TypeError as error:
             self._fail(node.func, f"{function.__name__}{_parameters(function)}: {error}")
-        made = function(*arguments, **options)
+        try:
+            made = function(*arguments, **options)
+        except InvalidInputError:
+            raise
+        except (TypeError, ValueError, AttributeError):
+            given = ", ".join(map(_kind, [*arguments, *options.values()]))
+            example = _example(function)
+            self._fail(node.func, f"{function.__name__}{_parameters(function)} does not take {given}{example}")
         if self._columns is not None:
             self._check_columns(node, made)
         return made
@@ -315,7 +322,7 @@ class _Reader:
                 if name in _SHORTCUTS:
                     return _SHORTCUTS[name]
                 message = f"{did_you_mean(name, _SHORTCUTS)}they are {', '.join(_SHORTCUTS)}; or {HINT}"
-                self._fail(node, f"there is no shortcut {name!r}; {message}")
+                self._fail(node, f"there is no shortcut {quoted(name)}; {message}")
             case ast.Attribute(value, method):
                 owner = self._value(value)
                 what, methods = _METHODS.get(type(owner), (_kind(owner), ()))
@@ -323,7 +330,7 @@ class _Reader:
                     bound_method: Callable[..., Any] = getattr(owner, method)
                     return bound_method
                 listed = f"{did_you_mean(method, methods)}it has {', '.join(methods)}" if methods else "it has none"
-                self._fail(self._end(value), f"{what} has no method {method!r}; {listed}")
+                self._fail(self._end(value), f"{what} has no method {quoted(method)}; {listed}")
         return self._refuse(node.func)
 
     def _check_columns(self, node: ast.Call, made: Any) -> None:
@@ -344,7 +351,10 @@ class _Reader:
         numbers = all(isinstance(side, (int, float)) for side in (left, right)) and sign in "+-*/"
         if not numbers and not isinstance(left, _OF_COLUMNS) and not isinstance(right, _OF_COLUMNS):
             self._fail(node, f"{_kind(left)} {sign} {_kind(right)}: there is no column on either side; {HINT}")
-        return apply(left, right)
+        try:
+            return apply(left, right)
+        except TypeError:
+            self._fail(node, f"{_source(node)} has no meaning; {HINT}")
 
     def _unary(self, node: ast.expr, sign: ast.unaryop, value: Any) -> Any:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -368,9 +378,9 @@ class _Reader:
                 self._refuse(node)
             key = self._member(key_node)
             if isinstance(key, list):
-                self._fail(key_node, f"{key!r} cannot be a key; write a text or a number")
+                self._fail(key_node, f"{quoted(key)} cannot be a key; write a text or a number")
             if key in dictionary:
-                self._fail(key_node, f"the key {key!r} stands here a second time; drop one")
+                self._fail(key_node, f"the key {quoted(key)} stands here a second time; drop one")
             dictionary[key] = self._member(value)
         return dictionary
 
@@ -387,9 +397,9 @@ class _Reader:
             case ast.Subscript():
                 message = "square brackets stand behind E only, as in E[label == 1]"
             case ast.Attribute(attr=name):
-                message = f".{name} must be called, as in .{name}(...)"
+                message = f".{shorten(name)} must be called, as in .{shorten(name)}(...)"
             case _:
-                message = f"{shorten(ast.unparse(node))} cannot stand in a constraint; {HINT}"
+                message = f"{_source(node)} cannot stand in a constraint; {HINT}"
         self._fail(node, message)
 
     def _at(self, node: ast.expr) -> int:
@@ -408,6 +418,16 @@ class _Reader:
         raise ConstraintTextError(place, message) from None
 
 
+def _example(function: Callable[..., Any]) -> str:
+    """The first call of a shortcut in its docstring, as the end of an error; "" without one."""
+    call = re.search(rf">>> .*?\b({function.__name__}\((?:[^()]|\([^()]*\))*\))", function.__doc__ or "")
+    return "" if call is None else f"; write it as in {call[1]}"
+
+
+def _source(node: ast.expr) -> str:
+    return shorten(ast.unparse(node))
+
+
 def _parameters(function: Callable[..., Any]) -> str:
     """The signature of a function, without types."""
     parameters = inspect.signature(function).parameters.values()
@@ -419,7 +439,7 @@ def _kind(value: object) -> str:
     if isinstance(value, (str, EllipsisType)):
         return "..." if value is ... else f"the text {shorten(repr(value))}"
     if isinstance(value, (list, dict, tuple)):
-        return f"a {type(value).__name__}"
+        return {list: "a list", dict: "a dictionary"}.get(type(value), "a list in parentheses")
     return shorten(repr(value))
 
 

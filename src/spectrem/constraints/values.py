@@ -12,7 +12,7 @@ from spectrem.constraints.compilation.groups import distinct
 from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.text import Constraints, flatten
 from spectrem.data.tagged import STANDARD_TAGS
-from spectrem.exceptions import InvalidInputError, advice, did_you_mean, listed, no_such
+from spectrem.exceptions import InvalidInputError, advice, did_you_mean, listed, no_such, quoted
 
 _LISTED = 20
 MAY_BE_EMPTY = "; write .allow_empty() behind the constraint if there may be none"
@@ -68,7 +68,7 @@ def check_values(
             if not known:
                 message = f"there is no {column} {absent[0]!r}, as the column is empty"
             end = advice(f"no such {column}", hint) if every else MAY_BE_EMPTY
-            raise InvalidInputError(f"{constraint.name!r}: {message}{end}")
+            raise InvalidInputError(f"{quoted(constraint.name)}: {message}{end}")
 
 
 def check_spelling(constraints: Constraints, column: str, values: Collection[Scalar]) -> None:
@@ -97,11 +97,11 @@ def check_spelling(constraints: Constraints, column: str, values: Collection[Sca
         for value in own:
             if isinstance(value, str) and value not in there | STANDARD_TAGS and did_you_mean(value, values):
                 message = no_such(column, value, sorted(map(plain, values), key=repr), _LISTED)
-                raise InvalidInputError(f"{constraint.name!r}: {message}; leave out a tag that the text lacks")
+                raise InvalidInputError(f"{quoted(constraint.name)}: {message}; leave out a tag that the text lacks")
     for constraint, tags in demanded.items():
         if column.startswith("dependent_") and there and tags.isdisjoint(there):
             raise InvalidInputError(
-                f"{constraint.name!r}: asks for words tagged {listed(sorted(tags), _LISTED)}, but the tags of the "
+                f"{quoted(constraint.name)}: asks for words tagged {listed(sorted(tags), _LISTED)}, but the tags of the "
                 f"text are {listed(sorted(there), _LISTED)}; write it for these, or choose the other tags"
             )
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._first_use import sparse as sp
 from spectrem.constraints.compilation.rows import Block, Rows
-from spectrem.exceptions import InfeasibleConstraintError, setting
+from spectrem.exceptions import InfeasibleConstraintError, quoted, setting
 from spectrem.inference.dual import BatchDual, max_by, row_maxima, sum_by
 from spectrem.inference.program import (
     INFEASIBLE,
@@ -450,7 +450,7 @@ def refuse_unreachable(scores: Parts, rows: Rows) -> None:
         low, high, bound = (-high, -low, -bound) if sign == ">=" else (low, high, bound)
         more = f" (and {n_bad - 1} more rows)" if n_bad > 1 else ""
         error = InfeasibleConstraintError(
-            f"{block.name!r}: {setting('no feasible q')} {place_of(block, k, int(rows.row_instance[row]))}: "
+            f"{quoted(block.name)}: {setting('no feasible q')} {place_of(block, k, int(rows.row_instance[row]))}: "
             f"its possible parts reach {low + 0.0:g} to {high + 0.0:g}, and the row demands {sign} {bound:g}{more}; "
             "relax the bound, give the constraint slack (a penalty or a bound), drop the instance, or leave the "
             f"constraint out there with {setting('infeasible', 'skip')}"
@@ -620,9 +620,9 @@ def describe_conflict(conflict: Conflict, rows: Rows, n_problems: int = 1) -> st
         text = shown[0] + "".join(f", {place.removeprefix('in ')}" for place in shown[1:])
         n_more = len(inside) - len(shown)
         sentences.append((block.name, text + (f" and {n_more} more row{'s' * (n_more > 1)}" if n_more else "")))
-    text = f"{sentences[0][0]!r}: {setting('no feasible q')} {sentences[0][1]}"
+    text = f"{quoted(sentences[0][0])}: {setting('no feasible q')} {sentences[0][1]}"
     if len(sentences) > 1:
-        text += "; it conflicts with " + " and with ".join(f"{name!r} {where}" for name, where in sentences[1:])
+        text += "; it conflicts with " + " and with ".join(f"{quoted(name)} {where}" for name, where in sentences[1:])
     text += total
     if conflict.whole:
         it = "it" if len(conflict.rows) == 1 else "them"

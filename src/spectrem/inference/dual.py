@@ -11,7 +11,7 @@ import numpy as np
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._first_use import sparse as sp
 from spectrem.constraints.compilation.rows import PIECE, Alike, Block, Rows, Slack
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.kernels.categorical import add_up_kinds, normalise_rows, shift_kinds, shift_rows
 from spectrem.kernels.duals.spectral import project_l1_balls, project_l2_balls
 from spectrem.kernels.sparse import product_where
@@ -630,7 +630,7 @@ def per_copy(structure: Structure, rows: Rows, weights: Floats | None) -> Rows:
         tied = structure.instance[rows.matrix[block.start : block.stop].indices]
         if block.equality and not block.weighted and not weights[tied].all():
             raise InvalidInputError(
-                f"{block.name!r} must tie instances of positive weight, got weight 0 in instance "
+                f"{quoted(block.name)} must tie instances of positive weight, got weight 0 in instance "
                 f"{tied[weights[tied] == 0][0]}; leave out what ties it, or give it a small weight"
             )
     share = 1.0 / np.where(weights > 0, weights, 1.0)

@@ -12,7 +12,7 @@ import numpy as np
 from spectrem._arrays import Bools, Floats
 from spectrem._first_use import sparse as sp
 from spectrem.constraints.compilation.rows import Block
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted
 
 Distance = Literal["squares", "divergence"]
 
@@ -172,8 +172,8 @@ class Expectations:
         for block in blocks:
             if block.slack is not None:
                 raise InvalidInputError(
-                    f"constraints: {block.name!r} has slack, which a criterion of expectations replaces; leave out "
-                    ".slack() or .penalty() and give the criterion a strength"
+                    f"constraints: {quoted(block.name)} has slack, which a criterion of expectations replaces; leave "
+                    "out .slack() or .penalty() and give the criterion a strength"
                 )
             if self.distance == "divergence":
                 span = slice(block.start, block.stop)
@@ -182,8 +182,8 @@ class Expectations:
                 lowest = min(float(lowest), float((sign[span] * bounds[span]).min(initial=0.0)))
                 if lowest < 0:
                     raise InvalidInputError(
-                        f"constraints: {block.name!r} must compare an expected number of at least 0 with a bound of "
-                        f"at least 0 for a divergence, got {lowest:g} in it; take distance='squares'"
+                        f"constraints: {quoted(block.name)} must compare an expected number of at least 0 with a bound "
+                        f"of at least 0 for a divergence, got {lowest:g} in it; take distance='squares'"
                     )
 
 

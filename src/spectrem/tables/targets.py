@@ -642,16 +642,16 @@ class ConstrainedTargets:
         unknown = [name for name in one.key_columns if name not in (*_OWN, *self.across_batches)]
         if unknown and unknown[0] not in _INSIDE:
             raise InvalidInputError(
-                f"{one.name!r} is per {unknown[0]!r}: name it in within_batch if every batch holds all rows of a value "
-                "or none, in across_batches if values have rows in many batches"
+                f"{quoted(one.name)} is per {unknown[0]!r}: name it in within_batch if every batch holds all rows of a "
+                "value or none, in across_batches if values have rows in many batches"
             )
         counted = each_columns(one) - {*_INSIDE, *self.within_batch}
         derived = {name for name in weight_columns(one) if name.endswith("_frequency")}
         if unknown or counted or derived:
             column = [*unknown, *sorted(counted | derived)][0]
             raise InvalidInputError(
-                f"{one.name!r} looks at {column!r} over the whole set, which no batch can tell; give what it is there "
-                "as a column, or use spectrem.project on whole epochs"
+                f"{quoted(one.name)} looks at {column!r} over the whole set, which no batch can tell; give what it is "
+                "there as a column, or use spectrem.project on whole epochs"
             )
         return False
 

@@ -27,7 +27,7 @@ from spectrem.constraints.compilation.groups import (
 )
 from spectrem.constraints.constraint import Constraint, LinearConstraint, Term
 from spectrem.constraints.links import RowLinks
-from spectrem.exceptions import InvalidInputError, no_such
+from spectrem.exceptions import InvalidInputError, no_such, quoted
 from spectrem.structures._ragged import offsets_of, ranges_of
 from spectrem.structures.structure import Structure
 
@@ -374,7 +374,7 @@ def _listed(constraint: LinearConstraint, head: Head, table: PartTable) -> Draft
     n_rows, n_parts = matrix.shape
     if n_parts != structure.n_unary:
         raise InvalidInputError(
-            f"{constraint.name!r}: U has {n_parts} columns, and the batch has {structure.n_unary} unary parts; "
+            f"{quoted(constraint.name)}: U has {n_parts} columns, and the batch has {structure.n_unary} unary parts; "
             "give one column per part"
         )
     entries = matrix * (-1.0 if constraint.sense == ">=" else 1.0)
@@ -412,8 +412,8 @@ def _add_up(
             if term.at is not None:
                 if not head.inside:
                     raise InvalidInputError(
-                        f"{constraint.name!r}: .at(...) looks for parts inside instances; name their column in .per, "
-                        f'as in .per("{structure.instance_name}", ...)'
+                        f"{quoted(constraint.name)}: .at(...) looks for parts inside instances; name their "
+                        f'column in .per, as in .per("{structure.instance_name}", ...)'
                     )
                 part, row = find_places(term.at, table, group, first, np.flatnonzero(values), constraint.name)
                 elsewhere.append((term.coefficient * values[part].astype(np.float64), row, part))
@@ -426,8 +426,8 @@ def _add_up(
                 continue
             if term.each is None and getattr(structure, "choices_vary", False):
                 raise InvalidInputError(
-                    f"{constraint.name!r}: structures of this kind differ in how many parts they take, so that shares "
-                    "and E.count(...) have no whole; compare expectations, as in E[...] <= 0.3 * E[...] for 30%"
+                    f"{quoted(constraint.name)}: structures of this kind differ in how many parts they take, so that "
+                    "shares and E.count(...) have no whole; compare expectations, as in E[...] <= 0.3 * E[...] for 30%"
                 )
             each = structure.choice if term.each is None else table.column(term.each)
             part, largest = _counted(term, values, each, table, group)
@@ -474,7 +474,7 @@ def _check_closed(constraint: Constraint, table: PartTable) -> None:
         known = getattr(table.structure, "column_values", {}).get(name, listed)
         absent = [value for value in listed if value not in known]
         if absent:
-            raise InvalidInputError(f"{constraint.name!r}: {no_such(name, absent[0], known)}")
+            raise InvalidInputError(f"{quoted(constraint.name)}: {no_such(name, absent[0], known)}")
 
 
 def _weights(weight: Column | EllipsisType, constraint: Constraint, table: PartTable) -> NDArray:
@@ -483,18 +483,19 @@ def _weights(weight: Column | EllipsisType, constraint: Constraint, table: PartT
     values = evaluate(weight, table.column)
     if isinstance(values, Coded) or values.dtype.kind not in "biuf":
         raise InvalidInputError(
-            f'{constraint.name!r}: {weight!r} is text, not a weight; compare it, as in E[{weight!r} == "VERB"], '
+            f"{quoted(constraint.name)}: {quoted(weight)} is text, not a weight; compare it, as in "
+            f'E[{quoted(weight)} == "VERB"], '
             "or count every part with E[...]"
         )
     if weight.operation == "part" and values.dtype.kind in "iu" and table.is_own(weight.operands[0]):
         raise InvalidInputError(
-            f"{constraint.name!r}: {weight!r} holds labels or positions, not weights; compare it, as in "
-            f"E[{weight!r} == 1], count every part with E[...], or write E[1 * {weight!r}] to weigh by it"
+            f"{quoted(constraint.name)}: {quoted(weight)} holds labels or positions, not weights; compare it, as in "
+            f"E[{quoted(weight)} == 1], count every part with E[...], or write E[1 * {quoted(weight)}] to weigh by it"
         )
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         bad = int(np.flatnonzero(~np.isfinite(values))[0])
         raise InvalidInputError(
-            f"{constraint.name!r}: weights must be finite, and {weight!r} is {values[bad]} on part {bad}; "
+            f"{quoted(constraint.name)}: weights must be finite, and {quoted(weight)} is {values[bad]} on part {bad}; "
             "replace missing values"
         )
     return values
@@ -505,8 +506,8 @@ def _row_instances(constraint: LinearConstraint, table: PartTable) -> Ints:
     sizes = np.diff(matrix.indptr)
     if (sizes == 0).any():
         raise InvalidInputError(
-            f"{constraint.name!r}: row {int(np.argmin(sizes))} of U is empty, so it is in no instance; leave it out, "
-            'or use scope="corpus"'
+            f"{quoted(constraint.name)}: row {int(np.argmin(sizes))} of U is empty, so it is in no instance; "
+            'leave it out, or use scope="corpus"'
         )
     instance = table.structure.instance[matrix.indices]
     first = instance[matrix.indptr[:-1]]
@@ -514,7 +515,7 @@ def _row_instances(constraint: LinearConstraint, table: PartTable) -> Ints:
     if len(outside):
         bad = int(np.searchsorted(matrix.indptr, outside[0], side="right")) - 1
         raise InvalidInputError(
-            f'{constraint.name!r}: scope="instance", but row {bad} of U touches instances {first[bad]} and '
+            f'{quoted(constraint.name)}: scope="instance", but row {bad} of U touches instances {first[bad]} and '
             f'{instance[outside[0]]}; use scope="corpus"'
         )
     return first.astype(np.int64)

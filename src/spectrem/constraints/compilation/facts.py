@@ -16,7 +16,7 @@ from spectrem._first_use import sparse as sp
 from spectrem._reprs import brief_dataclass
 from spectrem.constraints.compilation.groups import Key, join_keys, number_groups, numbers_of, same_keys
 from spectrem.constraints.compilation.rows import Scope, Slack
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted
 
 Unit = Literal["instance", "occurrence"]
 
@@ -338,13 +338,14 @@ def _join(left: ConstraintFacts, right: ConstraintFacts, shards: int, steps: Map
     head = left.head
     if left.once or right.once:
         raise InvalidInputError(
-            f"{head.name!r} names parts or rows of one batch by number, and the corpus is cut into several shards; "
-            "keep the data in one shard, or write a constraint of your own whose rows(structure) fits any shard"
+            f"{quoted(head.name)} names parts or rows of one batch by number, and the corpus is cut into several "
+            "shards; keep the data in one shard, or write a constraint of your own whose rows(structure) fits any "
+            "shard"
         )
     if head != right.head:
         raise InvalidInputError(
-            f"{head.name!r}: rows(structure) must give the same constraint for every shard, got {head.text!r} and "
-            f"{right.head.text!r}; leave to E.count what depends on the data"
+            f"{quoted(head.name)}: rows(structure) must give the same constraint for every shard, got "
+            f"{quoted(head.text)} and {quoted(right.head.text)}; leave to E.count what depends on the data"
         )
     pieces = left.pieces + tuple(piece.shift(shards, steps) for piece in right.pieces)
     return replace(left, pieces=pieces if left.apart or not pieces else (_join_rows(head, pieces),))
@@ -358,8 +359,8 @@ def _join_rows(head: Head, pieces: Sequence[RowFacts]) -> RowFacts:
     if head.listed:
         if not all(np.array_equal(one.constant, x.constant) and same_keys(one.keys, x.keys) for x in pieces):
             raise InvalidInputError(
-                f"{head.name!r}: rows over the corpus need the same bounds b in every shard, and the same keys; give "
-                "b of the whole corpus, and rows without entries where a shard has none"
+                f"{quoted(head.name)}: rows over the corpus need the same bounds b in every shard, and the same keys; "
+                "give b of the whole corpus, and rows without entries where a shard has none"
             )
         return replace(one, filled=np.logical_or.reduce([piece.filled for piece in pieces]), last=pieces[-1].last)
     keys = {name: join_keys([piece.keys[name] for piece in pieces], name) for name in one.keys}

@@ -11,7 +11,7 @@ import numpy as np
 from spectrem._arrays import Floats, Ints
 from spectrem._first_use import sparse as sp
 from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows
-from spectrem.exceptions import InfeasibleConstraintError, warn_unconverged
+from spectrem.exceptions import InfeasibleConstraintError, quoted, warn_unconverged
 from spectrem.inference.batch import project_batch
 from spectrem.inference.conflict import place_of
 from spectrem.inference.corpus.dual import CorpusMixture
@@ -316,7 +316,8 @@ class _Task:
                     sign = -1.0 if block.senses[k] == ">=" else 1.0
                     nearest, limit = sign * (selection.excess[row] + self.bounds[row]), sign * self.bounds[row]
                     missed.append(
-                        f"{block.name!r} {place_of(block, k, -1)} comes to {nearest:g} ({block.senses[k]} {limit:g})"
+                        f"{quoted(block.name)} {place_of(block, k, -1)} comes to {nearest:g} ({block.senses[k]} "
+                        f"{limit:g})"
                     )
         shown = "; ".join(missed[:3]) + (f" and {len(missed) - 3} more rows" if len(missed) > 3 else "")
         return (

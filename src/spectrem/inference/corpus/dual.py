@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._first_use import sparse as sp
 from spectrem.constraints.compilation.rows import CorpusRows
-from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, setting, warn_unconverged
+from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, quoted, setting, warn_unconverged
 from spectrem.inference.conflict import demand_of, place_of
 from spectrem.inference.dual import Evaluation, SlackTerms, compile_slack
 from spectrem.inference.program import Deadline, compile_slack_variables, run_linear, write_program
@@ -126,7 +126,7 @@ class CorpusDual:
         names = [block.name for block in self.blocks if direction[block.start : block.stop].any()]
         head = next(block for block in self.blocks if block.start <= worst < block.stop)
         others = "; it conflicts with " * (len(names) > 1)
-        others += " and with ".join(repr(name) for name in names if name != head.name)
+        others += " and with ".join(quoted(name) for name in names if name != head.name)
         place = place_of(head, worst - head.start, -1)
         where = "" if place == "over the corpus" else f", {place},"
         demanded = ""
@@ -136,10 +136,10 @@ class CorpusDual:
         because = ""
         if self.inside:
             because = (
-                f", perhaps because of constraints inside instances or groups ({', '.join(map(repr, self.inside))})"
+                f", perhaps because of constraints inside instances or groups ({', '.join(map(quoted, self.inside))})"
             )
         return InfeasibleConstraintError(
-            f"{head.name!r}: {setting('no feasible q')} over the corpus{demanded}{others}; "
+            f"{quoted(head.name)}: {setting('no feasible q')} over the corpus{demanded}{others}; "
             f"the price of row {worst}{where} grows without end{because}; relax the bound or give the constraint slack "
             "(a penalty or a bound)"
         )

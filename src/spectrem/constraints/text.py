@@ -344,7 +344,10 @@ class _Reader:
         for name in sorted(names):
             if not self._is_known(name):
                 texts = (text for text in ast.walk(node) if isinstance(text, ast.Constant) and text.value == name)
-                self._fail(next(texts, node), no_such("column", name, self._columns or ()))
+                place, message = next(texts, node), no_such("column", name, self._columns or ())
+                if place is node and name == "sentence":
+                    message += "; by default this is per sentence: write per='...', or for all rows E[...] <= 2"
+                self._fail(place, message)
 
     def _operation(self, node: ast.expr, how: tuple[str, Callable[[Any, Any], Any]], left: Any, right: Any) -> Any:
         sign, apply = how

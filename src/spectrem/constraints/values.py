@@ -101,8 +101,8 @@ def check_spelling(constraints: Constraints, column: str, values: Collection[Sca
     for constraint, tags in demanded.items():
         if column.startswith("dependent_") and there and tags.isdisjoint(there):
             raise InvalidInputError(
-                f"{quoted(constraint.name)}: asks for words tagged {listed(sorted(tags), _LISTED)}, but the tags of the "
-                f"text are {listed(sorted(there), _LISTED)}; write it for these, or choose the other tags"
+                f"{quoted(constraint.name)}: asks for words tagged {listed(sorted(tags), _LISTED)}, but the tags of "
+                f"the text are {listed(sorted(there), _LISTED)}; write it for these, or choose the other tags"
             )
 
 

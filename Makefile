@@ -52,6 +52,7 @@ bench: $(VENV)/warm
 	$(BIN)/python benchmarks/mixture.py
 	$(BIN)/python benchmarks/clusters.py --write
 	$(BIN)/python benchmarks/start.py --write
+	$(BIN)/python benchmarks/cold.py --write
 	$(BIN)/python benchmarks/align.py $(ARGS)
 
 reproduce: $(VENV)/warm

@@ -82,6 +82,13 @@ def combine_more(hard, out, at, left, l_at, l_step, right, r_at, r_step, count):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def copy_numbers(out, at, source, s_at, count):  # type: ignore[no-untyped-def]
+    """out[at : at + count] = source[s_at : s_at + count], a line for which Numba compiles the texts of its errors."""
+    for k in range(count):
+        out[at + k] = source[s_at + k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def extent_of(members, lengths):  # type: ignore[no-untyped-def]
     """The lengths of the shortest and of the longest of some sentences, 0 without any."""
     shortest, longest = 0 if len(members) == 0 else lengths[members[0]], 0

@@ -243,7 +243,8 @@ def _same(data, start, stop, other_start, other_stop):  # type: ignore[no-untype
 @njit(cache=True, nogil=True, error_model="numpy")
 def _doubled(array):  # type: ignore[no-untyped-def]
     longer = np.empty(2 * array.size, dtype=array.dtype)
-    longer[: array.size] = array
+    for k in range(array.size):
+        longer[k] = array[k]
     return longer
 
 

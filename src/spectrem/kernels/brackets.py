@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem._lanes import LANES, add_products, empty_table, extent_of, sum_products
+from spectrem._lanes import LANES, add_products, copy_numbers, empty_table, extent_of, sum_products
 
 LONGEST = 200
 QUARTER = 0.25
@@ -142,7 +142,7 @@ def _load(members, lengths, offsets, potentials, stride, weights):
 def _inside(n, stride, weights, inside, spare):
     for start in range(n - 1, -1, -1):
         first = start * stride + (start + 1) * LANES
-        inside[first : first + LANES] = weights[first : first + LANES]
+        copy_numbers(inside, first, weights, first, LANES)
         for end in range(start + 2, n + 1):
             at, cuts = start * stride + end * LANES, end - start - 1
             sum_products(spare, 0, inside, first, LANES, inside, at + stride, stride, cuts)
@@ -164,7 +164,7 @@ def _outside(n, stride, weights, inside, outside, spare):
             add_products(outside, at, outside, end * LANES, stride, inside, start * LANES, stride, start)
             sum_products(spare, 0, outside, at, 0, inside, at, 0, 1)
             sum_products(outside, at, outside, at, 0, weights, at, 0, 1)
-            weights[at : at + LANES] = spare[:LANES]
+            copy_numbers(weights, at, spare, 0, LANES)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

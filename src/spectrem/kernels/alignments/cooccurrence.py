@@ -443,9 +443,12 @@ def normalise_left_out(
     for pair in range(len(stem_row)):
         stem_totals[stem_row[pair]] += stem_counts[pair]
     for band in range(len(bands)):
-        total = bands[band].sum()
+        total = 0.0
+        for k in range(bands.shape[1]):
+            total += bands[band, k]
         if total > 0.0:
-            bands[band] *= band_strength / total
+            for k in range(bands.shape[1]):
+                bands[band, k] *= band_strength / total
     totals[:] = band_strength
     n_alike, n_certain = 0, 0
     for word in range(len(row_offsets) - 1):

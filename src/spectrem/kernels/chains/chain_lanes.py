@@ -197,7 +197,9 @@ def _backward(first, lengths, rows, table, out_of, open_lanes, weights, alpha, f
 def _padded(matrix):
     size = -(-len(matrix) // TILE) * TILE
     padded = np.zeros((size, size))
-    padded[: len(matrix), : len(matrix)] = matrix
+    for i in range(len(matrix)):
+        for j in range(len(matrix)):
+            padded[i, j] = matrix[i, j]
     return padded
 
 

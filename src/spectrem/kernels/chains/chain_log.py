@@ -64,7 +64,8 @@ def _backward(rows, table, weight, row_weight, alpha, begins, present, earlier, 
     second, later, seconds, laters = table.second_scores, table.later_scores, expected.second, expected.later
     counts, starts, n_tokens, last = expected.rows, expected.first, len(rows), len(states) - 1
     n_nodes = begins[n_tokens] - begins[n_tokens - 1]
-    present[:n_nodes] = alpha[begins[n_tokens - 1] : begins[n_tokens]]
+    for k in range(n_nodes):
+        present[k] = alpha[begins[n_tokens - 1] + k]
     share_out(present[:n_nodes], gamma)
     for t in range(n_tokens - 1, -1, -1):
         prior, n_prior, before, n_before = _sides(order, t, rows, offsets, dense, last)

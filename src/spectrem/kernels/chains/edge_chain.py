@@ -217,4 +217,5 @@ def covary(token_offsets, widths, offsets, marginals, values, out):
                     share += marginals[row + k]
                     total += marginals[row + k] * onwards
                 further[i] = total / share if share > 0.0 else 0.0
-            ahead[:before] = further[:before]
+            for i in range(before):
+                ahead[i] = further[i]

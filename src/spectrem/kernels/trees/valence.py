@@ -10,7 +10,16 @@ wins, then a first child over a later one, and then the split with the lowest po
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem._lanes import LANES, add_products, combine, combine_more, empty_table, extent_of, sum_products
+from spectrem._lanes import (
+    LANES,
+    add_products,
+    combine,
+    combine_more,
+    copy_numbers,
+    empty_table,
+    extent_of,
+    sum_products,
+)
 from spectrem.kernels.trees.eisner import (
     by_lane,
     inside_root,
@@ -56,8 +65,8 @@ def _inside(hard, n, stride, first, later, stops, opened, closed, arcs, joint):
     for h in range(n):
         left, right = h * (stride + LANES), h * (stride + LANES) + LANES
         opened[left : right + LANES] = 0.0 if hard else 1.0
-        closed[left:right] = stops[4 * h * LANES : (4 * h + 1) * LANES]
-        closed[right : right + LANES] = stops[(4 * h + 2) * LANES : (4 * h + 3) * LANES]
+        copy_numbers(closed, left, stops, 4 * h * LANES, right - left)
+        copy_numbers(closed, right, stops, (4 * h + 2) * LANES, LANES)
     for j in range(1, n):
         for i in range(j - 1, -1, -1):
             width = j - i

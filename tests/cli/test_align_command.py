@@ -192,7 +192,7 @@ def test_lowercase_joins_words(run, tmp_path):
     text = b"Haus ||| house\nhaus ||| house\nHAUS baum ||| house tree\n"
     model = tmp_path / "model.npz"
     assert run("align", "-", "--lowercase", "--save", model, stdin=text).exit_code == 0
-    assert {row.split("\t")[0] for row in run("lexicon", model).stdout.splitlines()[1:]} == {"haus", "baum"}
+    assert {row.split("\t")[0] for row in run("lexicon", "--load", model).stdout.splitlines()[1:]} == {"haus", "baum"}
 
 
 def test_dev_chooses_the_threshold_and_says_so(run, files, tmp_path):

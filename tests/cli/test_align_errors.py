@@ -171,7 +171,7 @@ def test_models_that_are_none(run, files, model, tmp_path):
     foreign = tmp_path / "foreign.npz"
     np.savez(foreign, weights=np.zeros(3))
     fails(run("align", files.both, "--load", foreign), "not a model saved by spectrem")
-    fails(run("lexicon", foreign), "not a model saved by spectrem")
+    fails(run("lexicon", "--load", foreign), "not a model saved by spectrem")
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,10 @@ def test_options_of_update_beside_a_loaded_model_alone(run, model, second):
 def test_priors_of_a_model(run, model, second, tmp_path):
     """Expected counts: those of a word are at most its total, and of a pair the mean over both directions."""
     priors = tmp_path / "priors"
-    assert run("lexicon", model, "--output-format", "eflomal", "-o", priors, "--min-probability", "0").exit_code == 0
+    assert (
+        run("lexicon", "--load", model, "--output-format", "eflomal", "-o", priors, "--min-probability", "0").exit_code
+        == 0
+    )
     aligner, links = WordAligner.load(model), read_priors(priors)
     words = aligner.source_vocabulary_.index, aligner.target_vocabulary_.index
     totals = [side.totals.words for side in (aligner.params_.forward, aligner.params_.backward)]
@@ -134,7 +137,7 @@ def test_priors_of_a_model(run, model, second, tmp_path):
 
 def test_training_with_priors_is_training_with_counts(run, model, second, tmp_path):
     priors = tmp_path / "priors"
-    assert run("lexicon", model, "--output-format", "eflomal", "-o", priors).exit_code == 0
+    assert run("lexicon", "--load", model, "--output-format", "eflomal", "-o", priors).exit_code == 0
     result = run("align", *second, "--priors", priors)
     assert result.exit_code == 0
     source, target = (path.read_text().splitlines() for path in second)

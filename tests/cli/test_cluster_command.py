@@ -105,7 +105,7 @@ CASES = [
 
 @pytest.mark.parametrize(("options", "parameters"), CASES, ids=lambda v: " ".join(v) if isinstance(v, list) else "")
 def test_options_reach_the_estimator(cluster, data, options, parameters):
-    result = cluster("--probabilities", *options)
+    result = cluster("--add-probabilities", *options)
     mixture = data.fitted(**parameters)
     assert found(result) == mixture.labels_.tolist()
     proba = [[float(row[f"cluster_{k}"]) for k in range(3)] for row in rows(result.stdout)]
@@ -217,7 +217,9 @@ def test_known_clusters(cluster, data):
         for n, (line, label) in enumerate(zip(lines[1:], known.tolist(), strict=True))
     ]
     text = "\n".join([lines[0] + ",known", *marked]) + "\n"
-    result = cluster("--known", "known", "--probabilities", table="-", features=None, stdin=text.replace(",w,", ",ww,"))
+    result = cluster(
+        "--known", "known", "--add-probabilities", table="-", features=None, stdin=text.replace(",w,", ",ww,")
+    )
     x = np.column_stack([data.x, data.weights])
     assert found(result) == data.fitted(x, y=known, partial_labels=True).labels_.tolist()
     assert found(result)[0] == 2

@@ -44,7 +44,7 @@ def test_from_labels_to_scores(run, files):
     expected = RelationExtractor([argument_types({"Kill": ("Peop", "Peop"), "Live_In": ("Peop", "Loc")})], n_threads=1)
     expected.fit(read_relations(files / "labelled"))
     assert RelationExtractor.load(files / "model.npz").objective_ == expected.objective_
-    result = run("extract", "predict", files / "model.npz", files / "more", "-o", files / "found")
+    result = run("extract", "predict", "--load", files / "model.npz", files / "more", "-o", files / "found")
     assert result.exit_code == 0, result.output
     assert "12 sentences: 24 mentions, 9 relations" in result.stderr
     assert read_relations(files / "found") == expected.predict(read_relations(files / "more"))

@@ -96,7 +96,7 @@ def same_trees(sentences, heads):
 
 def test_the_parser_is_that_of_the_estimator(run, treebank, tmp_path):
     out = tmp_path / "parsed.conllu"
-    done = run("parse", "predict", treebank.parser, treebank.test, "-o", out)
+    done = run("parse", "predict", "--load", treebank.parser, treebank.test, "-o", out)
     assert done.exit_code == 0, done.stderr
     assert "parsed 12 sentences" in done.stderr
     expected = EdgeFactoredParser(bits=8, passes=2).fit(treebank.trees)
@@ -118,7 +118,7 @@ def test_weights_that_nothing_taught_are_not_counted(run, tmp_path):
 def test_the_grammar_reads_no_heads(run, treebank):
     short = [one.upos for one in treebank.trees if len(one.upos) <= 5]
     expected = fitted_quietly(DependencyModel(max_iter=3), short)
-    done = run("parse", "predict", treebank.grammar, treebank.test, "-q")
+    done = run("parse", "predict", "--load", treebank.grammar, treebank.test, "-q")
     found = [line.split("\t")[6] for line in done.stdout.splitlines() if line]
     heads = expected.predict([one.upos for one in treebank.unseen])
     assert found == [str(head + 1) for own in heads for head in own]
@@ -129,7 +129,7 @@ def test_the_grammar_learns_from_heads_if_asked(run, treebank, tmp_path):
         model, out = tmp_path / "model.npz", tmp_path / "out.conllu"
         arguments = ["--save", model, "--dmv", "--smoothing", "0.1", *options]
         assert run("parse", "train", treebank.train, *arguments).exit_code == 0
-        assert run("parse", "predict", model, treebank.test, "-o", out).exit_code == 0
+        assert run("parse", "predict", "--load", model, treebank.test, "-o", out).exit_code == 0
         scores = json.loads(run("parse", "evaluate", treebank.test, out, "--json").stdout)
         assert scores["predicted"][0]["all_words"]["uas"] > 0.95
 
@@ -142,10 +142,10 @@ def test_punctuation_is_left_out_if_asked(run, treebank, tmp_path):
     expected = fitted_quietly(DependencyModel(max_iter=3), tags)
     posteriors = tmp_path / "posteriors.txt"
     arguments = ["-o", out, "--probabilities", posteriors]  # the model keeps --skip-punctuation
-    assert run("parse", "predict", model, treebank.test, *arguments).exit_code == 0
+    assert run("parse", "predict", "--load", model, treebank.test, *arguments).exit_code == 0
     mark = tmp_path / "mark.conllu"
     write_conllu(mark, [ParsedSentence(("!", "?"), ("PUNCT", "PUNCT"), ("_", "_"))])
-    alone = run("parse", "predict", model, mark, "--show", "-q")
+    alone = run("parse", "predict", "--load", model, mark, "--show", "-q")
     assert alone.stdout.split("\n")[:2] == ["! ─┐ root 1.00", "? ◄┘ 1.00"]
     heads = expected.predict([one.upos[:-1] for one in treebank.unseen])
     parsed = read_conllu(out)
@@ -169,7 +169,7 @@ def test_trees_without_punctuation_are_those_of_the_words_left():
 
 
 def test_rules_are_met_by_new_trees(run, treebank):
-    done = run("parse", "predict", treebank.ruled, treebank.test, "-q")
+    done = run("parse", "predict", "--load", treebank.ruled, treebank.test, "-q")
     found = [line.split("\t")[6] for line in done.stdout.splitlines() if line]
     rules = [parse_constraint(RULES)]
     grammar = DependencyModel(max_iter=2, constraints=rules, project_at_predict=True, decode="posterior")
@@ -197,7 +197,7 @@ def test_everything_but_trees_is_copied(run, treebank, tmp_path):
         "3\tfell\tfall\tVERB\t_\t_\t9\told\t_\tEnd=Yes",
     ]
     text.write_text("\n".join(lines).replace("\t9\t", "\t_\t"))
-    assert run("parse", "predict", treebank.parser, text, "-o", out).exit_code == 0
+    assert run("parse", "predict", "--load", treebank.parser, text, "-o", out).exit_code == 0
     found = out.read_text().split("\n")
     assert found[0] == lines[0]
     assert found[1] == lines[1]
@@ -205,13 +205,15 @@ def test_everything_but_trees_is_copied(run, treebank, tmp_path):
     assert found[3] == "2\tdog\tdog\tNOUN\t_\t_\t3\tdep\t_\t_"
     assert found[4] == lines[4]
     assert found[5:] == ["3\tfell\tfall\tVERB\t_\t_\t0\troot\t_\tEnd=Yes", "", ""]
-    piped = run("parse", "predict", treebank.parser, "-", "-q", stdin=text.read_text())
+    piped = run("parse", "predict", "--load", treebank.parser, "-", "-q", stdin=text.read_text())
     assert piped.stdout == out.read_text()
 
 
 def test_posteriors_and_pictures(run, treebank, tmp_path):
     posteriors = tmp_path / "posteriors.txt"
-    done = run("parse", "predict", treebank.parser, treebank.test, "--show", "--probabilities", posteriors, "-q")
+    done = run(
+        "parse", "predict", "--load", treebank.parser, treebank.test, "--show", "--probabilities", posteriors, "-q"
+    )
     assert done.exit_code == 0, done.stderr
     parser = EdgeFactoredParser.load(treebank.parser)
     tables, heads = parser.predict_proba(treebank.unseen), parser.predict(treebank.unseen)
@@ -224,7 +226,9 @@ def test_posteriors_and_pictures(run, treebank, tmp_path):
         for cell in row.split("\t")[1:]:
             head, probability = cell.split(":")
             assert float(probability) == pytest.approx(tables[0][word, int(head) - 1 if head != "0" else word], 1e-3)
-    with_file = run("parse", "predict", treebank.parser, treebank.test, "--show", "-o", tmp_path / "out.conllu", "-q")
+    with_file = run(
+        "parse", "predict", "--load", treebank.parser, treebank.test, "--show", "-o", tmp_path / "out.conllu", "-q"
+    )
     assert with_file.stdout == done.stdout
     assert same_trees(read_conllu(tmp_path / "out.conllu"), heads)
 
@@ -282,12 +286,15 @@ def test_declared_columns_get_the_trees(run, treebank, tmp_path, source):
             f"{k}\t{form}\t{tag}\t0\told\t_\tF\tL" for k, (form, tag) in enumerate(zip(*one[:2], strict=True), 1)
         ] + [""]
     write_lines(plus, rows)
-    assert run("parse", "predict", treebank.parser, treebank.test, "-o", tmp_path / "plain.conllu").exit_code == 0
+    assert (
+        run("parse", "predict", "--load", treebank.parser, treebank.test, "-o", tmp_path / "plain.conllu").exit_code
+        == 0
+    )
     if source == "file":
-        assert run("parse", "predict", treebank.parser, plus, "-o", out).exit_code == 0
+        assert run("parse", "predict", "--load", treebank.parser, plus, "-o", out).exit_code == 0
         assert out.read_text().splitlines()[1].split("\t")[5:] == ["_", "F", "L"]
     else:
-        piped = run("parse", "predict", treebank.parser, "-", "-o", out, stdin=plus.read_text())
+        piped = run("parse", "predict", "--load", treebank.parser, "-", "-o", out, stdin=plus.read_text())
         assert piped.exit_code == 0
     assert same_trees(read_conllu(out), [one.heads for one in read_conllu(tmp_path / "plain.conllu")])
 
@@ -296,7 +303,7 @@ def test_columns_that_are_not_declared_are_refused(run, treebank, tmp_path):
     plus, out = tmp_path / "plus.conllup", tmp_path / "out.conllup"
     plus.write_text("# global.columns = ID FORM UPOS\n1\tdog\tNOUN\n")
     for more in (["-o", out], []):
-        done = run("parse", "predict", treebank.parser, plus, *more)
+        done = run("parse", "predict", "--load", treebank.parser, plus, *more)
         assert (done.exit_code, done.stdout, out.exists()) == (2, "", False)
         assert "plus.conllup, line 2: has no column HEAD, which '0' belongs into; declare it" in done.stderr
 
@@ -327,8 +334,8 @@ def test_heads_that_are_not_read_may_be_anything(run, treebank, tmp_path):
     path.write_text("1\ta\t_\tNOUN\t_\t_\t2\tx\t_\t_\n2\tb\t_\tVERB\t_\t_\t1\t_\t_\t_\n\n")
     assert read_conllu(path, trees=False)[0][3:] == (None, None)
     assert run("parse", "train", path, "--dmv", "--save", model).exit_code == 0
-    assert run("parse", "predict", model, path, "-o", tmp_path / "out.conllu").exit_code == 0
-    assert run("parse", "predict", treebank.parser, path, "-o", tmp_path / "out.conllu").exit_code == 0
+    assert run("parse", "predict", "--load", model, path, "-o", tmp_path / "out.conllu").exit_code == 0
+    assert run("parse", "predict", "--load", treebank.parser, path, "-o", tmp_path / "out.conllu").exit_code == 0
     assert (read_conllu(tmp_path / "out.conllu")[0].heads == -1).sum() == 1
     assert "in a cycle" in run("parse", "train", path, "--dmv", "--heads", "--save", model).stderr
 
@@ -401,20 +408,45 @@ CASES = [
     (["train", "RAW", "--save", "M", "--dmv", "--heads"], "raw.conllu: holds no heads, only _; drop --heads"),
     (["train", "EMPTY", "--save", "M"], "holds no sentences; give a file of CoNLL-U"),
     (["train", "TRAIN", "--save", "M", "--dmv", "--constraint", "E[tag == 'X'] <= 1"], "--constraint \"E[tag == 'X']"),
-    (["predict", "PARSER", "TEST", "--project-at-predict"], "holds no constraints to meet; train it with --constraint"),
+    (
+        ["predict", "--load", "PARSER", "TEST", "--project-at-predict"],
+        "holds no constraints to meet; train it with --constraint",
+    ),
     (
         ["train", "TRAIN", "--save", "M", "--crossing", "skip", "--no-projective"],
         "--crossing skip concerns trees without crossing arcs; drop one of them",
     ),
     (["train", "TRAIN", "--save", "M", "--skip-punctuation"], "--skip-punctuation changes nothing without --dmv"),
-    (["predict", "PARSER", "TEST", "--skip-punctuation"], "--skip-punctuation changes nothing without a model of --d"),
-    (["predict", "PARSER", "TEST", "--field", "upos"], "--field upos changes nothing without a model of --dmv"),
     (
-        ["predict", "PARSER", "TEST", "--min-probability", "0.1"],
+        ["predict", "--load", "PARSER", "TEST", "--skip-punctuation"],
+        "--skip-punctuation changes nothing without a model of --d",
+    ),
+    (
+        ["predict", "--load", "PARSER", "TEST", "--field", "upos"],
+        "--field upos changes nothing without a model of --dmv",
+    ),
+    (
+        ["predict", "--load", "PARSER", "TEST", "--project-at-predict"],
+        "holds no constraints to meet; train it with --constraint",
+    ),
+    (["train", "TRAIN", "--save", "M", "--skip-punctuation"], "--skip-punctuation changes nothing without --dmv"),
+    (
+        ["predict", "--load", "PARSER", "TEST", "--skip-punctuation"],
+        "--skip-punctuation changes nothing without a model of --d",
+    ),
+    (
+        ["predict", "--load", "PARSER", "TEST", "--field", "upos"],
+        "--field upos changes nothing without a model of --dmv",
+    ),
+    (
+        ["predict", "--load", "PARSER", "TEST", "--min-probability", "0.1"],
         "--min-probability 0.1 changes nothing without --prob",
     ),
-    (["predict", "PARSER", "TEST", "--show", "-o", "-"], "--show draws trees on standard output; give --output a file"),
-    (["predict", "TRAIN", "TEST"], "train.conllu"),
+    (
+        ["predict", "--load", "PARSER", "TEST", "--show", "-o", "-"],
+        "--show draws trees on standard output; give --output a file",
+    ),
+    (["predict", "--load", "TRAIN", "TEST"], "train.conllu"),
     (["evaluate", "TRAIN", "TEST"], "30 sentences, but"),
     (["evaluate", "TEST", "OTHER"], "must have the same words, but have"),
     (["evaluate", "RAW", "RAW"], "GOLD has no heads, only _; name a file of trees"),

@@ -42,8 +42,8 @@ def test_taggers_and_saved_aligners_load_no_scikit_learn(loaded_by, files, tmp_p
         ["align", files.both, "--save", model, "-o", "/dev/null"],
         ["align", files.both, "--load", model, "--decode", "viterbi", "-o", "/dev/null"],
         [*train, tagger, "--n-states", "3", "--max-iter", "2"],
-        ["tag", "predict", tagger, files.source],
-        ["tag", "predict", field, files.source],
+        ["tag", "predict", "--load", tagger, files.source],
+        ["tag", "predict", "--load", field, files.source],
     ):
         loaded, _ = loaded_by([*NEEDLESS, "numba"], *arguments)
         assert loaded == ["numba"], arguments

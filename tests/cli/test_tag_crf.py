@@ -24,7 +24,7 @@ def files(tmp_path):
 
 def options(files, *more):
     return [
-        *("tag", "train", "--crf", "--labelled", files / "train.txt", "--columns", "0", "2"),
+        *("tag", "train", "--crf", "--labelled", files / "train.txt", "--columns", "0,2"),
         *("--save", files / "model.npz", "--n-threads", "1", *more),
     ]
 
@@ -33,7 +33,7 @@ def test_words_alone(run, files):
     result = run(*options(files))
     assert result.exit_code == 0, result.output
     assert "weights for 4 tags from 3 sentences (12 words)" in result.stderr
-    result = run("tag", "predict", files / "model.npz", files / "plain.txt", "--output-format", "columns")
+    result = run("tag", "predict", "--load", files / "model.npz", files / "plain.txt", "--output-format", "columns")
     assert result.stdout.splitlines()[:3] == ["The\tB-NP", "cat\tI-NP", "barks\tB-VP"]
     assert "tagged 2 sentences (7 words)" in result.stderr
 
@@ -50,10 +50,10 @@ def test_what_is_trained_is_what_python_trains(run, files):
 def test_tags_beside_words_and_chunk_scores(run, files):
     assert run(*options(files, "--features", "chunking", "--context", "1")).exit_code == 0
     out = files / "out.txt"
-    predict = ("tag", "predict", files / "model.npz", files / "train.txt")
-    result = run(*predict, "--format", "columns", "--context", "1", "--output-format", "columns", "-o", out)
+    predict = ("tag", "predict", "--load", files / "model.npz", files / "train.txt")
+    result = run(*predict, "--input-format", "columns", "--context", "1", "--output-format", "columns", "-o", out)
     assert result.exit_code == 0, result.output
-    evaluate = ("tag", "evaluate", files / "train.txt", out, "--columns", "0", "2", "--chunks")
+    evaluate = ("tag", "evaluate", files / "train.txt", out, "--columns", "0,2", "--chunks")
     scores = json.loads(run(*evaluate, "--json").stdout)
     predicted = [[line.split()[1] for line in block.splitlines()] for block in out.read_text().strip().split("\n\n")]
     expected = chunk_scores(predicted, [[row[2] for row in own] for own in ROWS])
@@ -68,7 +68,7 @@ def test_plain_text_under_constraints(run, files):
     assert result.exit_code == 0, result.output
     assert "3 iterations" in result.stderr
     probabilities = files / "p.txt"
-    run("tag", "predict", files / "model.npz", files / "plain.txt", "--probabilities", probabilities)
+    run("tag", "predict", "--load", files / "model.npz", files / "plain.txt", "--probabilities", probabilities)
     assert probabilities.read_text().startswith("The\tB-NP:")
 
 
@@ -102,13 +102,13 @@ def test_options_that_need_others(run, files):
 
 def test_prediction_needs_the_tags_that_training_read(run, files):
     run(*options(files, "--features", "chunking", "--context", "1"))
-    result = run("tag", "predict", files / "model.npz", files / "plain.txt")
+    result = run("tag", "predict", "--load", files / "model.npz", files / "plain.txt")
     assert result.exit_code == 2
     assert "the model has --features chunking, which read tags beside words" in result.stderr
     run(*options(files))
-    result = run("tag", "predict", files / "model.npz", files / "plain.txt", "--context", "1")
+    result = run("tag", "predict", "--load", files / "model.npz", files / "plain.txt", "--context", "1")
     assert "--context 1 changes nothing without a model of --features chunking or words+tags" in result.stderr
-    result = run("tag", "predict", files / "plain.txt", files / "plain.txt")
+    result = run("tag", "predict", "--load", files / "plain.txt", files / "plain.txt")
     assert "not a model saved by spectrem, or damaged" in result.stderr
 
 
@@ -128,7 +128,7 @@ def test_running_out_of_steps_is_said_in_the_words_of_the_options(run, files):
 
 def test_the_best_taggings(run, files):
     assert run(*options(files)).exit_code == 0
-    result = run("tag", "predict", files / "model.npz", files / "plain.txt", "--n-best", "2")
+    result = run("tag", "predict", "--load", files / "model.npz", files / "plain.txt", "--n-best", "2")
     assert result.exit_code == 0, result.output
     tagger = CRFTagger.load(files / "model.npz")
     sentences = [line.split() for line in (files / "plain.txt").read_text().splitlines()]
@@ -152,15 +152,15 @@ def test_the_best_taggings(run, files):
 )
 def test_options_beside_the_best_taggings(run, files, more, message):
     run(*options(files))
-    result = run("tag", "predict", files / "model.npz", files / "plain.txt", *more)
+    result = run("tag", "predict", "--load", files / "model.npz", files / "plain.txt", *more)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
 
 
 def test_hidden_markov_models_have_no_best_taggings(run, files):
-    labelled = ("--labelled", files / "train.txt", "--columns", "0", "2")
+    labelled = ("--labelled", files / "train.txt", "--columns", "0,2")
     assert run("tag", "train", *labelled, "--save", files / "hmm.npz", "--max-iter", "1").exit_code == 0
-    result = run("tag", "predict", files / "hmm.npz", files / "plain.txt", "--n-best", "2")
+    result = run("tag", "predict", "--load", files / "hmm.npz", files / "plain.txt", "--n-best", "2")
     assert result.exit_code == 2
     assert "--n-best 2 needs a conditional random field, but" in result.stderr
 

@@ -43,12 +43,12 @@ def train(run, folder):
 def test_constraints_that_predictions_cannot_meet(run, train, model, folder):
     fails(train("--project-at-predict"), "--project-at-predict changes nothing without --constraint")
     expected = f"--project-at-predict: {model} holds no constraints to meet; train it with --constraint, or drop this"
-    fails(run("tag", "predict", model, folder / "text", "--project-at-predict"), expected)
+    fails(run("tag", "predict", "--load", model, folder / "text", "--project-at-predict"), expected)
     expected = "--infeasible skip changes nothing without --project-at-predict"
-    fails(run("tag", "predict", model, folder / "text", "--infeasible", "skip"), expected)
+    fails(run("tag", "predict", "--load", model, folder / "text", "--infeasible", "skip"), expected)
     assert train("--constraint", "at_least(1, 'NN')", "--quiet").exit_code == 0
     (folder / "text").write_text("the dog sleeps\nthe the\n")
-    predict = "tag", "predict", folder / "m", folder / "text", "--project-at-predict"
+    predict = "tag", "predict", "--load", folder / "m", folder / "text", "--project-at-predict"
     fails(run(*predict, "--infeasible", "raise"), "'at least 1 NN per sentence'", "in sentence 1", "--infeasible skip")
     assert train("--constraint", "E[tag == 'NN'] <= 2", "--project-at-predict", "--quiet").exit_code == 0
     fails(run(*predict, "--decode", "viterbi"), "--decode must be posterior where --project-at-predict meets")
@@ -142,23 +142,25 @@ def test_places_that_cannot_be_written_are_found_first(run, folder, model):
     command = ["tag", "train", folder / "none", "--dictionary", folder / "tags", "--save"]
     fails(run(*command, nowhere), f"--save {nowhere}: the folder", "does not exist; make it first")
     fails(run(*command, folder), f"--save {folder} is a folder; name a file in it")
-    fails(run("tag", "predict", model, folder / "text", "-o", nowhere), "does not exist; make it first")
+    fails(run("tag", "predict", "--load", model, folder / "text", "-o", nowhere), "does not exist; make it first")
     out = folder / "out"
-    fails(run("tag", "predict", model, folder / "text", "-o", out, "--probabilities", out), "must be two files")
-    fails(run("tag", "predict", model, folder / "none", "-o", out), "no such file")
+    fails(
+        run("tag", "predict", "--load", model, folder / "text", "-o", out, "--probabilities", out), "must be two files"
+    )
+    fails(run("tag", "predict", "--load", model, folder / "none", "-o", out), "no such file")
     assert not out.exists()
 
 
 def test_models_that_are_none(run, folder):
-    fails(run("tag", "predict", folder / "nothing", folder / "text"), "no such model file")
-    fails(run("tag", "predict", folder / "text", folder / "text"), "not a model saved by spectrem")
+    fails(run("tag", "predict", "--load", folder / "nothing", folder / "text"), "no such model file")
+    fails(run("tag", "predict", "--load", folder / "text", folder / "text"), "not a model saved by spectrem")
 
 
 def test_models_of_another_kind(run, folder, model, files):
     from spectrem import WordAligner
 
     WordAligner(model1_iterations=1, max_iter=1).fit(files.bitext.source, files.bitext.target).save(folder / "aligner")
-    fails(run("tag", "predict", folder / "aligner", folder / "text"), "aligner")
+    fails(run("tag", "predict", "--load", folder / "aligner", folder / "text"), "aligner")
     fails(run("align", files.both, "--load", model), "model")
 
 

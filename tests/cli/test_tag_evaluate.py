@@ -102,7 +102,7 @@ def test_formats_do_not_matter(run, folder):
     expected = scores_of(run, folder / "gold.pos", folder / "first.pos")
     assert scores_of(run, folder / "gold.conllu", folder / "first.conllu", "--field", "xpos") == expected
     assert scores_of(run, folder / "gold.tsv", folder / "first.pos") == expected
-    assert scores_of(run, folder / "reversed.tsv", folder / "first.tsv", "--columns", "1", "0") == expected
+    assert scores_of(run, folder / "reversed.tsv", folder / "first.tsv", "--columns", "1,0") == expected
     result = run("tag", "evaluate", folder / "gold.pos", "-", "--json", stdin=(folder / "first.tsv").read_bytes())
     assert json.loads(result.stdout) == expected
 

@@ -139,7 +139,7 @@ def test_tags_without_names(run, tagged, tmp_path):
     result = run("tag", "train", tagged.text, "--save", model, *options)
     assert result.exit_code == 0, result.stderr
     assert same_tables(HMMTagger.load(model), tagged.fitted(n_states=5, max_iter=3, init="random"))
-    result = run("tag", "predict", model, tagged.text, "-o", tmp_path / "out")
+    result = run("tag", "predict", "--load", model, tagged.text, "-o", tmp_path / "out")
     assert result.exit_code == 0, result.stderr
     assert {tag for tags in read_tagged(tmp_path / "out").tags for tag in tags} <= set("01234")
 
@@ -186,9 +186,9 @@ def test_corpus_in_any_format_or_on_standard_input(run, tagged, tmp_path):
     (tmp_path / "zipped").write_bytes(gzip.compress(tagged.text.read_bytes()))
     for source, options in (
         (tagged.gold, []),
-        (tmp_path / "columns", ["--columns", "0", "1"]),
-        (tmp_path / "spaces", ["--format", "columns"]),
-        (tmp_path / "zipped", ["--format", "text"]),
+        (tmp_path / "columns", ["--columns", "0,1"]),
+        (tmp_path / "spaces", ["--input-format", "columns"]),
+        (tmp_path / "zipped", ["--input-format", "text"]),
         ("-", []),
     ):
         model = tmp_path / "model.npz"
@@ -204,7 +204,7 @@ def test_predict(run, tagged, tmp_path, decode):
     for name in ("slash", "columns", "conllu"):
         out = tmp_path / "out.gz"
         options = ["--decode", decode, "--output-format", name, "--field", "xpos"]
-        result = run("tag", "predict", tagged.model, tagged.text, "-o", out, *options)
+        result = run("tag", "predict", "--load", tagged.model, tagged.text, "-o", out, *options)
         assert result.exit_code == 0, result.stderr
         found = read_tagged(out, field="xpos")
         assert (found.words, found.tags) == (tagged.corpus.words, expected)
@@ -224,8 +224,10 @@ def test_predictions_meet_the_constraints_of_the_model(run, tagged, tmp_path):
     loaded = HMMTagger.load(model)
     assert loaded.constraints == (parse_constraint(rule),)
     assert not loaded.project_at_predict
-    free = run("tag", "predict", model, tagged.text, "--probabilities", tmp_path / "free")
-    held = run("tag", "predict", model, tagged.text, "--probabilities", tmp_path / "held", "--project-at-predict")
+    free = run("tag", "predict", "--load", model, tagged.text, "--probabilities", tmp_path / "free")
+    held = run(
+        "tag", "predict", "--load", model, tagged.text, "--probabilities", tmp_path / "held", "--project-at-predict"
+    )
     assert free.exit_code == held.exit_code == 0
     loaded.set_params(project_at_predict=True)
     expected = loaded.predict(tagged.corpus.words)
@@ -234,17 +236,24 @@ def test_predictions_meet_the_constraints_of_the_model(run, tagged, tmp_path):
     assert (tmp_path / "held").read_text() != (tmp_path / "free").read_text()
     result = run(*command, "--save", model, "--constraint", rule, "--max-iter", "3", "--project-at-predict")
     assert HMMTagger.load(model).project_at_predict
-    again = run("tag", "predict", model, tagged.text, "--probabilities", tmp_path / "again")
+    again = run("tag", "predict", "--load", model, tagged.text, "--probabilities", tmp_path / "again")
     assert again.exit_code == 0, again.stderr
     last = run(
-        "tag", "predict", model, tagged.text, "--probabilities", tmp_path / "free again", "--no-project-at-predict"
+        "tag",
+        "predict",
+        "--load",
+        model,
+        tagged.text,
+        "--probabilities",
+        tmp_path / "free again",
+        "--no-project-at-predict",
     )
     assert last.exit_code == 0, last.stderr
     assert (tmp_path / "free again").read_text() != (tmp_path / "again").read_text()
 
 
 def test_blank_lines_and_new_words(run, tagged):
-    result = run("tag", "predict", tagged.model, "-", stdin=b"\nthe xyzzy\n\n")
+    result = run("tag", "predict", "--load", tagged.model, "-", stdin=b"\nthe xyzzy\n\n")
     assert result.exit_code == 0, result.stderr
     first, second, third = result.stdout.split("\n")[:3]
     assert (first, third) == ("", "")
@@ -254,27 +263,25 @@ def test_blank_lines_and_new_words(run, tagged):
 def test_words_with_slashes_keep_them(run, tagged, tmp_path):
     text = tmp_path / "text"
     text.write_text("and/or\nthe/dog and/or\n")
-    result = run("tag", "predict", tagged.model, text)
+    result = run("tag", "predict", "--load", tagged.model, text, "--input-format", "text")
     words = [[token.rpartition("/")[0] for token in line.split()] for line in result.stdout.splitlines()]
     assert words == [["and/or"], ["the/dog", "and/or"]]
-    result = run("tag", "predict", tagged.model, text, "--format", "slash")
+    result = run("tag", "predict", "--load", tagged.model, text)
+    assert "text is read as word/TAG, and its tags are ignored; if these are words, say --input-format" in result.stderr
     assert [line.count("/") for line in result.stdout.splitlines()] == [1, 2]
 
 
-def test_tagged_text_is_read_when_asked_for(run, tagged, tmp_path):
+def test_formats_are_told_apart_as_in_training(run, tagged, tmp_path):
     text = tmp_path / "text"
     text.write_text("the\tDT\ndog\tNN\n")
-    result = run("tag", "predict", tagged.model, text)
-    assert result.exit_code == 2
-    assert "text, line 1: looks like columns, not like plain text; say format columns, or text if" in result.stderr
-    for option in ("auto", "columns"):
-        assert run("tag", "predict", tagged.model, text, "--format", option).stdout.count("/") == 2
+    for options in ([], ["--input-format", "auto"], ["--input-format", "columns"]):
+        assert run("tag", "predict", "--load", tagged.model, text, *options).stdout.count("/") == 2
 
 
 def test_posteriors(run, tagged, tmp_path):
     out = tmp_path / "posteriors.tsv"
     options = ["-o", tmp_path / "out", "--probabilities", out, "--min-probability", "0.05"]
-    assert run("tag", "predict", tagged.model, tagged.text, *options).exit_code == 0
+    assert run("tag", "predict", "--load", tagged.model, tagged.text, *options).exit_code == 0
     sentences = [block.split("\n") for block in out.read_text().removesuffix("\n\n").split("\n\n")]
     tables = tagged.default.predict_proba(tagged.corpus.words)
     assert len(sentences) == len(tables)
@@ -290,7 +297,7 @@ def test_posteriors(run, tagged, tmp_path):
 
 def test_a_round_through_all_commands(run, tagged, tmp_path):
     """As a newcomer would: learn, tag, judge."""
-    assert run("tag", "predict", tagged.model, tagged.text, "-o", tmp_path / "out").exit_code == 0
+    assert run("tag", "predict", "--load", tagged.model, tagged.text, "-o", tmp_path / "out").exit_code == 0
     result = run("tag", "evaluate", tagged.gold, tmp_path / "out", "--dictionary", tagged.dictionary)
     assert "ambiguous words" in result.stdout
     right = [float(cell) for cell in result.stdout.replace("│", " ").split() if cell.startswith("0.9")]

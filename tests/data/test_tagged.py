@@ -206,9 +206,7 @@ def test_options_that_make_no_sense(write):
     path = write("a", "a/X\n")
     with pytest.raises(InvalidInputError, match=r"^format must be one of auto, slash, columns, conllu, got 'text'$"):
         read_tagged(path, "text")
-    with pytest.raises(
-        InvalidInputError, match=r"^format must be one of auto, plain, text, slash, columns, conllu, got 'x'$"
-    ):
+    with pytest.raises(InvalidInputError, match=r"^format must be one of auto, text, slash, columns, conllu, got 'x'$"):
         read_sentences(path, "x")
     with pytest.raises(InvalidInputError, match=r"^format must be one of slash, columns, conllu, got 'auto'$"):
         write_tagged(path, [], [], "auto")
@@ -253,28 +251,3 @@ def test_public_corpora(shared):
         assert len(corpus.words) == n_sentences
         assert any(tag in tags for tags in corpus.tags)
     assert len(read_tagged(data / "chunk" / "conll2000-test.txt.gz").words) == 2_012
-
-
-@pytest.mark.parametrize("text", ["and/or\n", "and/or the/x\nthe dog\n", "the/DT dog/NN\n", "\n\n", "# a b\n"])
-def test_plain_text_keeps_its_slashes(tmp_path, text):
-    (tmp_path / "x.txt").write_text(text)
-    found = read_sentences(tmp_path / "x.txt", "plain")
-    assert found == read_sentences(tmp_path / "x.txt", "text") == [line.split() for line in text.splitlines()]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "format"),
-    [
-        ("x.txt", "\n1\tthe\t_\tDET\tDT\t_\t0\t_\t_\t_\n", "conllu"),
-        ("x.conllu", "\n# a comment\n", "conllu"),
-        ("x.txt", "\nthe\tDT\ndog\tNN\n", "columns"),
-    ],
-)
-def test_other_formats_are_not_taken_for_plain_text(tmp_path, name, text, format):
-    (tmp_path / name).write_text(text)
-    with pytest.raises(InvalidInputError) as error:
-        read_sentences(tmp_path / name, "plain")
-    assert str(error.value) == (
-        f"{tmp_path / name}, line 2: looks like {format}, not like plain text; say format {format}, or text if every "
-        "line is a sentence"
-    )

@@ -17,6 +17,7 @@ from spectrem import __version__
 from spectrem.cli.declare import Command
 from spectrem.cli.ending import COMMAND, FAILED, compilation_announced, say
 from spectrem.cli.files import limits_named
+from spectrem.cli.names import translated
 from spectrem.exceptions import NoEffectWarning, SpectremError, spelled
 
 # The functions, and the groups of them, that are commands.
@@ -32,19 +33,6 @@ _COMMANDS = {
     "cluster": "tables.cluster:cluster",
     "demo": "demo:demo",
     "warmup": "warmup:warmup",
-}
-# Former names of options of commands, which still work.
-_MODEL, _PRIOR = {"--model": "--save"}, {"--variance": "--C"}
-_RENAMED = {
-    "align": {"--format": "--output-format"},
-    "demo": {"--pairs": "--n-pairs"},
-    "extract train": _MODEL | _PRIOR,
-    "lexicon": {"--format": "--output-format"},
-    "parse predict": {"--posteriors": "--probabilities"},
-    "parse train": _MODEL | _PRIOR,
-    "parse transfer": _MODEL | _PRIOR,
-    "tag predict": {"--posteriors": "--probabilities"},
-    "tag train": _MODEL | _PRIOR,
 }
 _SPELLINGS = {
     "checkpoint": "--checkpoint",
@@ -67,16 +55,6 @@ _SPELLINGS = {
     "such a model": "such a model, or run the command that takes this one",
 }
 """What errors call parameters and classes of the library in all commands, see `spectrem.exceptions.spelled`."""
-
-
-def _renamed(words: list[str]) -> Iterator[str]:
-    """The words of a command line with the names that options have now; a line on standard error names each of them."""
-    names = {old: new for n in (1, 2) for old, new in _RENAMED.get(" ".join(words[:n]), {}).items()}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if name in names:
-            say(f"note: {name} is called {names[name]} now")
-        yield f"{names.get(name, name)}{equals}{value}"
 
 
 class _LoadedOnFirstUse(Mapping[str, Any]):
@@ -115,11 +93,12 @@ class Commands(TyperGroup):
         return list(_COMMANDS)
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **others: Any) -> Any:
-        words = list(_renamed(sys.argv[1:] if args is None else list(args)))
-        COMMAND.set(words)
+        words = list(sys.argv[1:] if args is None else args)
         try:
             quiet = not {"-q", "--quiet"} & set(words)
             with limits_named("these options"), spelled(_SPELLINGS), compilation_announced(shown=quiet):
+                words = translated(words, self, say)
+                COMMAND.set(words)
                 return super().main(words, *more, **others)
         except (SpectremError, NoEffectWarning) as error:
             _fail(_with_options(str(error), words))

@@ -11,11 +11,11 @@ from spectrem.cli.declare import Command, Given, Settings, argument, option, tak
 from spectrem.cli.ending import STANDARD_OUTPUT, say
 from spectrem.cli.evaluation import check_same_text, json_numbers, print_result, print_scores, score_cell
 from spectrem.cli.files import command_files
-from spectrem.cli.options import Json, Output, Quiet, Report, parse_options
+from spectrem.cli.options import ConstraintFile, Json, Load, Output, Quiet, Report, Save, parse_options
 from spectrem.cli.rules import check_rules, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun
 from spectrem.estimators.extraction.parameters import ExtractionParameters
-from spectrem.estimators.shared_parameters import TRAINING
+from spectrem.estimators.shared_parameters import CONSTRAINTS
 from spectrem.exceptions import InvalidInputError, counted
 
 if TYPE_CHECKING:
@@ -31,7 +31,18 @@ _OF_UNLABELLED = (
     *("--anneal", "--anneal-rate", "--quench"),
 )
 _EVERYDAY = (
-    *("labelled", "unlabelled", "save", "constraint", "quiet", "C", "no_relation", "min_count", "unlabelled_weight"),
+    *(
+        "labelled",
+        "unlabelled",
+        "save",
+        "constraint",
+        "constraints",
+        "quiet",
+        "C",
+        "no_relation",
+        "min_count",
+        "unlabelled_weight",
+    ),
     *("decode", "gamma", "max_iter", "infeasible", "n_threads", "report"),
 )
 """What ``--help`` shows."""
@@ -49,19 +60,18 @@ class TrainingOptions:
         Sentences with types and relations, in the format of CoNLL04: nine columns between tabs, of which the second
         has the type of a mention or O, the fifth parts of speech and the sixth words; a mention of several words is
         one line, with / between; a blank line; lines of two line numbers and a relation; a blank line.
-    save
-        Where to write the model.
     unlabelled
         Further sentences with mentions, to be learned from besides LABELLED; their labels are ignored.
     constraint
-        What labels must meet in expectation; repeat for several. "argument_types({'Kill': ('Peop', 'Peop')})": a
+        What must hold in expectation; repeat for several. "argument_types({'Kill': ('Peop', 'Peop')})": a
         relation implies types. See docs/constraints.md.
     """
 
+    save: Save
     labelled: str = argument("LABELLED")
-    save: str = option(..., metavar="FILE", group="Files")
     unlabelled: str | None = option(None, metavar="FILE", group="Files")
-    constraint: list[str] | None = option(None, metavar="TEXT", group=TRAINING)
+    constraint: list[str] | None = option(None, metavar="TEXT", group=CONSTRAINTS)
+    constraints: ConstraintFile = None
     report: Report = None
     quiet: Quiet = False
 
@@ -80,13 +90,14 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
     annealing.check(settings.get("gamma", 1.0))
     check_rules(_RULES, given)
     inputs = {"LABELLED": options.labelled, "--unlabelled": options.unlabelled}
+    inputs |= {"--constraints": options.constraints}
     outputs = {"--save": options.save, "--report": options.report}
     with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
         from spectrem.data import display_name, read_relations
         from spectrem.estimators import RelationExtractor
 
         run = TrainingRun(options.save, options.quiet, options.report)
-        constraints = parse_options(options.constraint, _COLUMNS)
+        constraints = parse_options(options.constraint, _COLUMNS, options.constraints)
         sentences = read_relations(options.labelled)
         if not any(any(one.types or ()) for one in sentences) or not any(one.relations for one in sentences):
             raise InvalidInputError(
@@ -109,14 +120,12 @@ class PredictionOptions:
 
     Parameters
     ----------
-    model
-        A model written by spectrem extract train.
     text
         Sentences with mentions, in the format of CoNLL04; their labels are ignored (a mention whose type is not
         known has the type _); - is standard input.
     """
 
-    model: str = argument("MODEL")
+    load: Load
     text: str = argument("TEXT")
     output: Output = "-"
     quiet: Quiet = False
@@ -127,16 +136,16 @@ class PredictionOptions:
 def predict(options: PredictionOptions, settings: Settings) -> None:
     """Find types of mentions and relations between them with a trained model.
 
-    Example: **spectrem extract predict model.npz text.corp -o found.corp**
+    Example: **spectrem extract predict text.corp --load model.npz -o found.corp**
 
     Types and relations meet the constraints inside sentences that the model was
     trained under.
     """
-    with command_files({"MODEL": options.model, "TEXT": options.text}, {"--output": options.output}):
+    with command_files({"--load": options.load, "TEXT": options.text}, {"--output": options.output}):
         from spectrem.data import read_relations, write_relations
         from spectrem.estimators import RelationExtractor
 
-        extractor = RelationExtractor.load(options.model).set_params(**settings)
+        extractor = RelationExtractor.load(options.load).set_params(**settings)
         sentences = extractor.predict(read_relations(options.text))
         write_relations(options.output, sentences)
     if not options.quiet:

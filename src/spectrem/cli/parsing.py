@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -23,13 +23,26 @@ from spectrem.cli.evaluation import (
     score_cell,
 )
 from spectrem.cli.files import command_files, opened
-from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Quiet, Report, errors_located, parse_options
+from spectrem.cli.options import (
+    LEAST_PROBABILITY,
+    ConstraintFile,
+    Field,
+    FieldIfNamed,
+    Json,
+    Load,
+    MinProbability,
+    Quiet,
+    Report,
+    Save,
+    errors_located,
+    parse_options,
+)
 from spectrem.cli.prediction import load_model, posterior_lines
 from spectrem.cli.rules import CONSTRAINED, check_rules, excludes, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters
 from spectrem.estimators.grammar.parameters import GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
-from spectrem.estimators.shared_parameters import MODEL, TRAINING
+from spectrem.estimators.shared_parameters import CONSTRAINTS, MODEL, TRAINING
 from spectrem.exceptions import InvalidInputError, advice, quoted, shorten
 
 if TYPE_CHECKING:
@@ -147,7 +160,18 @@ _RULES_OF_TRAIN = (
 )
 _EVERYDAY = (
     *("corpus", "source", "target", "align", "save", "dmv", "field", "skip_punctuation", "max_length", "quiet"),
-    *("tagger", "start", "share", "constraint", "learner", "relations", "C", "unlabelled_weight", "min_count"),
+    *(
+        "tagger",
+        "start",
+        "share",
+        "constraint",
+        "constraints",
+        "learner",
+        "relations",
+        "C",
+        "unlabelled_weight",
+        "min_count",
+    ),
     *("projective", "gamma", "max_iter", "infeasible", "random_state", "n_threads", "report"),
 )
 """What ``--help`` shows of `train` and `transfer`."""
@@ -171,28 +195,25 @@ class TrainingOptions:
     corpus
         Tagged sentences in CoNLL-U, plain or gzipped, with heads; heads that are not known are _. - is standard
         input.
-    save
-        Where to write the model.
     dmv
         Learn a grammar, the dependency model with valence, from tags alone; heads of CORPUS are not read, but for
         --heads. Its options are --adjacency, --smoothing, --init, --heads and --field.
     heads
         With --dmv, learn from the heads of CORPUS too.
-    field
-        The tags of --dmv: upos or xpos of CoNLL-U.
     constraint
-        What trees must meet in expectation; repeat for several. "universal_rules()": 31 rules of what universal tags
+        What must hold in expectation; repeat for several. "universal_rules()": 31 rules of what universal tags
         depend on, which every other arc pays for. "E[root & (dependent_tag == 'VERB')] >= '90%' *
         E.count(dependent_tag == 'VERB', each='sentence')": of nine in ten sentences with verbs, one is the root. See
         docs/constraints.md.
     """
 
+    save: Save
     corpus: str = argument("CORPUS")
-    save: str = option(..., metavar="FILE", group=_FILES)
     dmv: bool = option(False, group=MODEL)
     heads: bool = option(False, group=TRAINING)
-    field: Literal["upos", "xpos"] = option("upos", metavar="NAME", group=MODEL)
-    constraint: list[str] | None = option(None, metavar="TEXT", group=TRAINING)
+    field: Field = "upos"
+    constraint: list[str] | None = option(None, metavar="TEXT", group=CONSTRAINTS)
+    constraints: ConstraintFile = None
     report: Report = None
     skip_punctuation: SkipPunctuation = False
     max_length: MaxLength = None
@@ -215,7 +236,12 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
     check_settings(settings, annealing, given, dmv=options.dmv)
     check_rules(_RULES_OF_TRAIN, given)
     outputs = {"--save": options.save, "--report": options.report}
-    with command_files({"CORPUS": options.corpus}, outputs, home.folders(settings)), home.opened(settings) as placed:
+    with (
+        command_files(
+            {"CORPUS": options.corpus, "--constraints": options.constraints}, outputs, home.folders(settings)
+        ),
+        home.opened(settings) as placed,
+    ):
         (_train_grammar if options.dmv else _train_parser)(options, annealing.schedule(placed))
 
 
@@ -226,7 +252,7 @@ def _train_parser(options: TrainingOptions, settings: dict[str, Any]) -> None:
     from spectrem.estimators import EdgeFactoredParser
 
     run = TrainingRun(options.save, options.quiet, options.report)
-    constraints = parse_options(options.constraint, _COLUMNS)
+    constraints = parse_options(options.constraint, _COLUMNS, options.constraints)
     sentences = read_treebank(options.corpus, options.max_length)
     if all(one.heads is None for one in sentences) and not constraints:
         raise InvalidInputError(
@@ -245,7 +271,7 @@ def _train_grammar(options: TrainingOptions, settings: dict[str, Any]) -> None:
     from spectrem.estimators import DependencyModel
 
     run = TrainingRun(options.save, options.quiet, options.report)
-    constraints = parse_options(options.constraint, _COLUMNS_OF_GRAMMARS)
+    constraints = parse_options(options.constraint, _COLUMNS_OF_GRAMMARS, options.constraints)
     supervised = options.heads or settings.get("init") == "supervised"
     sentences = read_treebank(
         options.corpus, None if options.skip_punctuation else options.max_length, trees=supervised
@@ -366,8 +392,6 @@ class PredictionOptions:
 
     Parameters
     ----------
-    model
-        A model written by spectrem parse train.
     text
         Tagged sentences in CoNLL-U, plain or gzipped, whose heads are ignored; - is standard input.
     output
@@ -379,17 +403,15 @@ class PredictionOptions:
     probabilities
         Write probabilities of heads there: one line per word of the word and its heads, counted from 1, 0 being the
         root, likeliest first, with tabs between; a blank line after every sentence.
-    field
-        The tags that a grammar (--dmv) reads: upos or xpos.
     """
 
-    model: str = argument("MODEL")
+    load: Load
     text: str = argument("TEXT")
     output: str | None = option(None, "--output", "-o", metavar="FILE", show_default="-")
     show: bool = option(False)
     probabilities: str | None = option(None, metavar="FILE")
     min_probability: MinProbability = LEAST_PROBABILITY
-    field: Literal["upos", "xpos"] | None = option(None, metavar="NAME", show_default="the one that it knows")
+    field: FieldIfNamed = None
     skip_punctuation: SkipPunctuation = False
     quiet: Quiet = False
 
@@ -399,7 +421,7 @@ class PredictionOptions:
 def predict(options: PredictionOptions, settings: Settings, given: Given) -> None:
     """Find the heads of the words of a text with a trained model.
 
-    Example: **spectrem parse predict model.npz text.conllu -o parsed.conllu**
+    Example: **spectrem parse predict text.conllu --load model.npz -o parsed.conllu**
 
     With --project-at-predict the trees meet the constraints that the model was
     trained under.
@@ -409,12 +431,12 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
     output = options.output if options.output is not None or show else "-"
     outputs = {"--output": output, "--probabilities": options.probabilities, STANDARD_OUTPUT: "-" if show else None}
     writing = opened(output, options.probabilities)
-    with command_files({"MODEL": options.model, "TEXT": text}, outputs), writing as (trees_out, probabilities_out):
+    with command_files({"--load": options.load, "TEXT": text}, outputs), writing as (trees_out, probabilities_out):
         from spectrem.data import copy_with_trees
         from spectrem.data.files import read_lines
         from spectrem.estimators import DependencyModel, EdgeFactoredParser
 
-        parser = load_model(options.model, (EdgeFactoredParser, DependencyModel), settings, given)
+        parser = load_model(options.load, (EdgeFactoredParser, DependencyModel), settings, given)
         is_grammar = isinstance(parser, DependencyModel)
         check_rules(_RULES_OF_MODELS, {**given, _GRAMMAR: ""} if is_grammar else given)
         source = read_lines(text)
@@ -621,8 +643,6 @@ class TransferOptions:
         line.
     align
         Links of words, source first: one line per pair of i-j, counted from 0, as spectrem align writes.
-    save
-        Where to write the model.
     tagger
         Tag TARGET with this model of spectrem tag train.
     start
@@ -638,21 +658,19 @@ class TransferOptions:
         Arcs go along all links; by default along links of words that have no other.
     dmv
         Learn a grammar, the dependency model with valence, from tags alone.
-    field
-        The tags that --dmv reads and --tagger fills.
     """
 
+    save: Save
     source: str = argument("SOURCE")
     target: str = argument("TARGET")
     align: str = option(..., metavar="LINKS", group=_FILES)
-    save: str = option(..., metavar="FILE", group=_FILES)
     tagger: str | None = option(None, metavar="MODEL", group=_FILES)
     start: str | None = option(None, metavar="MODEL", group=TRAINING)
     share: list[float] | None = option(None, metavar="SHARE", show_default=f"{_SHARE}", group=TRAINING)
     unaligned_children: float | None = option(None, metavar="N", show_default="any number", group=TRAINING)
     all_links: bool = option(False, group=TRAINING)
     dmv: bool = option(False, group=MODEL)
-    field: Literal["upos", "xpos"] = option("upos", metavar="NAME", group=MODEL)
+    field: Field = "upos"
     report: Report = None
     quiet: Quiet = False
 

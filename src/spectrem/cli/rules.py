@@ -37,8 +37,10 @@ def excludes(option: str, other: str, message: str) -> Rule:
     return Rule((option, other), (), message)
 
 
-CONSTRAINED = (needs("--infeasible", "--constraint"), needs("--project-at-predict", "--constraint"))
-"""Rules of commands whose only source of constraints is ``--constraint``."""
+CONSTRAINED = tuple(
+    needs(option, "--constraint", "--constraints") for option in ("--infeasible", "--project-at-predict")
+)
+"""Rules of commands that learn under constraints."""
 
 
 def check_rules(rules: Iterable[Rule], given: Given) -> None:

@@ -24,13 +24,26 @@ from spectrem.cli.evaluation import (
     score_cell,
 )
 from spectrem.cli.files import command_files, opened
-from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Output, Quiet, Report, parse_options
+from spectrem.cli.options import (
+    LEAST_PROBABILITY,
+    ConstraintFile,
+    Field,
+    Json,
+    Load,
+    MinProbability,
+    Output,
+    Quiet,
+    Report,
+    Save,
+    parse_options,
+    two_numbers,
+)
 from spectrem.cli.prediction import load_model, posterior_lines
 from spectrem.cli.rules import CONSTRAINED, Rule, check_rules, excludes, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters
 from spectrem.estimators.crf.parameters import CRFParameters
 from spectrem.estimators.declare import parameters_of
-from spectrem.estimators.shared_parameters import MODEL, TRAINING
+from spectrem.estimators.shared_parameters import CONSTRAINTS, MODEL, TRAINING
 from spectrem.estimators.tagging.parameters import TaggerParameters
 from spectrem.exceptions import InvalidInputError, counted, quoted, shorten
 
@@ -46,11 +59,20 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-InputFormat: TypeAlias = Literal["auto", "text", "slash", "columns", "conllu"]
-Columns: TypeAlias = Annotated[
-    tuple[int, int],
+InputFormat: TypeAlias = Annotated[
+    Literal["auto", "text", "slash", "columns", "conllu"],
     typer.Option(
-        "--columns", metavar="WORD TAG", help="Which columns hold word and tag, counted from 0; -1 is the last."
+        "--input-format",
+        metavar="NAME",
+        help="The format of the text. text: one sentence per line. slash: the same of word/TAG. columns: one word per "
+        "line, blank lines between sentences. conllu: that of Universal Dependencies. auto tells them apart, except "
+        "columns between spaces, which it takes for text; a first line whose words all have slashes is word/TAG.",
+    ),
+]
+Columns: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--columns", metavar="WORD,TAG", help="Which columns hold word and tag, counted from 0; -1 is the last."
     ),
 ]
 Context: TypeAlias = Annotated[
@@ -61,9 +83,6 @@ Context: TypeAlias = Annotated[
         help="Which column holds the known tags, such as parts of speech, that a conditional random field's --features "
         "chunking and words+tags read beside words, counted from 0.",
     ),
-]
-Field: TypeAlias = Annotated[
-    Literal["upos", "xpos"], typer.Option("--field", metavar="NAME", help="Which tag of CoNLL-U: upos or xpos.")
 ]
 
 
@@ -96,7 +115,7 @@ def with_context(
     if len(pairs) != len(sentences):
         raise InvalidInputError(
             f"--context {context} must name a column of the same sentences, got {len(pairs)} and {len(sentences)}; say "
-            "--format columns"
+            "--input-format columns"
         )
     return pairs
 
@@ -106,7 +125,19 @@ _COLUMNS = ("sentence", "token", "occurrence", "word")
 _SPANNING = "a --constraint over the whole text (a share or sparsity)"
 _SAME_STARTS = "every start of {} is the same; drop one of them, or give --init random"
 _EVERYDAY = (
-    *("corpus", "save", "dictionary", "labelled", "constraint", "start", "crf", "format", "columns", "quiet", "report"),
+    *(
+        "corpus",
+        "save",
+        "dictionary",
+        "labelled",
+        "constraint",
+        "constraints",
+        "start",
+        "crf",
+        "input_format",
+        "quiet",
+        "report",
+    ),
     *("n_states", "order", "features", "scheme", "C", "unlabelled_weight", "decode", "project_at_predict"),
     *("gamma", "max_iter", "infeasible", "random_state", "n_threads"),
 )
@@ -160,8 +191,6 @@ class TrainingOptions:
 
     Parameters
     ----------
-    save
-        Where to write the model.
     corpus
         Tokenised sentences to learn from, one per line, plain or gzipped UTF-8; or tagged text, whose tags are
         ignored; - is standard input. Can be left out where --labelled is given.
@@ -182,36 +211,50 @@ class TrainingOptions:
         Train a conditional random field on features of the words (--features) instead of a hidden Markov model;
         needs --labelled. Its options are --features, --scheme, --edge-features, --pairs, --min-count, --C,
         --l1-ratio, --unlabelled-weight, --m-steps, --m-tol and --context.
-    format
-        text: one sentence per line. slash: the same of word/TAG. columns: one word per line, blank lines between
-        sentences. conllu: that of Universal Dependencies. auto tells them apart, except columns between spaces,
-        which it takes for text.
     """
 
-    save: str = option(..., metavar="FILE", group=_FILES)
+    save: Save
     corpus: str | None = argument("CORPUS", None)
     dictionary: str | None = option(None, metavar="FILE", group=_FILES)
     labelled: str | None = option(None, metavar="FILE", group=_FILES)
-    constraint: list[str] | None = option(None, metavar="TEXT", group=TRAINING)
+    constraint: list[str] | None = option(None, metavar="TEXT", group=CONSTRAINTS)
+    constraints: ConstraintFile = None
     start: str | None = option(None, metavar="MODEL", group=TRAINING)
     crf: bool = option(False, group=MODEL)
-    format: InputFormat = option("auto", metavar="NAME")
-    columns: Columns = (0, 1)
+    input_format: InputFormat = "auto"
+    columns: Columns = "0,1"
     field: Field = "upos"
     context: Context = None
     report: Report = None
     quiet: Quiet = False
 
 
+def _columns(options: TrainingOptions | PredictionOptions | EvaluationOptions) -> tuple[int, int]:
+    return two_numbers("--columns", options.columns)
+
+
+def _read_words(path: str, options: TrainingOptions | PredictionOptions) -> FileSentences:
+    """Sentences without tags; a note says that a text was taken for one of tags, which its words may look like."""
+    from spectrem.data import display_name, read_sentences
+
+    sentences = read_sentences(path, options.input_format, column=_columns(options)[0])
+    if sentences.format == "slash" and options.input_format == "auto" and not options.quiet:
+        say(
+            f"note: {display_name(path)} is read as word/TAG, and its tags are ignored; if these are words, say "
+            "--input-format text"
+        )
+    return sentences
+
+
 def _read(options: TrainingOptions) -> tuple[TaggedCorpus, FileSentences]:
     """The labelled sentences and the plain ones."""
-    from spectrem.data import FileSentences, TaggedCorpus, read_sentences, read_tagged
+    from spectrem.data import FileSentences, TaggedCorpus, read_tagged
 
     labelled, plain = TaggedCorpus([], []), FileSentences()
     if options.labelled is not None:
-        labelled = read_tagged(options.labelled, columns=options.columns, field=options.field)
+        labelled = read_tagged(options.labelled, columns=_columns(options), field=options.field)
     if options.corpus is not None:
-        plain = read_sentences(options.corpus, options.format, column=options.columns[0])
+        plain = _read_words(options.corpus, options)
     return labelled, plain
 
 
@@ -283,7 +326,7 @@ def prepare_features(options: TrainingOptions, settings: dict[str, Any], constra
 
     assert options.labelled is not None
     labelled, plain = _read(options)
-    word, paths = options.columns[0], (options.labelled, options.corpus)
+    word, paths = _columns(options)[0], (options.labelled, options.corpus)
     sentences = list(with_context([*labelled.words, *plain], options.context, word, *paths))
     tags = _tags_of(labelled)
     if not tags:
@@ -383,7 +426,7 @@ def learn(
     check_rules(kind.rules, given)
     annealing.check(settings.get("gamma", 1.0))
     inputs = {"CORPUS": options.corpus, "--dictionary": options.dictionary}
-    inputs |= {"--labelled": options.labelled, "--start": options.start}
+    inputs |= {"--labelled": options.labelled, "--start": options.start, "--constraints": options.constraints}
     outputs = {"--save": options.save, "--report": options.report}
     with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
         declared = parameters_of(kind.parameters)
@@ -395,7 +438,7 @@ def _fit(kind: Kind, options: TrainingOptions, settings: dict[str, Any], given: 
     from spectrem.constraints import check_values
 
     run = TrainingRun(options.save, options.quiet, options.report)
-    constraints = parse_options(options.constraint, (*_COLUMNS, *kind.tag_columns))
+    constraints = parse_options(options.constraint, (*_COLUMNS, *kind.tag_columns), options.constraints)
     settings, sentences, labelled, plain, tags = kind.prepare(options, settings, constraints, given)
     for column in kind.tag_columns:
         check_values(constraints, column, tags)
@@ -425,10 +468,8 @@ class PredictionOptions:
 
     Parameters
     ----------
-    model
-        A model written by spectrem tag train.
     text
-        Tokenised sentences, one per line, plain or gzipped UTF-8; or with --format tagged text, whose tags are
+        Tokenised sentences, one per line, plain or gzipped UTF-8; or tagged text, whose tags are
         ignored; - is standard input.
     output_format
         slash: one sentence per line of word/TAG. columns: one word per line, a tab, its tag. conllu: ten columns of
@@ -440,21 +481,17 @@ class PredictionOptions:
         Write, instead of the best tags, the N most probable taggings of every sentence, best first: one line each
         of its log-probability in nats, a tab, and word/TAG; a blank line after every sentence. For models trained
         with --crf.
-    format
-        text: one sentence per line. slash: the same of word/TAG. columns: one word per line, blank lines between
-        sentences. conllu: that of Universal Dependencies. auto tells them apart, and takes a first line whose words
-        all have slashes for word/TAG.
     """
 
-    model: str = argument("MODEL")
+    load: Load
     text: str = argument("TEXT")
     output: Output = "-"
-    output_format: Literal["slash", "columns", "conllu"] = option("slash", metavar="NAME")
+    output_format: Literal["slash", "columns", "conllu"] = option("slash")
     probabilities: str | None = option(None, metavar="FILE")
     min_probability: MinProbability = LEAST_PROBABILITY
     n_best: int | None = option(None, min=1, metavar="N")
-    format: InputFormat | None = option(None, metavar="NAME", show_default="text")
-    columns: Columns = (0, 1)
+    input_format: InputFormat = "auto"
+    columns: Columns = "0,1"
     field: Field = "upos"
     context: Context = None
     quiet: Quiet = False
@@ -465,26 +502,26 @@ class PredictionOptions:
 def predict(options: PredictionOptions, settings: Settings, given: Given) -> None:
     """Tag a text with a trained model.
 
-    Example: **spectrem tag predict model.npz text.txt -o tagged.txt**
+    Example: **spectrem tag predict text.txt --load model.npz -o tagged.txt**
 
     With --project-at-predict the tags meet the constraints that the model was
     trained under. A summary on standard error says how many of the words the
     model has never seen; those are tagged by their place in the sentence.
     """
     check_rules(_RULES_OF_PREDICT, given)
-    inputs = {"MODEL": options.model, "TEXT": options.text}
+    inputs = {"--load": options.load, "TEXT": options.text}
     outputs = {"--output": options.output, "--probabilities": options.probabilities}
     with command_files(inputs, outputs), opened(*outputs.values()) as (tags_out, probabilities_out):
-        from spectrem.data import read_sentences, write_tagged
+        from spectrem.data import write_tagged
         from spectrem.estimators import CRFTagger, HMMTagger
 
-        tagger = load_model(options.model, (HMMTagger, CRFTagger), settings, given)
-        sentences = read_sentences(options.text, options.format or "plain", column=options.columns[0])
+        tagger = load_model(options.load, (HMMTagger, CRFTagger), settings, given)
+        sentences = _read_words(options.text, options)
         texts = _inputs(tagger, sentences, options, given)
         if options.n_best is not None:
             if isinstance(tagger, HMMTagger):
                 raise InvalidInputError(
-                    f"--n-best {options.n_best} needs a conditional random field, but {options.model} is a hidden "
+                    f"--n-best {options.n_best} needs a conditional random field, but {options.load} is a hidden "
                     "Markov model; train with --crf, or drop this"
                 )
             tags_out.writelines(_taggings(sentences, tagger.n_best(texts, options.n_best)))
@@ -531,9 +568,9 @@ def _inputs(
     elif options.context is None:
         raise InvalidInputError(
             f"the model has --features {features}, which read tags beside words; say with --context which column has "
-            "them, and --format columns"
+            "them, and --input-format columns"
         )
-    return with_context(sentences, options.context, options.columns[0], options.text)
+    return with_context(sentences, options.context, _columns(options)[0], options.text)
 
 
 # Key of the JSON object, and the row of the table that shows it.
@@ -579,7 +616,7 @@ class EvaluationOptions:
     second: str | None = argument("SECOND", None)
     dictionary: str | None = option(None, metavar="FILE")
     chunks: bool = option(False)
-    columns: Columns = (0, 1)
+    columns: Columns = "0,1"
     field: Field = "upos"
     as_json: Json = False
 
@@ -607,7 +644,7 @@ def evaluate(options: EvaluationOptions) -> None:
         from spectrem.data import read_tag_dictionary, read_tagged
 
         names = [name for name in (options.predicted, options.second) if name is not None]
-        truth = read_tagged(options.gold, columns=options.columns, field=options.field)
+        truth = read_tagged(options.gold, columns=_columns(options), field=options.field)
         guesses = [read_tagged(name, field=options.field) for name in names]
         for name, guess in zip(names, guesses, strict=True):
             check_same_text((options.gold, name), (truth, guess), lambda side: side.words)

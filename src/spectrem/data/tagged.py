@@ -364,9 +364,10 @@ class _FileCorpus(TaggedCorpus):
 
 
 class FileSentences(list[list[str]]):
-    """Sentences of a file, and the line, from 1, where each starts."""
+    """Sentences of a file, its format, and the line, from 1, where each starts."""
 
     starts: list[int]
+    format: str = "text"
 
     def __repr__(self) -> str:
         return brief(list(self))
@@ -431,7 +432,7 @@ def read_tagged(
 
 def read_sentences(
     path: str | os.PathLike[str],
-    format: Literal["auto", "plain", "text", "slash", "columns", "conllu"] = "auto",
+    format: Literal["auto", "text", "slash", "columns", "conllu"] = "auto",
     *,
     column: int = 0,
 ) -> FileSentences:
@@ -440,11 +441,11 @@ def read_sentences(
     Parameters
     ----------
     path : path or "-"
-    format : {"auto", "plain", "text", "slash", "columns", "conllu"}
+    format : {"auto", "text", "slash", "columns", "conllu"}
         ``text``: one sentence per line, words separated by spaces or tabs; blank lines are empty sentences. The
         others are those of `read_tagged`, whose tags are dropped. ``auto`` takes a first line without tabs, whose
-        words do not all have slashes, for text: columns separated by spaces must be asked for. ``plain`` is text, in
-        which words may have slashes; a file that looks like CoNLL-U or columns between tabs is refused.
+        words do not all have slashes, for text: columns separated by spaces must be asked for, and so must be text
+        whose first line has a slash in every word.
     column : int
         Where ``columns`` has the word.
 
@@ -462,19 +463,12 @@ def read_sentences(
     ...     read_sentences(f"{folder}/a.txt")
     [['the', 'price', 'fell'], [], ['it', 'fell']]
     """
-    _check_options(format, ("auto", "plain", "text", "slash", "columns", "conllu"), "upos")
+    _check_options(format, ("auto", "text", "slash", "columns", "conllu"), "upos")
     lines = read_lines(path)
-    chosen = _guess(path, lines, otherwise="text") if format in ("auto", "plain") else format
-    if format == "plain" and chosen in ("columns", "conllu"):
-        number = next((n for n, line in enumerate(lines.lines) if line.strip(" \t")), 0)
-        lines.refuse(
-            number,
-            f"looks like {chosen}, not like plain text; say format {chosen}, or text if every line is a sentence",
-        )
-    chosen = "text" if format == "plain" else chosen
+    chosen = _guess(path, lines, otherwise="text") if format == "auto" else format
     words, _, starts = _parse(chosen, lines, (column, column), None)
     sentences = FileSentences(words)
-    sentences.starts = starts
+    sentences.starts, sentences.format = starts, chosen
     return sentences
 
 

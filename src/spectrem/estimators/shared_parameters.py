@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spectrem.learning import Expectations, Posteriors, Record, Schedule
     from spectrem.models.priors import Prior
 
-MODEL, TRAINING, COMPUTING = "Model", "Training", "Computing"
+MODEL, TRAINING, CONSTRAINTS, COMPUTING = "Model", "Training", "Constraints", "Computing"
 """Headings of ``--help``."""
 
 CROSSING = ("lift", "skip", "raise")
@@ -173,7 +173,7 @@ class LearningParameters:
 
     gamma: float = given(1.0, check_gamma, convert=float, option="", group=TRAINING, metavar="GAMMA")
     schedule: Schedule | None = given(None, check_schedule, beside=check_one_gamma)
-    infeasible: Infeasible = choice("raise", "raise", "skip", group=TRAINING)
+    infeasible: Infeasible = choice("raise", "raise", "skip", group=CONSTRAINTS)
     max_iter: int = count(100, group=TRAINING)
     tol: float = number(1e-6, group=TRAINING, metavar="GAIN")
     on_iteration: Callable[[Record], None] | None = given(None)

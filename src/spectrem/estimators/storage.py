@@ -13,7 +13,7 @@ import os
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
 
@@ -417,8 +417,8 @@ def plain_parameters(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict
 def settings_of(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict[str, Any]:
     """The content of every saved model: parameters, constraints as texts, and the course of training.
 
-    `read_parameters` and `take_saved_course` read it. Parameters are those of training; those that were set to
-    something else since then are "later".
+    `read_parameters` and `take_saved_course` read it. Times are left out, so that equal runs give equal bytes.
+    Parameters are those of training; those that were set to something else since then are "later".
     """
     fitted, now = plain_parameters(as_fitted(estimator), leave), plain_parameters(estimator, leave)
     return {
@@ -426,7 +426,7 @@ def settings_of(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict[str,
         "later": {name: value for name, value in now.items() if name not in fitted or fitted[name] != value},
         "constraints": write_constraints(estimator),
         "status": estimator.status_.name,
-        "history": [astuple(record) for record in estimator.history_],
+        "history": [astuple(replace(record, seconds=0.0)) for record in estimator.history_],
     }
 
 

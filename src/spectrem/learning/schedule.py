@@ -37,7 +37,7 @@ class Record:
     violation : float
         Largest violation of a constraint by the posteriors that the M-step used.
     seconds : float
-        Wall time of the iteration.
+        Wall time of the iteration; 0 in a loaded model. Records are compared without it.
     log_prior : float
         Log-prior of the parameters, nats; 0 for models without a prior, -inf for parameters that it rules out.
     """
@@ -46,7 +46,7 @@ class Record:
     objective: float
     free_objective: float
     violation: float
-    seconds: float
+    seconds: float = field(compare=False)
     log_prior: float = 0.0
 
     @classmethod

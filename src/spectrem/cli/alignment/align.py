@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any
 from spectrem.cli.declare import Given, Settings, argument, option, option_of, takes
 from spectrem.cli.ending import Advance, command_line, progress_bar, say
 from spectrem.cli.files import command_files
-from spectrem.cli.options import LEAST_PROBABILITY, MinProbability, Output, Quiet, parse_options
+from spectrem.cli.options import (
+    LEAST_PROBABILITY,
+    ConstraintFile,
+    LoadIfNamed,
+    MinProbability,
+    Output,
+    Quiet,
+    SaveIfNamed,
+    parse_options,
+    two_names,
+)
 from spectrem.cli.rules import Rule, check_rules, excludes, needs
 from spectrem.cli.training import (
     Annealing,
@@ -26,7 +36,7 @@ from spectrem.cli.training import (
     without_unconverged,
 )
 from spectrem.estimators.alignment.parameters import DECODING, AlignerParameters
-from spectrem.estimators.shared_parameters import TRAINING
+from spectrem.estimators.shared_parameters import CONSTRAINTS, TRAINING
 from spectrem.exceptions import InvalidInputError, no_such
 
 if TYPE_CHECKING:
@@ -43,11 +53,23 @@ _MODEL1_COST, _LAST_COST = 1.0, 2.5
 _OPEN = ("decode", "threshold", "rare_discount", "project_at_predict", "n_threads")
 _CLOSED = ("model", "max_jump", "null_probability", "model1_iterations", "max_iter", "max_chance", "discount")
 _FOR_TRAINING = (
-    *("--anneal", "--anneal-rate", "--quench", "--stepwise", "--step-power", "--spill", "--dask", "--constraint"),
-    *("--tune-gamma", "--dictionary", "--priors", "--save", "--threshold auto"),
+    *("--anneal", "--anneal-rate", "--quench", "--stepwise", "--step-power", "--spill", "--dask"),
+    *("--constraint", "--constraints", "--tune-gamma", "--dictionary", "--priors", "--save", "--threshold auto"),
 )
 _EVERYDAY = (
-    *("source", "target", "output", "quiet", "constraint", "dictionary", "gamma", "threshold", "save", "load"),
+    *(
+        "source",
+        "target",
+        "output",
+        "quiet",
+        "constraint",
+        "constraints",
+        "dictionary",
+        "gamma",
+        "threshold",
+        "save",
+        "load",
+    ),
     *("update", "lowercase", "tokenize", "output_format", "probabilities", "tokens", "scores"),
     *("min_score", "report", "languages", "columns"),
 )
@@ -69,7 +91,7 @@ _RULES = (
         "--output-format tmx writes the codes of both languages; add --languages, for example --languages en,fr",
     ),
     needs("--min-probability", "--probabilities"),
-    needs("--max-fertility", "--constraint fertility"),
+    needs("--max-fertility", "--constraint fertility", "--constraints"),
     needs("--dictionary-strength", "--dictionary"),
     needs("--same-strength", "--same"),
     excludes(
@@ -135,7 +157,7 @@ class AlignmentOptions:
     target
         Their translations, line by line. Line n translates line n of SOURCE.
     constraint
-        What link probabilities must meet; repeat for several. agreement: both directions give every link the same
+        What must hold in expectation; repeat for several. agreement: both directions give every link the same
         probability. fertility: a word is linked at most --max-fertility times, in expectation. none: plain EM.
         Others as docs/constraints.md says.
     priors
@@ -161,13 +183,9 @@ class AlignmentOptions:
     probabilities
         Write probabilities of links there. One line per pair: i-j:p is the mean over both directions, i-NULL:p and
         NULL-j:p say that a source or target word has no counterpart; for example '0-0:0.983 1-NULL:0.7'.
-    save
-        Keep the trained model in this file.
     save_min_count
         Leave word pairs of fewer expected links, in both directions, out of --save. With 0.01 the file is half as
         large and lacks a thousandth of the links.
-    load
-        Align with a saved model, without training.
     update
         Let the model of --load learn on. It learns from this text before it aligns it: what it knows
         counts as text seen before. --save keeps the result, which can learn again.
@@ -205,7 +223,8 @@ class AlignmentOptions:
     source: str = argument("SOURCE")
     target: str | None = argument("TARGET", None)
     output: Output = "-"
-    constraint: list[str] | None = option(None, metavar="TEXT", show_default="agreement", group=TRAINING)
+    constraint: list[str] | None = option(None, metavar="TEXT", show_default="agreement", group=CONSTRAINTS)
+    constraints: ConstraintFile = None
     priors: str | None = option(None, metavar="FILE", group=TRAINING)
     dictionary: str | None = option(None, metavar="FILE", group=TRAINING)
     anchors: str | None = option(None, metavar="FILE", group=_FILES)
@@ -214,9 +233,9 @@ class AlignmentOptions:
     tune_gamma: bool = option(False, group=TRAINING)
     probabilities: str | None = option(None, metavar="FILE", group=DECODING)
     min_probability: MinProbability = LEAST_PROBABILITY
-    save: str | None = option(None, metavar="FILE", group=_FILES)
+    save: SaveIfNamed = None
     save_min_count: float | None = option(None, metavar="N", show_default="0: all are kept", group=_FILES)
-    load: str | None = option(None, metavar="MODEL", group=_FILES)
+    load: LoadIfNamed = None
     update: bool = option(False, group=_FILES)
     lowercase: bool = option(False, group=_FILES)
     quiet: Quiet = False
@@ -259,13 +278,14 @@ def align(
         raise InvalidInputError(
             f"--save-min-count must be at least 0 and finite, got {options.save_min_count}; try 0.01"
         )
-    languages = _two_names("--languages", options.languages)
+    languages = two_names("--languages", options.languages)
     if languages is not None and languages[0].lower() == languages[1].lower():
         raise InvalidInputError(f"--languages must name two different ones, got {languages[0]!r} twice; name both")
     if options.constraint:
         settings = {**settings, "constraints": _constraints(options.constraint)}
     gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), options.dev or (), strict=False))
     inputs = {"SOURCE": options.source, "TARGET": options.target, "--load": options.load, **gold}
+    inputs |= {"--constraints": options.constraints}
     inputs |= {"--dictionary": options.dictionary, "--anchors": options.anchors, "--priors": options.priors}
     outputs = {"--output": options.output, "--probabilities": options.probabilities, "--save": options.save}
     outputs |= {"--tokens": options.tokens, "--scores": options.scores, "--report": options.report}
@@ -318,18 +338,6 @@ def _form(name: str) -> str:
     return known
 
 
-def _two_names(option: str, text: str | None) -> tuple[str, str] | None:
-    """Source and target of an option that names both."""
-    names = [name.strip() for name in (text or "").split(",")]
-    if text is None:
-        return None
-    if len(names) != 2 or not all(names):
-        raise InvalidInputError(
-            f"{option} must name source and target with a comma between, got {text!r}; for example en,fr"
-        )
-    return names[0], names[1]
-
-
 @dataclass(frozen=True)
 class AlignmentJob:
     """One run of `spectrem align` from reading to written output.
@@ -356,7 +364,10 @@ class AlignmentJob:
         from spectrem.data import open_output
 
         columns = _COLUMNS if self.options.dictionary is None else (*_COLUMNS, "listed")
-        parse_options(self.settings.get("constraints", ()), columns)  # before anything is read
+        texts = self.settings.get("constraints", ())
+        parse_options(texts, columns)  # before anything is read
+        if self.options.constraints is not None:
+            self.settings["constraints"] = (*texts, *parse_options((), columns, self.options.constraints))
         with ExitStack() as stack:
             # opened first: who reads a pipe sees its end if the work fails
             streams = {
@@ -413,7 +424,7 @@ class AlignmentJob:
     @property
     def languages(self) -> tuple[str, str] | None:
         """The languages of ``--languages``."""
-        return _two_names("--languages", self.options.languages)
+        return two_names("--languages", self.options.languages)
 
     def _shows_words(self) -> bool:
         """Whether an output holds words that would be lower-cased, in place of those of the file."""
@@ -451,7 +462,7 @@ class AlignmentJob:
         pairs = data.read_pairs(
             self.options.source,
             self.options.target,
-            columns=_two_names("--columns", self.options.columns),
+            columns=two_names("--columns", self.options.columns),
             languages=self.languages
             if self.options.output_format != "tmx" or _is_memory(self.options.source)
             else None,

@@ -12,7 +12,7 @@ from spectrem.cli.declare import Given, argument, option, takes
 from spectrem.cli.ending import STANDARD_OUTPUT
 from spectrem.cli.evaluation import print_result, print_table
 from spectrem.cli.files import command_files
-from spectrem.cli.options import LEAST_PROBABILITY, Json, MinProbability, Output
+from spectrem.cli.options import LEAST_PROBABILITY, Json, Load, MinProbability, Output
 from spectrem.cli.rules import check_rules, excludes
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class SymmetrizeOptions:
     forward: str = argument("FORWARD")
     backward: str = argument("BACKWARD")
     method: Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"] = option(
-        "grow-diag-final-and", metavar="NAME"
+        "grow-diag-final-and"
     )
     output: Output = "-"
 
@@ -124,8 +124,6 @@ class LexiconOptions:
 
     Parameters
     ----------
-    model
-        A model written by spectrem align --save.
     min_count
         Leave out entries of fewer expected links. Pairs that met once or twice are often no translations, whatever
         their probability: 2 or 3 leaves most of these out.
@@ -137,7 +135,7 @@ class LexiconOptions:
         align read as --priors.
     """
 
-    model: str = argument("MODEL")
+    load: Load
     output: Output = "-"
     min_probability: MinProbability = LEAST_PROBABILITY
     min_count: float = option(0.0, metavar="N", min=0.0)
@@ -155,19 +153,19 @@ _ORDERS: dict[str, Callable[[LexiconEntry], tuple[float, ...]]] = {
 def lexicon(options: LexiconOptions, given: Given) -> None:
     """Write the translation table of a saved model as tab-separated values, or as priors for other text.
 
-    Example: **spectrem lexicon model.npz --min-count 2 --sort count -o lexicon.tsv**
+    Example: **spectrem lexicon --load model.npz --min-count 2 --sort count -o lexicon.tsv**
 
     Columns: source word, target word, p(target|source), p(source|target), and how
     many links of the pair are expected in the training text. An entry is written
     if either probability reaches --min-probability.
     """
     check_rules(_RULES_OF_LEXICON, given)
-    with command_files({"MODEL": options.model}, {"--output": options.output}):
+    with command_files({"--load": options.load}, {"--output": options.output}):
         from spectrem.data import open_output
         from spectrem.estimators import WordAligner
         from spectrem.estimators.alignment.file import list_entries, list_priors
 
-        aligner, least = WordAligner.load(options.model), (options.min_probability, options.min_count)
+        aligner, least = WordAligner.load(options.load), (options.min_probability, options.min_count)
         with open_output(options.output) as lines:
             if options.output_format == "eflomal":
                 lines.writelines(f"{line}\n" for line in list_priors(aligner, *least))

@@ -18,6 +18,7 @@ from spectrem.cli.rules import Rule, check_rules, needs
 from spectrem.cli.tables.options import TableOptions, split_names
 from spectrem.cli.training import Annealing, Home, warn_gaining
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
+from spectrem.estimators.shared_parameters import CONSTRAINTS
 from spectrem.exceptions import InvalidInputError, Unconverged, counted, quoted, spelled
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from spectrem.estimators import GaussianMixture
 
 
-_COLUMNS, _CONSTRAINTS, _MORE = "Columns", "Constraints", "More results"
+_COLUMNS, _MORE = "Columns", "More results"
 _CONSTRAINING = ("--size", "--must-link", "--cannot-link", "--constraints", "--constraint")
 _RULES = (
     Rule(
@@ -105,7 +106,7 @@ class ClusterOptions:
         A table of two columns: pairs of rows, by number from 0 or by --id, that belong together.
     cannot_link
         The same of rows that belong apart.
-    probabilities
+    add_probabilities
         Add a column with the probability of each cluster: cluster_0, cluster_1, ...
     plot
         Draw the clusters there, as .png, .svg or .pdf: by two features, or by the first two principal axes of more;
@@ -123,10 +124,10 @@ class ClusterOptions:
     weights: str | None = option(None, metavar="COLUMN", show_default="1", group=_COLUMNS)
     known: str | None = option(None, metavar="COLUMN", group=_COLUMNS)
     standardize: bool = option(False, group=_COLUMNS)
-    size: str | None = option(None, metavar="MIN:MAX", group=_CONSTRAINTS)
-    must_link: str | None = option(None, metavar="FILE", group=_CONSTRAINTS)
-    cannot_link: str | None = option(None, metavar="FILE", group=_CONSTRAINTS)
-    probabilities: bool = option(False, group=_MORE)
+    size: str | None = option(None, metavar="MIN:MAX", group=CONSTRAINTS)
+    must_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS)
+    cannot_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS)
+    add_probabilities: bool = option(False, group=_MORE)
     plot: str | None = option(None, metavar="FILE", group=_MORE)
 
 
@@ -171,7 +172,7 @@ def _cluster(options: ClusterOptions, shared: TableOptions, settings: Settings, 
         file = read_table(options.data)
         if len(file) < n_components:
             raise InvalidInputError(f"--n-components {n_components}: {file.name} has only {len(file)} rows; lower it")
-        of_clusters = [f"{_CLUSTER}_{k}" for k in range(n_components * options.probabilities)]
+        of_clusters = [f"{_CLUSTER}_{k}" for k in range(n_components * options.add_probabilities)]
         for name in (_CLUSTER, *of_clusters):
             if name in file.schema:
                 raise InvalidInputError(f"{file.name} has a column {name!r}, which is to be added; rename it")
@@ -204,7 +205,7 @@ def _cluster(options: ClusterOptions, shared: TableOptions, settings: Settings, 
             warnings.filterwarnings("ignore", re.escape(FitStatus.MAX_ITERATIONS.value), Unconverged)  # said below
             mixture.fit(x, y, weights, columns)
         added = {_CLUSTER: mixture.labels_}
-        if options.probabilities:
+        if options.add_probabilities:
             added |= dict(zip(of_clusters, _probabilities(mixture, x, y).T, strict=True))
         write(file.extended(added))
         if options.plot is not None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from spectrem.cli.declare import option
 from spectrem.cli.ending import say
-from spectrem.cli.options import errors_located, parse_options
+from spectrem.cli.options import ConstraintFile, Quiet, errors_located, parse_options
+from spectrem.estimators.shared_parameters import CONSTRAINTS
 from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
     from spectrem.constraints.compilation.groups import Key
     from spectrem.data import TableFile
-
-_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True)
@@ -32,22 +31,18 @@ class TableOptions:
     output
         Where to write: .csv, .tsv (either also .gz) or .parquet; - is standard output, CSV. The file appears once
         complete.
-    constraints
-        A list of constraints in YAML or JSON, each a text as after --constraint, or name: text.
     constraint
-        A constraint as shown above; repeat for several. label is the label to be chosen (of clusters the number), row
-        the number of the row, both from 0; other names are columns of the table. docs/constraints.md tells all.
+        What must hold in expectation; repeat for several. label is the label to be chosen (of clusters the number),
+        row the number of the row, both from 0; other names are columns of the table. See docs/constraints.md.
     report
         A page about the run and its constraints: what they demanded, changed and cost.
-    quiet
-        No summary.
     """
 
-    constraints: str | None = option(None, "--constraints", "-c", metavar="FILE")
-    constraint: list[str] | None = option(None, metavar="TEXT")
+    constraints: ConstraintFile = None
+    constraint: list[str] | None = option(None, metavar="TEXT", group=CONSTRAINTS)
     output: str = option("-", "--output", "-o", metavar="FILE")
     report: str | None = option(None, metavar="FILE.html", group="More results")
-    quiet: bool = option(False, "--quiet", "-q")
+    quiet: Quiet = False
 
 
 def weight_column(file: TableFile, name: str) -> NDArray[np.float64]:
@@ -123,16 +118,10 @@ def read_table_constraints(
 
     Names in ``reserved`` mean something else than a column of the table.
     """
-    from spectrem.constraints import read_constraints
     from spectrem.constraints.columns import as_column
     from spectrem.constraints.compilation.draft import used_columns
 
-    known, path = list(dict.fromkeys([*reserved, *file.names])), options.constraints
-    constraints = parse_options(options.constraint, known)
-    if path is not None:
-        if not path.endswith(_SUFFIXES):
-            raise InvalidInputError(f"--constraints {path}: the name must end in {', '.join(_SUFFIXES)}")
-        constraints = [*read_constraints(path, columns=known), *constraints]
+    constraints = parse_options(options.constraint, list(dict.fromkeys([*reserved, *file.names])), options.constraints)
     used = set().union(*map(used_columns, constraints)).difference(reserved)
     return constraints, {name: as_column(name, file.keys(name)) for name in file.names if name in used}
 

@@ -14,6 +14,7 @@ from spectrem.cli.ending import Advance, command_line, progress_bar, say
 from spectrem.cli.files import command_files, opened
 from spectrem.cli.rules import Rule, check_rules, excludes, needs
 from spectrem.cli.tables.options import TableOptions, list_names, split_names, weight_column
+from spectrem.estimators.shared_parameters import CONSTRAINTS
 from spectrem.exceptions import InvalidInputError, listed, spelled
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ class ProjectOptions:
         1: the nearest probabilities (in KL divergence). 0: the best ones, a linear program. -inf: one label for
         each row, an integer program. Others above 0 lie between or are softer.
     infeasible
-        What to do about a constraint inside one row that the row cannot meet: raise an error, or skip it there.
+        What to do about a sentence or row that cannot meet the constraints inside it: raise an error, or leave these
+        constraints out there. To relax a constraint instead, give it slack.
     decide
         Add a column decided: one label per row such that the constraints hold exactly (with --long true or false).
     time_limit
@@ -102,7 +104,7 @@ class ProjectOptions:
     normalize: bool = option(False, group=_SCORES)
     weights: str | None = option(None, metavar="COLUMN", show_default="1", group=_SCORES)
     gamma: float = option(1.0, metavar="GAMMA", group=_PROJECTION)
-    infeasible: Literal["raise", "skip"] = option("raise", metavar="WAY", group=_PROJECTION)
+    infeasible: Literal["raise", "skip"] = option("raise", group=CONSTRAINTS)
     decide: bool = option(False, group=_MORE)
     time_limit: float | None = option(None, min=0.0, metavar="SECONDS", show_default="300", group=_MORE)
     prices: str | None = option(None, metavar="FILE", group=_MORE)

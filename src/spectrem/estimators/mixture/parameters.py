@@ -63,8 +63,8 @@ class GaussianMixtureParameters(LearningParameters, StartingParameters, Computin
         of the row in X) and those given as ``columns`` to `fit`. Constraints ``.per("row", ...)`` hold inside each
         row; rows of weight w count w times in all others but links.
     infeasible : {"raise", "skip"}
-        What to do about a row that cannot meet a constraint inside it: "raise" an error, or "skip" the constraint
-        there.
+        What to do about a sentence or row that cannot meet the constraints inside it: raise an error, or leave these
+        constraints out there. To relax a constraint instead, give it slack.
     assign : {"probable", "feasible"}
         How the training rows are labelled under constraints: "probable" takes the most probable component of every
         row, so that the constraints hold in expectation; "feasible" the labels of largest total log-density for which

@@ -1,0 +1,110 @@
+"""All commands use one vocabulary: one name, one default and one help text for one meaning."""
+
+from collections import defaultdict
+
+import pytest
+import typer
+
+from spectrem.cli.app import app
+from spectrem.cli.names import FORMER, PEERS, VALUES
+
+# Names that mean something else in some commands, or whose text says what is particular there.
+ELSEWHERE = {
+    *("--alpha", "--features", "--dictionary", "--columns", "--output", "--output-format", "--pairs", "--plot"),
+    *("--probabilities", "--decode", "--project-at-predict", "--gamma", "--max-iter", "--tol", "--m-tol", "--m-steps"),
+    *("--C", "--init", "--min-count", "--max-length", "--dual-steps", "--smoothing", "--random-state", "--start"),
+    *(
+        "--dmv",
+        "--unlabelled-weight",
+        "--weights",
+        "--report",
+        "--prior",
+        "--init-params",
+        "--no-relation",
+        "--crossing",
+    ),
+    *("--skip-punctuation", "--constraint"),
+}
+
+
+def commands(command=None, path=()):
+    command = typer.main.get_command(app) if command is None else command
+    if not hasattr(command, "commands"):
+        yield " ".join(path), command
+        return
+    for name in command.commands:
+        yield from commands(command.commands[name], (*path, name))
+
+
+def test_one_meaning_has_one_name_default_and_text():
+    found = defaultdict(dict)
+    for path, command in commands():
+        for one in command.params:
+            if one.opts[0] not in ELSEWHERE and one.opts[0][:1] == "-" and one.name != "help":
+                text = one.help.partition(".")[0]
+                shown = one.show_default if isinstance(one.show_default, str) else one.default
+                if (path, one.opts[0]) != ("parse transfer", "--infeasible"):  # which leaves out crossing arcs
+                    found[one.opts[0]].setdefault((text, str(shown)), []).append(path)
+            if one.opts[0] == "--constraint":
+                assert one.help.startswith("What must hold in expectation; repeat for several."), path
+    assert {name: variants for name, variants in found.items() if len(variants) > 1} == {}
+
+
+def test_constraints_come_from_texts_and_files_wherever_they_are_taken():
+    for path, command in commands():
+        names = {name for one in command.params for name in one.opts}
+        assert ("--constraint" in names) == ("--constraints" in names), path
+        assert not {"--format", "--model-file"} & names, path
+        assert ("predict" not in path) or "--load" in names, path
+
+
+def test_no_name_has_two_meanings():
+    for path, command in commands():
+        names = {name for one in command.params for name in one.opts}
+        assert not names & FORMER.get(path, {}).keys()
+        assert set(FORMER.get(path, {}).values()) <= names
+    every = {name for _, command in commands() for one in command.params for name in (*one.opts, *one.secondary_opts)}
+    assert {name for peer in PEERS.values() for name in peer.names} <= every
+    assert VALUES.keys() <= every
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("tag train x --seed 1", "spectrem tag train has no --seed; it is called --random-state here"),
+        ("tag train x --c2 1", "it is called --C here: the variance of the prior, C = 1 / (2 c2) for CRFsuite's c2"),
+        ("tag predict x --load m --C 1", "spectrem tag predict has no --C; it belongs to training"),
+        ("align x --iterations 3", "spectrem align has no --iterations; it is called --max-iter here"),
+        ("parse train x --max_iter 3", "it is called --max-iter here"),
+        ("cluster x --n-clusters 3", "it is called --n-components here"),
+        ("tag predict x --load m --output-format conll2000", "--output-format conll2000 is called columns here"),
+        ("align x -i y", "files that are read are arguments"),
+    ],
+)
+def test_names_that_people_know_are_answered(run, line, expected):
+    result = run(*line.split())
+    assert result.exit_code == 2
+    assert expected in result.stderr
+
+
+def test_equal_runs_save_equal_bytes(run, tmp_path):
+    text = tmp_path / "text"
+    text.write_text("the dog barks\na cat sleeps\n")
+    for name in "one", "two":
+        saved = tmp_path / f"{name}.npz"
+        options = ["--n-states", "2", "--max-iter", "2", "--save", saved, "-q"]
+        assert run("tag", "train", text, *options).exit_code == 0
+        assert run("align", text, text, "--save", tmp_path / f"{name}.align", "-q", "-o", tmp_path / "o").exit_code == 0
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
+    assert (tmp_path / "one.align").read_bytes() == (tmp_path / "two.align").read_bytes()
+
+
+def test_former_ways_of_giving_a_model_and_columns_still_work(run, tmp_path):
+    text, model = tmp_path / "text", tmp_path / "model.npz"
+    text.write_text("the\tDT\ndog\tNN\n")
+    assert run("tag", "train", "--labelled", text, "--columns", "0,1", "--save", model, "-q").exit_code == 0
+    now = run("tag", "predict", text, "--load", model, "--columns", "0,1", "-q")
+    then = run("tag", "predict", model, text, "--columns", "0", "1", "-q")
+    assert (then.stdout, then.exit_code) == (now.stdout, 0)
+    assert "the model is given by --load" in then.stderr
+    assert "--columns 0,1 now" in then.stderr

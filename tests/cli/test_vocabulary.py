@@ -23,7 +23,7 @@ ELSEWHERE = {
         "--no-relation",
         "--crossing",
     ),
-    *("--skip-punctuation", "--constraint"),
+    *("--skip-punctuation", "--constraint", "--field"),
 }
 
 

@@ -201,7 +201,7 @@ class TrainingOptions:
         Sentences tagged by hand, to be learned from besides CORPUS: word/TAG lines, CoNLL-U or columns; words
         without a tag (_) are left open.
     constraint
-        What tags must meet in expectation; repeat for several. "E[tag == 'NOUN'] <= '30%'": of all words.
+        What must hold in expectation; repeat for several. "E[tag == 'NOUN'] <= '30%'": of all words.
         "at_least(1, ['VERB', 'AUX'])": every sentence has one of these tags, or with --infeasible skip every one that
         can. "sparsity(32)": every word has few tags. See docs/constraints.md.
     start

@@ -192,11 +192,7 @@ def decoded_lines(pieces: Iterable[bytes], name: str) -> Iterator[str]:
             text = text.replace("\r\n", "\n").removesuffix("\r")
         lines = text.removesuffix("\n").split("\n")
         if "\r" in text:
-            at = next(number for number, line in enumerate(lines, n_lines + 1) if "\r" in line)
-            raise InvalidInputError(
-                f"{name}, line {at}: holds a carriage return that ends no line; if lines end by it alone, convert them "
-                "with `tr '\\r' '\\n'`, otherwise write a space for it"
-            )
+            raise stray_return(name, next(n for n, line in enumerate(lines, n_lines + 1) if "\r" in line))
         n_lines += len(lines)
         yield from lines
 

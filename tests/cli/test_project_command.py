@@ -390,7 +390,7 @@ def test_constraints_that_cannot_be_met_within_rows_may_be_skipped(project):
         (
             "row,label,p\na,x,0.5\na,x,0.5\n",
             ["--long", "row,label,p"],
-            "line 3: the label 'x' stands twice in row a, first in line 2; drop one, or tell rows apart in the column that --long",
+            "line 3: the label 'x' stands twice in row a, first in line 2; drop one, or tell rows apart",
         ),
         (
             "row,label,p\na,x,0.5\na,y,0.5\nb,x,1\nb,y,1\n",

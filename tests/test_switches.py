@@ -84,7 +84,7 @@ CALLS = {
     ),
 }
 MADE_BY_THE_LIBRARY = {
-    *("AlignmentStats", "BitextShard", "Block", "Constraint", "ConstraintSummary", "CoupledKernel"),
+    *("AlignmentStats", "BitextShard", "Block", "Constraint", "ConstraintReport", "ConstraintSummary", "CoupledKernel"),
     *("GrammarShard", "JointShard", "LexicalPrior", "Line", "LinearConstraint", "LogLinearShard.take", "ParsingShard"),
     *("PosedCorpus", "TableFile", "TagShard", "read_bytes", "tokenise"),
 }

@@ -147,7 +147,7 @@ def test_a_checkpoint_of_another_run_is_refused(run, place, name):
         (place / path).write_text((place / path).read_text().replace("a", "e", 3))
     result = run(*COMMANDS[name], "out", "--checkpoint", "state", "-q")
     assert result.exit_code == 2
-    assert "spectrem: error: checkpoint: state/" in result.stderr
+    assert "spectrem: error: --checkpoint: state/" in result.stderr
     assert "is that of a run with other data, another start or other settings" in result.stderr
 
 

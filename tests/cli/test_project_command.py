@@ -390,7 +390,7 @@ def test_constraints_that_cannot_be_met_within_rows_may_be_skipped(project):
         (
             "row,label,p\na,x,0.5\na,x,0.5\n",
             ["--long", "row,label,p"],
-            "line 3: the label 'x' stands twice in row a; drop one, or tell rows apart in the column that --long names",
+            "line 3: the label 'x' stands twice in row a, first in line 2; drop one, or tell rows apart",
         ),
         (
             "row,label,p\na,x,0.5\na,y,0.5\nb,x,1\nb,y,1\n",
@@ -457,6 +457,11 @@ def test_commands_come_in_a_sensible_order(run):
     lines = run("--help").stdout.splitlines()
     shown = [line.strip("│ ").split()[0] for line in lines if line.startswith("│ ") and line[2:3].isalpha()]
     assert shown == list(_COMMANDS)
+
+
+def test_groups_of_sentences_are_told_apart_from_tables(project):
+    result = project(SCORES, "--constraint", "at_most(2, 'spam')")
+    fails(result, "per sentence unless told: add per='document' or another column, or write E[label == 'x'] <= 2 for")
 
 
 def test_rounded_probabilities_are_divided_by_their_sum(project):

@@ -50,9 +50,17 @@ def test_files_are_read(language):
         json.loads(text)
 
 
-def test_python_runs():
-    (code,) = blocks("python")
-    exec(code, {})
+def test_python_runs(tmp_path, monkeypatch):
+    pytest.importorskip("polars")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scores.csv").write_text("document,p_title,p_body\na,0.7,0.3\na,0.6,0.4\nb,0.2,0.8\n")
+    (tmp_path / "c.yaml").write_text("- at_most(1, 'title', per='document')\n")
+    for code in blocks("python"):
+        exec(code, {})
+    written = (tmp_path / "out.csv").read_text().splitlines()
+    assert written[0] == "document,p_title,p_body,decided"
+    assert [line.rsplit(",")[-1] for line in written[1:]] == ["title", "body", "body"]
+    assert (tmp_path / "page.html").stat().st_size > 0
 
 
 def test_commands_exist():

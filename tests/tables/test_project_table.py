@@ -488,6 +488,28 @@ def test_sums_that_decimals_explain_are_told_once():
         project(broken, [])
 
 
+def test_columns_with_a_prefix_hold_the_probabilities():
+    polars = pytest.importorskip("polars")
+    mail = polars.DataFrame({"document": ["a", "a", "b"], "p_0": [0.9, 0.4, 0.5], "p_1": [0.1, 0.6, 0.5]})
+    rule = "(E[label == 1] <= 0.6).per('document')"
+    found = project(mail, rule, prefix="p_")
+    same = project(mail.select("p_0", "p_1").to_numpy(), rule, columns={"document": ["a", "a", "b"]})
+    np.testing.assert_array_equal(found.proba, same.proba)
+    assert project(mail, rule, prefix="p_", columns={"document": [1, 2, 3]}).proba[1, 1] == pytest.approx(0.6)
+    for wrong, message in (
+        (
+            {"prefix": "q_"},
+            "prefix must be how names of columns of proba begin, and none does; they are 'document', 'p_0'",
+        ),
+        ({"prefix": "p_0"}, "and 'p_0' is the whole name of one"),
+        ({"prefix": "p_", "labels": ["a", "b"]}, "got labels, too; give one of prefix and labels"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            project(mail, rule, **wrong)
+    with pytest.raises(InvalidInputError, match=r"needs proba to be a data frame .*, got proba of type list"):
+        project([[0.5, 0.5]], rule, prefix="p_")
+
+
 def test_running_out_of_iterations_warns():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Bools
 from spectrem.constraints.compilation.groups import Coded, Key, as_key, distinct
 from spectrem.data.frames import as_frame, as_series
-from spectrem.exceptions import InvalidInputError, quoted, shorten
+from spectrem.exceptions import InvalidInputError, no_such, quoted, shorten
 from spectrem.structures._columns import TEXT
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def as_column(name: str, values: ArrayLike | Coded) -> Key:
     array([ 0, -1,  1], dtype=int32)
     >>> as_column("age", [31, None, 4])
     array([31., nan,  4.])
-    >>> as_column("day", np.array(["2026-01-31", "NaT"], "datetime64[s]")).values
-    array(['2026-01-31'], dtype='<U10')
+    >>> as_column("day", np.array(["2026-01-31", "NaT"], "datetime64[s]")).values.tolist()
+    ['2026-01-31']
     """
     if isinstance(values, Coded):
         return values
@@ -197,6 +197,21 @@ def _refused(name: str, problem: str) -> InvalidInputError:
         f"extra column {name!r} must hold numbers, truth values, text or dates, got {problem}; turn it into text or "
         "numbers"
     )
+
+
+def no_such_column(name: str, known: Collection[str]) -> str:
+    """A message about a column that does not exist; on tables, which have no sentences, with what to write instead.
+
+    Examples
+    --------
+    >>> no_such_column("sentence", ["row", "label"]).partition("; at_least and at_most ")[2][:40]
+    "are per sentence unless told: add per='d"
+    """
+    hint = (
+        "; at_least and at_most are per sentence unless told: add per='document' or another column, or write "
+        "E[label == 'x'] <= 2 for the whole table"
+    )
+    return no_such("column", name, known) + (hint if name == "sentence" and "row" in known else "")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from typing import Any, NoReturn, TextIO, Union
 
 from spectrem._outputs import open_bytes
 from spectrem.constraints import shortcuts
-from spectrem.constraints.columns import Column, part
+from spectrem.constraints.columns import Column, no_such_column, part
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.constraint import (
     AllOf,
@@ -34,7 +34,7 @@ from spectrem.constraints.constraint import (
 )
 from spectrem.constraints.links import RowLinks
 from spectrem.data.files import decode, read_bytes
-from spectrem.exceptions import InvalidInputError, did_you_mean, no_such, quoted, shorten
+from spectrem.exceptions import InvalidInputError, did_you_mean, quoted, shorten
 
 Constraints = Union[AnyConstraint, str, Mapping[str, "Constraints"], Iterable["Constraints"]]  # noqa: UP007
 _SHORTCUTS: dict[str, Callable[..., Any]] = {name: getattr(shortcuts, name) for name in shortcuts.__all__}
@@ -281,7 +281,7 @@ class _Reader:
         if name == "E":
             return E
         if not self._is_known(name):
-            message = no_such("column", name, self._columns or ())
+            message = no_such_column(name, self._columns or ())
             message += f"; {name} is a shortcut, write {name}(...)" if name in _SHORTCUTS else ""
             self._fail(node, message + "; put quotes around it if it is a text")
         return part(name)
@@ -344,10 +344,7 @@ class _Reader:
         for name in sorted(names):
             if not self._is_known(name):
                 texts = (text for text in ast.walk(node) if isinstance(text, ast.Constant) and text.value == name)
-                place, message = next(texts, node), no_such("column", name, self._columns or ())
-                if place is node and name == "sentence":
-                    message += "; by default this is per sentence: write per='...', or for all rows E[...] <= 2"
-                self._fail(place, message)
+                self._fail(next(texts, node), no_such_column(name, self._columns or ()))
 
     def _operation(self, node: ast.expr, how: tuple[str, Callable[[Any, Any], Any]], left: Any, right: Any) -> Any:
         sign, apply = how

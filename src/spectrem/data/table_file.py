@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import islice
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
@@ -351,6 +352,9 @@ def as_label_names(names: Sequence[str]) -> list[Any]:
 def _wrong_cell(text: str) -> str:
     if re.match(_PADDED, text):
         return f"{quoted(text)} has a zero in front"
+    with suppress(ValueError):
+        if not isnan(float(text)):
+            return f"{quoted(text)} is not a number in the digits 0 to 9 alone"
     if text.lower() not in ("", "nan"):
         return f"{quoted(text)} is not a number"
     return f"the cell is {'not a number (nan)' if text else 'empty'}"

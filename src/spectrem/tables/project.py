@@ -26,7 +26,8 @@ from spectrem.constraints.links import resolve_links
 from spectrem.constraints.text import Constraints, flatten
 from spectrem.data import open_output
 from spectrem.data.frames import as_frame, filled_frame
-from spectrem.exceptions import InvalidInputError, warn
+from spectrem.data.table_file import as_label_names
+from spectrem.exceptions import InvalidInputError, listed, warn
 from spectrem.inference import Infeasible, Solver, Status, project_batch
 from spectrem.inference.assignment import OnStep, assign, unheard
 from spectrem.inference.dual import posteriors_alike, weigh_rows
@@ -422,6 +423,26 @@ def _by_position(labels: Any, names: list[Any] | None) -> Any:
     return labels.to_numpy()
 
 
+def _by_prefix(proba: Any, prefix: str, columns: Any, labels: Any) -> tuple[Any, Any, list[Any]]:
+    """The columns of a frame whose names begin so, the columns for constraints, and the labels."""
+    frame = as_frame(proba, "proba")
+    if frame is None or labels is not None:
+        wrong = f"proba of type {type(proba).__name__}" if frame is None else "labels, too"
+        raise InvalidInputError(
+            f"prefix needs proba to be a data frame and names its labels, got {wrong}; give one of prefix and labels"
+        )
+    names = [name for name in frame.columns if str(name).startswith(prefix)]
+    if not names or prefix in names:
+        what = f"{prefix!r} is the whole name of one" if names else "none does"
+        raise InvalidInputError(
+            f"prefix must be how names of columns of proba begin, and {what}; they are {listed(frame.columns)}"
+        )
+    others = [name for name in frame.columns if name not in names]
+    if columns is None and others:
+        columns = frame.select(others).to_native()
+    return frame.select(names).to_native(), columns, as_label_names([name.removeprefix(prefix) for name in names])
+
+
 def _nested(labels: Any) -> bool:
     return labels is not None and len(labels) > 0 and not isinstance(labels[0], str) and np.ndim(labels[0]) == 1
 
@@ -778,6 +799,7 @@ def project(
     *,
     columns: Any = None,
     labels: Any = None,
+    prefix: str | None = None,
     sample_weight: ArrayLike | None = None,
     scores: Literal["probabilities", "log"] = "probabilities",
     solver: Solver | None = None,
@@ -812,6 +834,9 @@ def project(
         constraints name are looked at. Missing values (None, NaN, NA, null) belong to no group and equal nothing.
     labels : sequence of length n_labels, or list of rows, optional
         What ``part("label")`` is; without it the position, from 0. Of a ragged table one list per row.
+    prefix : str, optional
+        The probabilities are in those columns of the data frame `proba` whose names begin so, and the rest of each name
+        is the label; its other columns are `columns`, unless these are given.
     sample_weight : array-like of shape (n_rows,), optional
         How often each row (of a lattice, each sequence) counts, >= 0: a row of weight w is w rows in constraints over
         rows and in their ``E.count``, in `kl` and `objective`, and in prices. Rows of weight 0 do not affect the
@@ -875,12 +900,22 @@ def project(
     >>> table.proba.sum(axis=0).round(2), table.decide().labels
     (array([1.2, 1.8]), array([0, 1, 1]))
 
+    A data frame as `spectrem project --prefix p_` takes it:
+
+    >>> import polars
+    >>> mail = polars.DataFrame({"document": ["a", "a"], "p_ham": [0.9, 0.4], "p_spam": [0.1, 0.6]})
+    >>> table = project(mail, "(E[label == 'spam'] <= 0.5).per('document')", prefix="p_")
+    >>> table.to_frame()["p_spam"].round(2).to_list()
+    [0.06, 0.44]
+
     Four messages, three of them alike and told once; 40 % are spam:
 
     >>> spam = E[part("label") == 1] == 0.4 * E.count(part("label") == 1)
     >>> project([[0.9, 0.1], [0.4, 0.6]], spam, sample_weight=[3, 1]).proba.round(2).tolist()
     [[0.74, 0.26], [0.18, 0.82]]
     """
+    if prefix is not None:
+        proba, columns, labels = _by_prefix(proba, prefix, columns, labels)
     check_same_index(proba=proba, columns=columns, sample_weight=sample_weight)
     cells = read_cells(proba, labels, scores, constraints)
     del proba  # a large table of which the caller keeps nothing is not held twice

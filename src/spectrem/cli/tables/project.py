@@ -411,9 +411,11 @@ class LongScores:
         if twice.any():
             _, places, of_row, _ = grouped.row(int(twice.to_numpy().argmax()))
             again = next(k for k, value in enumerate(of_row) if value in of_row[:k])
+            first = file.place(places[of_row.index(of_row[again])])
             raise InvalidInputError(
                 f"{file.name}, {file.place(places[again])}: the label {of_row[again]!r} stands twice in row "
-                f"{self.rows[places[again]]}; drop one, or tell rows apart in the column that --long names first"
+                f"{self.rows[places[again]]}, first in {first}; drop one, or tell rows apart in the column that --long "
+                "names first"
             )
         self.labels: list[Any] = grouped["label"].to_list()
         self.proba = [np.array(one) for one in grouped["score"].to_list()]

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._first_use import sparse as sp
-from spectrem.constraints.columns import Column, as_column, column_names, compared, evaluate, missing_of
+from spectrem.constraints.columns import Column, as_column, column_names, compared, evaluate, missing_of, no_such_column
 from spectrem.constraints.compilation.facts import Counted, Head, RowFacts, Tally, Unit
 from spectrem.constraints.compilation.groups import (
     NO_GROUP,
@@ -137,7 +137,7 @@ class PartTable:
             return np.array([counts[value] for value in values.tolist()], np.int64)[code]
         if name == "label" and "tag" in self.structure_columns:
             return self.column("tag")
-        raise InvalidInputError(no_such("column", name, dict.fromkeys([*self.structure_columns, *self.extra_columns])))
+        raise InvalidInputError(no_such_column(name, dict.fromkeys([*self.structure_columns, *self.extra_columns])))
 
     def count(self, name: str) -> Counter[object]:
         """How many occurrences of the batch have each value of a column.

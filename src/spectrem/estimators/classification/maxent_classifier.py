@@ -325,7 +325,7 @@ _ALIKE = 1e-9
 def _check_apart(settings: MaxEntParameters, model: LogLinearModel, targets: Targets, theta: Floats) -> None:
     """Raise `InvalidInputError` if nothing told the classes apart."""
     alike = _ALIKE
-    if engine.criterion_of(settings, settings.constraints) is not None and model.prior.l2 > 0:
+    if engine.criterion_of(settings, as_sequence(settings.constraints)) is not None and model.prior.l2 > 0:
         alike = (2.0 * settings.m_tol / model.prior.l2) ** 0.5  # so far from 0 an ascent may end
     if not targets.known.any() and not (np.abs(model.split(theta).features) > alike).any():
         raise InvalidInputError(

@@ -227,6 +227,8 @@ def test_quiet_says_nothing(run, files, tmp_path):
     assert run("align", files.source, files.target, "-o", tmp_path / "links", "--quiet").stderr == ""
     said = run("align", files.source, files.target, "-o", tmp_path / "links").stderr
     assert said.startswith(f"aligned {len(files.bitext.source)} sentence pairs in ")
+    (tmp_path / "one.txt").write_text("the house ||| das haus\n")
+    assert "aligned 1 sentence pair in " in run("align", tmp_path / "one.txt", "-o", tmp_path / "links").stderr
 
 
 def test_a_tolerance_that_is_not_met_is_said_in_the_words_of_the_options(run, files, tmp_path):

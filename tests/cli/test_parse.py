@@ -351,9 +351,9 @@ def test_a_tree_that_crosses_does_not_stop_training(run, tmp_path, options):
     write_conllu(path, [*make_trees(5, 0), CROSSING])
     done = run("parse", "train", path, "--save", model, "--max-iter", "2", *options)
     assert done.exit_code == 0, done.stderr
-    assert ", 1 heads lifted since arcs crossed" in done.stderr
+    assert ", 1 head lifted since arcs crossed" in done.stderr
     done = run("parse", "train", path, "--save", model, "--max-iter", "2", "--crossing", "skip", *options)
-    assert ", 1 sentences left out since arcs cross" in done.stderr
+    assert ", 1 sentence left out since arcs cross" in done.stderr
     assert "lifted" not in done.stderr
 
 

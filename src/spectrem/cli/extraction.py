@@ -151,7 +151,10 @@ def predict(options: PredictionOptions, settings: Settings) -> None:
     if not options.quiet:
         n_relations = sum(len(sentence.relations or ()) for sentence in sentences)
         n_mentions = sum(len(sentence.mentions) for sentence in sentences)
-        say(f"{len(sentences)} sentences: {n_mentions} mentions, {n_relations} relations")
+        say(
+            f"{counted(len(sentences), 'sentence')}: {counted(n_mentions, 'mention')}, "
+            f"{counted(n_relations, 'relation')}"
+        )
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameter
 from spectrem.estimators.grammar.parameters import GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
 from spectrem.estimators.shared_parameters import CONSTRAINTS, MODEL, TRAINING
-from spectrem.exceptions import InvalidInputError, advice, quoted, shorten
+from spectrem.exceptions import InvalidInputError, advice, counted, quoted, shorten
 
 if TYPE_CHECKING:
     from spectrem._arrays import Floats, Ints
@@ -301,8 +301,10 @@ def _train_grammar(options: TrainingOptions, settings: dict[str, Any]) -> None:
 
 def _settled(parser: Any) -> str:
     """What became of heads that fit no tree without crossing arcs."""
-    lifted = f", {parser.n_lifted_} heads lifted since arcs crossed" if parser.n_lifted_ else ""
-    return f"{lifted}, {parser.n_skipped_} sentences left out since arcs cross" if parser.n_skipped_ else lifted
+    lifted = f", {counted(parser.n_lifted_, 'head')} lifted since arcs crossed" if parser.n_lifted_ else ""
+    return (
+        f"{lifted}, {counted(parser.n_skipped_, 'sentence')} left out since arcs cross" if parser.n_skipped_ else lifted
+    )
 
 
 def replaced(sentences: FileTrees, others: Iterable[ParsedSentence]) -> FileTrees:
@@ -460,7 +462,7 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
                 assert one.heads is not None
                 typer.echo(draw_tree(one.forms, one.heads, table, one.relations) + "\n")
     if not options.quiet:
-        say(f"parsed {len(sentences)} sentences ({count_words(sentences)} words)")
+        say(f"parsed {counted(len(sentences), 'sentence')} ({counted(count_words(sentences), 'word')})")
 
 
 def _parsed_by_tags(
@@ -613,7 +615,9 @@ def _print(names: list[str], result: dict[str, Any]) -> None:
         for name, row in _ROWS.items():
             if any(one.get(name) is not None for one in sides):
                 rows.append([f"  {row}", *(score_cell(one.get(name), percent=True) for one in sides)])
-    print_scores(titles, rows, f"{n_words['all_words']} words in {result['n_sentences']} sentences")
+    print_scores(
+        titles, rows, f"{counted(n_words['all_words'], 'word')} in {counted(result['n_sentences'], 'sentence')}"
+    )
     if result["n_unknown_heads"]:
         typer.echo(f"left out: {result['n_unknown_heads']} words, whose heads GOLD does not know")
     several = result["sentences_with_several_roots"]
@@ -739,7 +743,8 @@ def _transfer(options: TransferOptions, settings: dict[str, Any]) -> None:
         n_conserved = sum(int(arcs.any(axis=1).sum()) for arcs in transferred.conserved)
         seconds = time.perf_counter() - run.started
         say(
-            f"learned from {len(target)} sentences ({count_words(target)} words, {n_conserved} with a conserved arc) "
+            f"learned from {counted(len(target), 'sentence')} "
+            f"({counted(count_words(target), 'word')}, {n_conserved} with a conserved arc) "
             f"in {seconds:.1f} s, share {transferred.share:g}"
         )
 

@@ -538,7 +538,7 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
         if isinstance(tagger, HMMTagger):
             seen = tagger.coding_.vocabulary.index
             unknown = f", {sum(word not in seen for sentence in sentences for word in sentence)} of them unknown"
-        say(f"tagged {len(sentences)} sentences ({n_words} words{unknown})")
+        say(f"tagged {counted(len(sentences), 'sentence')} ({counted(n_words, 'word')}{unknown})")
 
 
 def _taggings(sentences: Sequence[Sequence[str]], best: Sequence[Sequence[Any]]) -> Iterator[str]:
@@ -741,6 +741,10 @@ def _print_table(names: list[str], scores: list[dict[str, Any]], signs: dict[str
     for kind in sorted({kind for one in scores for kind in one.get("chunks", ())}):
         chunks = [one["chunks"].get(kind, {"n": 0, "f1": None}) for one in scores]
         rows.append([f"  {kind or 'no type'} ({chunks[0]['n']})", *(score_cell(one["f1"]) for one in chunks)])
-    print_scores(column_titles(names), rows, f"{first['n_tokens']} words in {first['n_sentences']} sentences")
+    print_scores(
+        column_titles(names),
+        rows,
+        f"{counted(first['n_tokens'], 'word')} in {counted(first['n_sentences'], 'sentence')}",
+    )
     if signs:
         print_sign_tests(signs["sign_test"])

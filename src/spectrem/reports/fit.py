@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from spectrem._arrays import Floats
 from spectrem.data import open_output
-from spectrem.exceptions import shorten
+from spectrem.exceptions import counted, shorten
 from spectrem.learning.schedule import FitStatus, Record
 from spectrem.reports.constraints import (
     MOST_LINES,
@@ -108,8 +108,8 @@ class FitReport:
         if self.history:
             first, last = self.history[0], self.history[-1]
             lines.append(
-                f"objective {first.objective:.6g} -> {last.objective:.6g} nats in {len(self.history)} iterations, "
-                f"{self._seconds()}"
+                f"objective {first.objective:.6g} -> {last.objective:.6g} nats in "
+                f"{counted(len(self.history), 'iteration')}, {self._seconds()}"
             )
         lines += [section.summary() for section in self.sections]
         lines += [*self.constraint_lines(MOST_LINES // 2), *self.notes]
@@ -153,7 +153,8 @@ class FitReport:
         return document(self.title, self._repr_html_(), command)
 
     def __repr__(self) -> str:
-        return f"<FitReport of {self.title}: {len(self.history)} iterations, {len(self.constraints)} constraints>"
+        iterations = counted(len(self.history), "iteration")
+        return f"<FitReport of {self.title}: {iterations}, {counted(len(self.constraints), 'constraint')}>"
 
     def _seconds(self) -> str:
         return f"{sum(record.seconds for record in self.history):.2f} s"

@@ -37,7 +37,7 @@ from spectrem.cli.training import (
 )
 from spectrem.estimators.alignment.parameters import DECODING, AlignerParameters
 from spectrem.estimators.shared_parameters import CONSTRAINTS, TRAINING
-from spectrem.exceptions import InvalidInputError, no_such
+from spectrem.exceptions import InvalidInputError, counted, no_such
 
 if TYPE_CHECKING:
     from spectrem.data import Bitext, EncodedPairs, Links
@@ -409,7 +409,8 @@ class AlignmentJob:
             self._report(aligner, pairs, dev)
             if self.options.min_score is not None:
                 least = self.options.min_score
-                say(f"kept {n_written} of {bitext.n_pairs} sentence pairs, those with a score of at least {least:g}")
+                of = counted(bitext.n_pairs, "sentence pair")
+                say(f"kept {n_written} of {of}, those with a score of at least {least:g}")
 
     @cached_property
     def dictionary(self) -> dict[str, dict[str, float]] | None:
@@ -570,9 +571,9 @@ class AlignmentJob:
         if dev is not None:
             chosen = f"threshold {aligner.threshold_:g}" + f", gamma {aligner.gamma_:g}" * self.options.tune_gamma
             error = 1.0 - aligner.score(dev[0], None, dev[1])
-            say(f"tuned on {dev[0].n_pairs} sentence pairs: {chosen}, AER {error:.4f}")
+            say(f"tuned on {counted(dev[0].n_pairs, 'sentence pair')}: {chosen}, AER {error:.4f}")
         how = self._how(aligner, pairs)
-        say(f"aligned {pairs.bitext.n_pairs} sentence pairs in {seconds:.1f} s{how}")
+        say(f"aligned {counted(pairs.bitext.n_pairs, 'sentence pair')} in {seconds:.1f} s{how}")
         if self.options.load is None:
             warn_gaining(aligner)
 
@@ -592,14 +593,14 @@ class AlignmentJob:
             summary += f"; word pairs with pseudo-counts: {aligner.n_given_}"
         empty = int(((bitext.source_lengths == 0) | (bitext.target_lengths == 0)).sum())
         long, skipped = aligner.long_pairs(bitext), getattr(aligner, "n_skipped_", 0)
-        counted = (
+        outcomes = (
             (empty, "with an empty side"),
             (len(long.by_position), "too long, aligned by translation and position alone"),
             (len(long.unaligned), "too long, left without links"),
             (skipped, "too long, not trained on"),
             (pairs.n_skipped, "without a text in both languages, skipped"),
         )
-        apart = ", ".join(f"{n} {outcome}" for n, outcome in counted if n)
+        apart = ", ".join(f"{n} {outcome}" for n, outcome in outcomes if n)
         return summary + f"; pairs apart: {apart}" * bool(apart)
 
 

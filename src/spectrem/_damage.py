@@ -14,6 +14,10 @@ DAMAGE = (
 )
 
 
+_OF_PYTHON = ("values to unpack", "zip() argument", "could not be broadcast", "cannot reshape")
+"""Marks of messages of ValueErrors that Python and NumPy raise where parts have other sizes than expected."""
+
+
 def describe_damage(error: BaseException) -> str:
     """The reason of an error of `DAMAGE`, without words that only those know who read the code.
 
@@ -21,6 +25,8 @@ def describe_damage(error: BaseException) -> str:
     --------
     >>> describe_damage(KeyError("emission")), describe_damage(AttributeError("'list' object has no attribute 'items'"))
     ("'emission' is missing or unknown", 'its parts do not fit together')
+    >>> describe_damage(ValueError("not enough values to unpack (expected 2, got 1)"))
+    'its parts do not fit together'
     """
     if isinstance(error, KeyError) and error.args:
         return f"{shorten(repr(error.args[0]))} is missing or unknown"
@@ -28,6 +34,7 @@ def describe_damage(error: BaseException) -> str:
         return "it says that it holds more than there is memory for"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    if isinstance(error, SpectremError) or type(error) is ValueError:
+    by_python = any(mark in str(error) for mark in _OF_PYTHON)
+    if isinstance(error, SpectremError) or (type(error) is ValueError and not by_python):
         return shorten(str(error))
     return "its parts do not fit together"

@@ -413,6 +413,10 @@ CASES = [
         "holds no constraints to meet; train it with --constraint",
     ),
     (
+        ["train", "TRAIN", "--save", "M", "--dmv", "--crossing", "skip"],
+        "--crossing skip changes nothing with --dmv unless it learns from heads; add --heads or drop this",
+    ),
+    (
         ["train", "TRAIN", "--save", "M", "--crossing", "skip", "--no-projective"],
         "--crossing skip concerns trees without crossing arcs; drop one of them",
     ),

@@ -38,7 +38,7 @@ from spectrem.cli.options import (
     parse_options,
 )
 from spectrem.cli.prediction import load_model, posterior_lines
-from spectrem.cli.rules import CONSTRAINED, check_rules, excludes, needs
+from spectrem.cli.rules import CONSTRAINED, Rule, check_rules, excludes, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters
 from spectrem.estimators.grammar.parameters import GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
@@ -155,6 +155,11 @@ _RULES_OF_TRAIN = (
     *(
         needs(option, "--dmv", message=f"{option} changes nothing without --dmv; add that or drop this")
         for option in _OF_GRAMMARS
+    ),
+    Rule(
+        ("--crossing", "--dmv"),
+        ("--heads",),
+        "{--crossing} changes nothing with --dmv unless it learns from heads; add --heads or drop this",
     ),
     excludes("--crossing", "--no-projective", "{--crossing} concerns trees without crossing arcs; drop one of them"),
 )

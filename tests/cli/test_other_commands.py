@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -127,6 +128,23 @@ def test_counts_in_the_lexicon(run, files, tmp_path):
     np.testing.assert_allclose(products, sorted(products, reverse=True), rtol=2e-3)
     refused = run("lexicon", "--load", model, "--sort", "count", "--output-format", "eflomal")
     assert "--sort count changes nothing of priors" in refused.stderr
+
+
+def test_the_lexicon_of_a_model_saved_before_counts_were_kept(run, files, tmp_path):
+    model = tmp_path / "model.npz"
+    aligner = WordAligner(max_iter=1, n_threads=1).fit(files.bitext.source, files.bitext.target)
+    aligner.save(model)
+    whole = run("lexicon", "--load", model, "--sort", "probability").stdout.splitlines()
+    both = aligner.params_.forward, aligner.params_.backward
+    aligner.params_ = type(aligner.params_)(*(replace(side, totals=None) for side in both))
+    aligner.save(model)
+    former = run("lexicon", "--load", model, "--sort", "probability")
+    assert sorted(former.stdout.splitlines()) == sorted(line.rsplit("\t", 1)[0] for line in whole)
+    assert "saved before expected links were kept, so the column count is left out" in former.stderr
+    for options in (["--min-count", 1], ["--sort", "count"], ["--output-format", "eflomal"]):
+        refused = run("lexicon", "--load", model, *options)
+        assert refused.exit_code == 2
+        assert "expected links need the counts" in refused.stderr
 
 
 def test_demo(run, tmp_path):

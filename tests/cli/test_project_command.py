@@ -371,6 +371,11 @@ def test_constraints_that_cannot_be_met_within_rows_may_be_skipped(project):
             "line 3, column 'ham': log-scores must be finite or -inf, found inf; clip it",
         ),
         (
+            "ham,spam\n0.5,-1e308\n1e308,-1e308\n",
+            ["--log", "--labels", "ham,spam"],
+            "line 3, column 'ham': the log-score 1e+308 is so large that differences and sums overflow; subtract it",
+        ),
+        (
             SCORES.replace("0.4,0.6", "-inf,-inf"),
             ["--log", "--labels", "ham,spam"],
             "line 3: every label is impossible (-inf); drop the row",

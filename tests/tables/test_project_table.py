@@ -400,6 +400,7 @@ def test_bad_arguments(arguments, message):
         ([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]], "probabilities", "zero", 1, None, 2),
         ([[1.0], [0.5, 0.6], [0.5, 0.4, 0.3]], "probabilities", "sum", 1, None, 2),
         ([[0.0], [0.0, np.inf]], "log", "infinite log", 1, 1, 1),
+        ([[0.0, -1.7e308], [-1e308, 1e308]], "log", "large log", 1, 1, 1),
         ([[0.0], [-np.inf, -np.inf]], "log", "impossible", 1, None, 1),
     ],
 )

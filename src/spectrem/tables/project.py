@@ -107,13 +107,16 @@ class Lattice:
 SUM_TOLERANCE = 1e-4
 """How far the sum of a row of probabilities may be from 1; single precision and many labels need about this much."""
 
+LARGEST_LOG = 1e290
+"""The largest log-score that a row may have beside others as low as -1.8e308, in nats: no difference overflows."""
+
 
 class ScoreError(InvalidInputError):
     """A cell of a table that is no score, or a row whose scores are none together.
 
     Attributes
     ----------
-    rule : {"nan", "infinite log", "impossible", "no probability", "zero", "sum"}
+    rule : {"nan", "infinite log", "large log", "impossible", "no probability", "zero", "sum"}
         What it breaks.
     row : int
     position : int or None
@@ -135,7 +138,16 @@ def check_log_scores(values: Floats, offsets: Ints) -> None:
     """Refuse what are no scores in nats."""
     _check_cells(np.isnan(values), "nan", values, offsets)
     _check_cells(values == np.inf, "infinite log", values, offsets)
-    impossible = np.isneginf(np.maximum.reduceat(values, offsets[:-1]))
+    tops = np.maximum.reduceat(values, offsets[:-1])
+    beyond = np.isfinite(tops) & (np.abs(tops) > LARGEST_LOG)
+    if beyond.any():
+        _check_cells(
+            np.repeat(beyond, np.diff(offsets)) & (values == np.repeat(tops, np.diff(offsets))),
+            "large log",
+            values,
+            offsets,
+        )
+    impossible = np.isneginf(tops)
     if impossible.any():
         row = int(impossible.argmax())
         raise ScoreError(
@@ -204,6 +216,8 @@ def _check_cells(bad: Bools, rule: str, values: Floats, offsets: Ints) -> None:
     where = f"in row {row}, column {position}"
     message = {
         "nan": f"proba must not be NaN; got NaN {where}; look for 0/0 in the model, or drop the row",
+        "large log": f"the largest log-score of a row must be between {-LARGEST_LOG:g} and {LARGEST_LOG:g}, as "
+        f"differences and sums of more overflow; got {value:g} {where}; subtract it from the row",
         "infinite log": f"log-scores must be finite or -inf; got inf {where}; clip them",
         "no probability": f"proba must not be {'negative' if value < 0 else 'infinite'}; got {value:g} {where}; "
         'pass scores="log" if these are log-probabilities or logits',

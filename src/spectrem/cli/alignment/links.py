@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
 from spectrem.cli.declare import Given, argument, option, takes
-from spectrem.cli.ending import STANDARD_OUTPUT
+from spectrem.cli.ending import STANDARD_OUTPUT, say
 from spectrem.cli.evaluation import print_result, print_table
 from spectrem.cli.files import command_files
 from spectrem.cli.options import LEAST_PROBABILITY, Json, Load, MinProbability, Output
@@ -157,20 +157,26 @@ def lexicon(options: LexiconOptions, given: Given) -> None:
 
     Columns: source word, target word, p(target|source), p(source|target), and how
     many links of the pair are expected in the training text. An entry is written
-    if either probability reaches --min-probability.
+    if either probability reaches --min-probability. Models saved before counts
+    were kept have no last column.
     """
     check_rules(_RULES_OF_LEXICON, given)
     with command_files({"--load": options.load}, {"--output": options.output}):
         from spectrem.data import open_output
         from spectrem.estimators import WordAligner
-        from spectrem.estimators.alignment.file import list_entries, list_priors
+        from spectrem.estimators.alignment import file
 
         aligner, least = WordAligner.load(options.load), (options.min_probability, options.min_count)
         with open_output(options.output) as lines:
             if options.output_format == "eflomal":
-                lines.writelines(f"{line}\n" for line in list_priors(aligner, *least))
+                lines.writelines(f"{line}\n" for line in file.list_priors(aligner, *least))
                 return
-            entries: Iterable[LexiconEntry] = list_entries(aligner, *least)
+            has_counts = aligner.params_.forward.totals is not None
+            if has_counts or options.sort == "count" or options.min_count > 0:
+                entries: Iterable[LexiconEntry] = file.list_entries(aligner, *least)
+            else:
+                say("the model was saved before expected links were kept, so the column count is left out")
+                entries = (file.LexiconEntry(*entry, 0.0) for entry in aligner.lexicon(options.min_probability))
             if options.sort != "source":
                 entries = sorted(entries, key=_ORDERS[options.sort])
             else:
@@ -178,10 +184,10 @@ def lexicon(options: LexiconOptions, given: Given) -> None:
                 entries = chain.from_iterable(
                     sorted(group, key=lambda entry: (-entry.forward, -entry.backward)) for group in groups
                 )
-            lines.write("source\ttarget\tp(target|source)\tp(source|target)\tcount\n")
+            lines.write("source\ttarget\tp(target|source)\tp(source|target)" + "\tcount" * has_counts + "\n")
             for source, target, forward, backward, links in entries:
-                count = f"{links:.4g}" if links < 1000 else f"{links:.0f}"
-                lines.write(f"{source}\t{target}\t{forward:.4g}\t{backward:.4g}\t{count}\n")
+                count = f"\t{links:.4g}" if links < 1000 else f"\t{links:.0f}"
+                lines.write(f"{source}\t{target}\t{forward:.4g}\t{backward:.4g}{count * has_counts}\n")
 
 
 _RULES_OF_LEXICON = (

@@ -477,6 +477,11 @@ def _no_score(error: ScoreError) -> str:
     """Describe what is wrong with one cell."""
     if error.rule == "infinite log":
         return "log-scores must be finite or -inf, found inf; clip it"
+    if error.rule == "large log":
+        return (
+            f"the log-score {error.value:g} is so large that differences and sums overflow; subtract it from all "
+            "scores of the row"
+        )
     return (
         f"{error.value:g} is not a probability; name the columns of scores by --labels, and add --log if they are "
         "log-probabilities or logits"

@@ -184,6 +184,10 @@ def test_standardize(cluster, data):
         cluster("--standardize", table="-", features="x,y", stdin="x,y\n1,2\n2,2\n3,2\n"),
         "standard input, column 'y': is the same in every row, which --standardize cannot bring to standard deviation",
     )
+    fails(
+        cluster("--standardize", table="-", features="x,y", stdin="x,y\n1,1e160\n2,-1e160\n3,1e160\n"),
+        "standard input, column 'y': the squares of its numbers overflow, so it has no standard deviation; divide it",
+    )
 
 
 LINKS = [(0, 1), (2, 21), (3, 45)]

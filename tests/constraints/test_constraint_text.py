@@ -151,6 +151,15 @@ def test_what_is_read(text, made):
         assert parse_constraint(source_text(one), KNOWN) == one
 
 
+def test_a_group_of_one_reads_back_as_an_equal_constraint():
+    one = parity(1, "document", ["a", "b"])
+    again = parse_constraint(repr(one))
+    assert len(one) == 1
+    assert one == again == one
+    assert hash(one) == hash(again)
+    assert one != parity(1, "document", ["a", "c"])
+
+
 @pytest.mark.parametrize(("text", "made"), FREE[:-1], ids=[text for text, _ in FREE[:-1]])
 def test_shortcuts_of_other_structures(text, made):
     assert parse_constraint(text) == made == parse_constraint(repr(made))

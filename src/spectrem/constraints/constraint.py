@@ -24,7 +24,8 @@ from spectrem.structures.structure import Structure
 class AllOf(Sequence[Any]):
     """Several constraints, all of which must hold; made by ``&`` and by shortcuts such as `label_proportions`.
 
-    A sequence of its members, in order. What is said of it is said of each of them.
+    A sequence of its members, in order. What is said of it is said of each of them. A group of one equals its member,
+    as which its ``repr`` is read back.
 
     Attributes
     ----------
@@ -73,10 +74,12 @@ class AllOf(Sequence[Any]):
         return len(self.members)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, AllOf) and self.members == other.members
+        if isinstance(other, AllOf):
+            return self.members == other.members
+        return len(self.members) == 1 and bool(self.members[0] == other)
 
     def __hash__(self) -> int:
-        return hash(self.members)
+        return hash(self.members[0] if len(self.members) == 1 else self.members)
 
     def __repr__(self) -> str:
         return " & ".join(f"({one!r})" if getattr(one, "is_comparison", False) else repr(one) for one in self.members)
@@ -721,7 +724,7 @@ class Constraint:
     __and__ = join
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Constraint) and repr(self) == repr(other)
+        return repr(self) == repr(other) if isinstance(other, Constraint) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(repr(self))

@@ -359,13 +359,20 @@ def feature_matrix(
         raise file.refusal(row, names[k], f"{x[row, k]} is not finite; {leave_out(names[k])}")
     if not standardize:
         return x
-    mean = np.average(x, axis=0, weights=weights)
-    deviation = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weights))
-    same = ~(deviation > 1e-12 * np.maximum(1.0, np.abs(mean)))
+    with np.errstate(over="ignore", invalid="ignore"):  # said below
+        mean = np.average(x, axis=0, weights=weights)
+        deviation = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weights))
+    same = np.isfinite(deviation) & ~(deviation > 1e-12 * np.maximum(1.0, np.abs(mean)))
     if same.any():
         raise InvalidInputError(
             f"{file.name}, column {names[int(same.argmax())]!r}: is the same in every row, which --standardize cannot "
             "bring to standard deviation 1; leave it out by --features"
+        )
+    if not np.isfinite(deviation).all():
+        name = names[int((~np.isfinite(deviation)).argmax())]
+        raise InvalidInputError(
+            f"{file.name}, column {name!r}: the squares of its numbers overflow, so it has no standard deviation; "
+            "divide it by a number"
         )
     return (x - mean) / deviation
 

@@ -131,7 +131,28 @@ def test_tokenising_split_text_changes_nothing(run, files):
 def test_a_saved_model_aligns_running_text(run, running, tmp_path):
     texts = running / "en.txt", running / "fr.txt"
     first = done(run("align", *texts, "--tokenize", "--save", tmp_path / "m", *FAST))
-    assert done(run("align", *texts, "--tokenize", "--load", tmp_path / "m", "--n-threads", 1, "-q")) == first
+    load = "--load", tmp_path / "m", "--n-threads", 1, "-q"
+    assert done(run("align", *texts, "--tokenize", *load)) == first
+    assert done(run("align", *texts, *load)) == first  # the model keeps it
+    assert done(run("align", *texts, "--load", tmp_path / "m", "--update", "--save", tmp_path / "n", "-q")) is not None
+    assert WordAligner.load(tmp_path / "n").tokenizes_ is True
+    fails(
+        run("align", *texts, *load, "--probabilities", tmp_path / "p"),
+        "m was trained with --tokenize, which it keeps: --probabilities",
+        "add --tokens FILE",
+    )
+    assert not (tmp_path / "p").exists()
+
+
+@pytest.mark.usefixtures("needs_icu")
+def test_a_model_of_split_text_does_not_split_text(run, running, tmp_path):
+    texts = running / "en.txt", running / "fr.txt"
+    done(run("align", *texts, "--save", tmp_path / "m", *FAST))
+    fails(run("align", *texts, "--load", tmp_path / "m", "--tokenize"), "trained without", "drop it, or train with")
+    old = WordAligner.load(tmp_path / "m")
+    old.tokenizes_ = None  # as in files of earlier versions and after `fit`
+    old.save(tmp_path / "old")
+    assert done(run("align", *texts, "--load", tmp_path / "old", "--tokenize", "-q"))
 
 
 def test_tables_and_memories_give_what_text_gives(run, files, tmp_path):

@@ -77,23 +77,7 @@ _EVERYDAY = (
 _BY_HAND = "tokenise all text before, or drop one of them"
 _FORMS = ("pharaoh", "json", "tmx")
 _SAME_FORMS = dict.fromkeys(("moses", "fast_align", "eflomal", "awesome-align", "talp"), "pharaoh")
-_RULES = (
-    needs("--save-min-count", "--save"),
-    Rule(
-        ("--min-score",),
-        ("--tokens", "--output-format json", "--output-format tmx"),
-        "{--min-score} leaves out lines, so that links no longer stand beside the lines of the text; add --tokens FILE "
-        "for the text of those that are kept, or --output-format json or tmx",
-    ),
-    Rule(
-        ("--output-format tmx",),
-        ("--languages",),
-        "--output-format tmx writes the codes of both languages; add --languages, for example --languages en,fr",
-    ),
-    needs("--min-probability", "--probabilities"),
-    needs("--max-fertility", "--constraint fertility", "--constraints"),
-    needs("--dictionary-strength", "--dictionary"),
-    needs("--same-strength", "--same"),
+_OF_TOKENS = (
     excludes(
         "--dev",
         "--tokenize",
@@ -111,6 +95,26 @@ _RULES = (
         "--tokenize",
         f"{{--anchors}} gives links between words as they stand, but --tokenize splits them; {_BY_HAND}",
     ),
+)
+"""What goes with ``--tokenize``, be it given or kept in the model."""
+_RULES = (
+    *_OF_TOKENS,
+    needs("--save-min-count", "--save"),
+    Rule(
+        ("--min-score",),
+        ("--tokens", "--output-format json", "--output-format tmx"),
+        "{--min-score} leaves out lines, so that links no longer stand beside the lines of the text; add --tokens FILE "
+        "for the text of those that are kept, or --output-format json or tmx",
+    ),
+    Rule(
+        ("--output-format tmx",),
+        ("--languages",),
+        "--output-format tmx writes the codes of both languages; add --languages, for example --languages en,fr",
+    ),
+    needs("--min-probability", "--probabilities"),
+    needs("--max-fertility", "--constraint fertility", "--constraints"),
+    needs("--dictionary-strength", "--dictionary"),
+    needs("--same-strength", "--same"),
     excludes(
         "--priors", "--dictionary", "{--priors} and {--dictionary} cannot both be given; put all pairs into one file"
     ),
@@ -193,8 +197,8 @@ class AlignmentOptions:
         Lower-case all text first (done for you when a model saved so is loaded).
     tokenize
         Split running text into words. ICU separates them and punctuation. Links still are between the words of the
-        input as spaces separate them, unless --tokens or --output-format json gives the tokens. Give it again with
-        --load.
+        input as spaces separate them, unless --tokens or --output-format json gives the tokens. Kept in the model:
+        --load splits text as in training.
     output_format
         pharaoh, json or tmx: what to write of a pair. pharaoh: links i-j, the format of moses, fast_align, eflomal and
         awesome-align, whose names will do, too. json: an object with its tokens (and where they stand in the text, if
@@ -290,7 +294,7 @@ def align(
     outputs = {"--output": options.output, "--probabilities": options.probabilities, "--save": options.save}
     outputs |= {"--tokens": options.tokens, "--scores": options.scores, "--report": options.report}
     with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
-        AlignmentJob(options, placed, annealing, steps).run()
+        AlignmentJob(options, placed, annealing, steps, given).run()
 
 
 def _check_loading(options: AlignmentOptions, settings: Settings, given: Given) -> None:
@@ -347,6 +351,8 @@ class AlignmentJob:
     options : AlignmentOptions
     settings : dict
         Parameters of `WordAligner` that were given, but the schedule, which ``annealing`` and ``steps`` make.
+    given : dict
+        What was given on the command line.
     classes : (dict, dict) of word to class
         Those that ``--factors`` finds, of source and target words.
     """
@@ -355,6 +361,7 @@ class AlignmentJob:
     settings: dict[str, Any]
     annealing: Annealing
     steps: StepwiseOptions
+    given: Given
     classes: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: ({}, {}))
     started: float = field(default_factory=time.perf_counter)
 
@@ -375,7 +382,7 @@ class AlignmentJob:
                 for name in ("output", "probabilities", "scores", "tokens", "report")
                 if (path := getattr(self.options, name)) is not None
             }
-            loaded = self._loaded()
+            loaded = self.loaded
             bar = stack.enter_context(
                 progress_bar(self._cost(loaded), shown=not self.options.quiet and not self._prints())
             )
@@ -428,7 +435,7 @@ class AlignmentJob:
 
     def _shows_words(self) -> bool:
         """Whether an output holds words that would be lower-cased, in place of those of the file."""
-        if self.options.tokenize or self.options.factors is not None:
+        if self.tokenizes or self.options.factors is not None:
             return False
         return self.options.output_format != "pharaoh" or bool(self.options.tokens or self.options.report)
 
@@ -437,12 +444,15 @@ class AlignmentJob:
         out = (self.options.output, self.options.probabilities, self.options.tokens, self.options.scores)
         return "-" in out and sys.stdout.isatty()
 
-    def _loaded(self) -> WordAligner | None:
+    @cached_property
+    def loaded(self) -> WordAligner | None:
+        """The model of ``--load``."""
         if self.options.load is None:
             return None
         from spectrem.estimators import WordAligner
 
         aligner = WordAligner.load(self.options.load)
+        self._check_tokens(aligner.tokenizes_)
         settings = {"gamma": aligner.gamma, **self.settings}
         self.annealing.check(settings["gamma"])
         kept = {name: getattr(aligner, name) for name in ("max_iter", "model1_iterations")}  # whatever --stepwise says
@@ -450,6 +460,25 @@ class AlignmentJob:
         if not self.options.update:
             aligner.threshold_ = self.settings.get("threshold", aligner.threshold_)
         return aligner
+
+    def _check_tokens(self, kept: bool | None) -> None:
+        """Refuse options that do not go with how the text was split that the model was trained on."""
+        load = self.options.load
+        if kept:
+            try:
+                check_rules(_OF_TOKENS, {**self.given, "--tokenize": "--tokenize"})
+            except InvalidInputError as error:
+                raise InvalidInputError(f"{load} was trained with --tokenize, which it keeps: {error}") from None
+        elif kept is False and self.options.tokenize:
+            raise InvalidInputError(
+                f"--tokenize, but {load} was trained without, on words as spaces separate them; drop it, or train with "
+                "--tokenize, which leaves text as it is that is split already"
+            )
+
+    @property
+    def tokenizes(self) -> bool:
+        """Whether running text is split, as ``--tokenize`` or the model says."""
+        return self.options.tokenize or (self.loaded is not None and bool(self.loaded.tokenizes_))
 
     def _read(self, loaded: WordAligner | None) -> tuple[EncodedPairs, tuple[Bitext, Links] | None]:
         from spectrem import data
@@ -466,7 +495,7 @@ class AlignmentJob:
             languages=self.languages
             if self.options.output_format != "tmx" or _is_memory(self.options.source)
             else None,
-            tokenize=self.options.tokenize,
+            tokenize=self.tokenizes,
             lowercase=lowercase and not later,
             folder=folder,
         )
@@ -533,7 +562,8 @@ class AlignmentJob:
                 if aligner.schedule is not None:
                     aligner.gamma = 1.0  # the schedule ends with it; the saved model has it
                 return aligner.update(bitext, anchors=anchors).set_params(gamma=gamma)
-            return aligner.fit(bitext, anchors=anchors, classes=self.classes)
+            aligner.fit(bitext, anchors=anchors, classes=self.classes).tokenizes_ = self.tokenizes
+            return aligner
 
     def _aligner(self, gamma: float | None = None) -> WordAligner:
         from spectrem.estimators import WordAligner

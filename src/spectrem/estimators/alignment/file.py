@@ -61,6 +61,7 @@ def _write(aligner: WordAligner, min_count: float = 0.0) -> tuple[dict[str, Any]
         "n_source_words": len(aligner.source_vocabulary_),
         "n_target_words": len(aligner.target_vocabulary_),
         "pruned": [pruned.min_count, pruned.lost],
+        "tokenizes": aligner.tokenizes_,
     }
     for side in _SIDES:
         totals = getattr(params, side).totals
@@ -136,6 +137,9 @@ def _read(aligner: WordAligner, values: dict[str, Any], arrays: dict[str, NDArra
         for side in _SIDES
     ]
     aligner.pruned_ = _read_pruned(values.get("pruned", [0.0, 0.0]))
+    aligner.tokenizes_ = values.get("tokenizes")  # files of earlier versions lack it
+    if not isinstance(aligner.tokenizes_, bool | None):
+        raise ValueError("whether text is split into tokens must be a truth value")
     if not 0 <= aligner.threshold_ <= 1:
         raise ValueError(f"the threshold must lie in [0, 1], got {aligner.threshold_}")
     _check_arrays(aligner, table, *sides)

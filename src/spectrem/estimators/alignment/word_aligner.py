@@ -75,6 +75,9 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         Sentence pairs that were too long to train on, by ``max_length`` or for the model.
     pruned_ : (float, float)
         ``min_count`` of `save` and the share of links ``lost`` by it, if the model was loaded so; else 0 and 0.
+    tokenizes_ : bool or None
+        Whether ``spectrem align`` split the text with ``--tokenize``; with ``--load`` it then does so, too. None after
+        `fit`, and in files of versions that did not keep it.
     n_given_ : int
         Word pairs of the training text that ``dictionary`` lists or that are the ``same`` token.
 
@@ -171,6 +174,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         self.n_skipped_, self.n_given_, self.gamma_ = n_skipped, len(extra.entries), list(schedule.gammas())[-1]
         self._take_model(model, words, counts, result.params)
         self.pruned_ = file.WHOLE
+        self.tokenizes_: bool | None = None
         self.threshold_ = decoding.choose_threshold(self, training) if self.threshold == "auto" else self.threshold
         take_course(self, history + list(result.history), result.status)
         self.report_ = self._report(training, self.model_, self.params_, result)

@@ -108,3 +108,21 @@ def test_former_ways_of_giving_a_model_and_columns_still_work(run, tmp_path):
     assert (then.stdout, then.exit_code) == (now.stdout, 0)
     assert "the model is given by --load" in then.stderr
     assert "--columns 0,1 now" in then.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "shown", "refused"),
+    [
+        ("tag train x --save y --C 0", "X [x>0]", "--C must be finite and above 0, got 0.0"),
+        ("tag train x --save y --tol -1", "GAIN [x>=0]", "--tol must be finite and at least 0, got -1.0"),
+        ("align x --step-size 0", "X [x>0]", "--step-size must be finite and above 0, got 0.0"),
+        ("align x --null-probability 1", "P [0<x<1]", "--null-probability must lie between 0 and 1, got 1.0"),
+        ("align x --max-jump 0", "WORDS [1<=x<=1000000]", "--max-jump must be at least 1, got 0"),
+    ],
+)
+def test_help_shows_the_range_that_the_check_of_the_declaration_keeps(run, line, shown, refused):
+    path, option = line.partition(" x ")[0], line.split()[-2]
+    assert next(one.metavar for one in dict(commands())[path].params if option in one.opts) == shown
+    result = run(*line.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"spectrem: error: {refused}")

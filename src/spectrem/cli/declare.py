@@ -219,6 +219,7 @@ def _briefly(parameters: Sequence[Any]) -> list[Any]:
         begin = re.match(r"(\S+ ){2,}?\S+?(?=[.:;] | \()", f"{one.help} ")
         one.help = f"{begin[0]}." if begin else one.help
         one.min = one.max = None
+        one.metavar = one.metavar and one.metavar.partition(" [")[0]
         one.show_default, one.secondary_opts = False, []
         if getattr(one, "is_flag", False):
             one.metavar = ""
@@ -278,7 +279,7 @@ def _flag(name: str, declared: Parameter | None = None) -> str:
 def _annotation(flag: str, default: Any, declared: Parameter, meaning: str) -> Any:
     plain = declared.convert if declared.convert in (int, float, bool) else str
     kind: Any = Literal.__getitem__(declared.choices) if declared.choices else plain
-    numeric = plain in (int, float)
+    metavar = declared.metavar or {int: "N", float: "X"}.get(plain)
     if declared.several:
         kind = list[kind]
     return Annotated[
@@ -286,14 +287,21 @@ def _annotation(flag: str, default: Any, declared: Parameter, meaning: str) -> A
         typer.Option(
             f"{flag}/--no-{flag[2:]}" if declared.convert is bool else flag,
             *filter(None, [declared.short]),
-            metavar=declared.metavar or {int: "N", float: "X"}.get(plain),
+            metavar=metavar and metavar + (_range(declared) if plain in (int, float) else ""),
             help=declared.help or meaning,
-            min=declared.least if numeric and math.isfinite(declared.least) else None,
-            max=declared.most if numeric and math.isfinite(declared.most) else None,
             show_default=False if default in (None, MISSING, ..., ()) else _shown(default, flag[2:]),
             rich_help_panel=declared.group or None,
         ),
     ]
+
+
+def _range(declared: Parameter) -> str:
+    """The range of a number, such as `` [x>0]``, as help shows it behind the metavar; the declaration checks it."""
+    sign = "<" if declared.open else "<="
+    least, most = (repr(int(end) if end.is_integer() else end) for end in map(float, (declared.least, declared.most)))
+    if math.isfinite(declared.most):
+        return f" [{least}{sign}x{sign}{most}]"
+    return f" [x{sign.replace('<', '>')}{least}]" if math.isfinite(declared.least) else ""
 
 
 def _shown(default: Any, name: str) -> str:

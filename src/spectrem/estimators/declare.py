@@ -41,6 +41,8 @@ class Parameter:
         The values there are, if they are few names.
     least, most : float
         Ends of the range of numbers.
+    open : bool
+        Whether the ends are not in it.
     option : str or None
         Name on the command line, such as ``--order``; "" for the parameter's own, None for parameters that the command
         line does not have.
@@ -61,6 +63,7 @@ class Parameter:
     choices: tuple[str, ...] = ()
     least: float = -math.inf
     most: float = math.inf
+    open: bool = False
     option: str | None = ""
     several: bool = False
     short: str = ""
@@ -124,7 +127,7 @@ def number(
     spectrem.exceptions.InvalidInputError: null_probability must lie between 0 and 1, got 1.0
     """
     check = partial(check_number, least=least, most=most, open=open, hint=hint)
-    return _field(default, check, convert=float, least=least, most=most, **shown)
+    return _field(default, check, convert=float, least=least, most=most, open=open, **shown)
 
 
 def check_number(

@@ -43,8 +43,7 @@ def test_one_meaning_has_one_name_default_and_text():
             if one.opts[0] not in ELSEWHERE and one.opts[0][:1] == "-" and one.name != "help":
                 text = one.help.partition(".")[0]
                 shown = one.show_default if isinstance(one.show_default, str) else one.default
-                if (path, one.opts[0]) != ("parse transfer", "--infeasible"):  # which leaves out crossing arcs
-                    found[one.opts[0]].setdefault((text, str(shown)), []).append(path)
+                found[one.opts[0]].setdefault((text, str(shown)), []).append(path)
             if one.opts[0] == "--constraint":
                 assert one.help.startswith("What must hold in expectation; repeat for several."), path
     assert {name: variants for name, variants in found.items() if len(variants) > 1} == {}

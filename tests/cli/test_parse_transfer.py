@@ -76,13 +76,17 @@ def test_a_start_must_be_of_the_same_kind(run, files):
     assert "holds a model of spectrem parse train (for parse predict), and a model of" in result.stderr
 
 
-def test_a_sentence_that_no_tree_fits_is_named_by_its_words(run, files):
+@pytest.mark.filterwarnings("default")  # a warning is printed, as it is for a user
+def test_a_sentence_that_no_tree_fits_is_left_alone(run, files):
     write_conllu(files / "en.conllu", [sentence(list("abcd"), ["X"] * 4, [-1, 0, 3, 0])])
     write_conllu(files / "es.conllu", [sentence(list("abcd"), ["X"] * 4)])
     write_pharaoh(files / "links", Links.from_pairs([[(0, 2), (1, 0), (3, 1), (2, 3)]]))
-    result = run(*transfer(files, "--share", "1", "--infeasible", "raise", *SMALL))
+    result = run(*transfer(files, "--share", "1", *SMALL))
+    assert result.exit_code == 0
+    assert "left out: 'conserved arcs' in 1 of the instances" in result.stderr
+    result = run(*transfer(files, "--infeasible", "skip"))
     assert result.exit_code == 2
-    assert "es.conllu, line 1 ('a b c d'): 'conserved arcs': cannot be met" in result.stderr
+    assert "spectrem parse transfer has no --infeasible: it is not a choice here" in result.stderr
 
 
 def test_files_that_do_not_fit_are_named(run, files):

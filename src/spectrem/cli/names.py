@@ -72,6 +72,7 @@ PEERS: Mapping[str, _Peer] = {
     **dict.fromkeys(("--null-prob", "--p0"), _Peer(("--null-probability",))),
     **dict.fromkeys(("--dict", "--lexicon"), _Peer(("--dictionary",))),
     **dict.fromkeys(("--labeled", "--gold"), _Peer(("--labelled", "--dev"))),
+    "--infeasible": _Peer((), "it is not a choice here what happens where constraints cannot hold; drop it"),
     "--unlabeled": _Peer(("--unlabelled",)),
     "--normalise": _Peer(("--normalize",)),
     "--standardise": _Peer(("--standardize",)),

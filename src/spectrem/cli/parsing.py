@@ -685,7 +685,13 @@ class TransferOptions:
 
 
 @app.command(cls=Command)
-@takes(ParserParameters, leave=["crossing"], beside=[GrammarSettings], defaults={"infeasible": "skip"}, shown=_EVERYDAY)
+@takes(
+    ParserParameters,
+    leave=["crossing", "infeasible"],
+    beside=[GrammarSettings],
+    defaults={"infeasible": "skip"},
+    shown=_EVERYDAY,
+)
 def transfer(options: TransferOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn a parser of a language without trees from translations with trees.
 
@@ -693,7 +699,8 @@ def transfer(options: TransferOptions, settings: Settings, annealing: Annealing,
 
     An arc between two target words is conserved if their source words stand in
     an arc. The trees of target sentences are inferred under the constraint that a
-    share of the conserved arcs is in them.
+    share of the conserved arcs is in them. Sentences in which no tree does so, as
+    conserved arcs cross, are left alone, with a warning.
     """
     check_settings(settings, annealing, given, dmv=options.dmv)
     check_rules(_RULES_OF_TRANSFER, given)

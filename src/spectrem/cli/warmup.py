@@ -67,7 +67,7 @@ project l.csv --long r,label,p
 _MORE = {
     "align": "-o links --probabilities probabilities --n-threads 1",
     "tag": "--save tagger --max-iter 2 --n-threads 1",
-    "cluster": "-k 3 --features x,y --probabilities --max-iter 2 --n-threads 1 -o out.csv",
+    "cluster": "-k 3 --features x,y --add-probabilities --max-iter 2 --n-threads 1 -o out.csv",
     "project": "-c c.yaml -o out.csv",
 }
 
@@ -166,8 +166,8 @@ def _run(app: Any, *words: str) -> None:
     app.main([*words, *_MORE[words[0]].split(), "-q"], standalone_mode=False)
     if words[0] == "tag":
         for decode in ("posterior", "viterbi"):
-            command = f"tag predict tagger tagged --format slash -o out --probabilities posteriors --decode {decode} -q"
-            app.main(command.split(), standalone_mode=False)
+            command = f"tag predict tagged --load tagger --input-format slash -o out --decode {decode} -q"
+            app.main([*command.split(), "--probabilities", "posteriors"], standalone_mode=False)
     ignore_signals(False)  # until the next outputs are complete
 
 

@@ -191,7 +191,7 @@ def switch(default: bool, **shown: Any) -> Any:
 
 def seed(**shown: Any) -> Any:
     """Declare a parameter that says where random numbers come from: None, a whole number, or a generator."""
-    return _field(None, partial(_validate, "as_generator"), convert=int, least=0, most=2**32 - 1, **shown)
+    return _field(None, partial(_validate, "as_generator"), convert=int, least=0, **shown)
 
 
 def given(

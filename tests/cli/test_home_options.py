@@ -156,6 +156,7 @@ def test_a_checkpoint_of_another_run_is_refused(run, place, name):
     [
         (["--spill", "none"], "--spill none: there is no such folder; make it first"),
         (["--spill", "both"], "--spill both: "),
+        (["--checkpoint", "none/state"], "--checkpoint none/state: the folder"),
         (["--checkpoint", "both/state"], "--checkpoint both/state: "),
         (["--load", "both", "--checkpoint", "state"], "--checkpoint: only for training, but --load both aligns"),
         (["--load", "both", "--spill", "spill"], "--spill: only for training, but --load both aligns"),

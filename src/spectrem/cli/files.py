@@ -20,8 +20,8 @@ STANDARD = "-"
 _ENDINGS = {"--plot": (".png", ".svg", ".pdf"), "--report": (".html", ".htm")}
 # An output in bytes that no terminal shows, which is read again from a file only.
 _MODEL = "--save"
-# Folders that are not made: a mistyped one would be on another disk.
-_EXISTING = ("--spill",)
+# What an option names is made, what encloses it must be there. Such an option names what encloses files for a while.
+_ENCLOSING = ("--spill",)
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def command_files(
             _named(name, group.stage, path)
         for name, folder in (folders or {}).items():
             if folder is not None:
-                if name in _EXISTING and not os.path.lexists(folder):
+                if name in _ENCLOSING and not os.path.lexists(folder):
                     raise InvalidInputError(f"{name} {folder}: there is no such folder; make it first")
                 check_folder(name, folder)
         names = ("standard input" if path == STANDARD else path for path in read.values())
@@ -122,8 +122,10 @@ def check_folder(name: str, path: str | os.PathLike[str]) -> None:
         nearest = nearest.parent
     if not nearest.is_dir():
         raise InvalidInputError(f"{name} {path}: {nearest} is not a folder; name another place")
+    if len(missing) > 1:
+        raise InvalidInputError(f"{name} {path}: the folder {folder.parent} does not exist; make it first")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         remove(make_folder(folder))
     except OSError as error:
         reason = error.strerror

@@ -9,6 +9,7 @@ from spectrem import HMMTagger, WordAligner
 from spectrem.cli import files as command_files
 from spectrem.data import write_lines, write_tag_dictionary, write_tagged
 from spectrem.datasets import make_tagged_corpus
+from spectrem.exceptions import InvalidInputError
 
 ALIGN, TRAIN = "align en.txt fr.txt", "tag train text.txt --dictionary tags.tsv"
 PROJECT, CLUSTER = "project scores.csv -c c.yaml", "cluster data.csv -k 2"
@@ -223,8 +224,10 @@ def test_what_is_in_place_is_said_when_a_file_cannot_be(run, folder, monkeypatch
     assert not [name for name in os.listdir(folder) if name.startswith(".")]
 
 
-def test_a_folder_for_a_report_is_made_only_in_the_end(run, folder, monkeypatch):
-    command_files.check_folder("--output", folder / "new" / "deeper")
+def test_a_folder_that_is_named_is_made_only_later_inside_one_that_exists(folder):
+    command_files.check_folder("--output", folder / "new")
+    with pytest.raises(InvalidInputError, match=r"--output .*deeper: the folder .*new does not exist; make it first"):
+        command_files.check_folder("--output", folder / "new" / "deeper")
     assert not (folder / "new").exists()
 
 

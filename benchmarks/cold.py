@@ -6,12 +6,11 @@ import argparse
 import datetime
 import os
 import platform
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
+from subprocess import DEVNULL
 
-from common import write_readme
+from common import processor_seconds, write_readme
 
 from spectrem.data import write_conllu, write_lines, write_tag_dictionary, write_tagged
 from spectrem.datasets import make_bitext, make_tagged_corpus, make_treebank
@@ -43,19 +42,6 @@ def write_inputs(folder: Path) -> None:
     write_lines(folder / "c.yaml", ["- E[label == 'spam'] == 9"])
 
 
-def processor_seconds(words: list[str], folder: str, cache: str) -> float:
-    """Of one process, user and system."""
-    command = [sys.executable, "-c", "from spectrem.cli import main; main()", *words]
-    environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, cwd=folder
-    )
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        sys.exit(f"{' '.join(words)} failed with status {os.waitstatus_to_exitcode(status)}; nothing was measured")
-    return usage.ru_utime + usage.ru_stime
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="put the table into README.md")
@@ -71,7 +57,10 @@ def main() -> None:
         write_inputs(Path(folder))
         for command in _COMMANDS:
             with tempfile.TemporaryDirectory() as cache:
-                first, second = (processor_seconds(command.split(), folder, cache) for _ in range(2))
+                empty = {**os.environ, "NUMBA_CACHE_DIR": cache}
+                first, second = (
+                    processor_seconds(command.split(), cwd=folder, env=empty, stderr=DEVNULL) for _ in range(2)
+                )
             lines.append(f"| spectrem {command} | {first - second:.1f} | {second:.1f} |")
             print(lines[-1], flush=True)
     if options.write:

@@ -42,6 +42,16 @@ def timed(run: Callable[[], Any], repeats: int) -> tuple[float, float, Any]:
     return statistics.median(walls), statistics.median(processors), result
 
 
+def processor_seconds(arguments: list[str], **options: Any) -> float:
+    """User and system time of one command of spectrem, run with the options of `subprocess.Popen`."""
+    command = [sys.executable, "-c", "from spectrem.cli import main; main()", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, **options)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"{' '.join(arguments)} failed with status {os.waitstatus_to_exitcode(status)}; nothing was measured")
+    return usage.ru_utime + usage.ru_stime
+
+
 def anonymous(pid: int | str = "self") -> float:
     """MB of anonymous pages that a process holds now; NaN where the system does not say.
 

@@ -6,28 +6,16 @@ import argparse
 import datetime
 import os
 import platform
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from common import write_readme
+from common import processor_seconds, write_readme
 
 _PAIRS = "the house ||| das haus\n" * 10
 _COMMANDS = {
     "spectrem --help": ["--help"],
     "spectrem align, 10 sentence pairs": ["align", "FEW", "--n-threads", "1", "-q"],
 }
-
-
-def processor_seconds(arguments: list[str]) -> float:
-    """Of one process, user and system."""
-    command = [sys.executable, "-c", "from spectrem.cli import main; main()", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        sys.exit(f"{arguments[0]} failed with status {os.waitstatus_to_exitcode(status)}; nothing was measured")
-    return usage.ru_utime + usage.ru_stime
 
 
 def main() -> None:

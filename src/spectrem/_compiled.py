@@ -52,10 +52,10 @@ class _KernelCache:
         self._function = function
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._found, name)
+        return getattr(self._numba_cache, name)
 
     @cached_property
-    def _found(self) -> Any:
+    def _numba_cache(self) -> Any:
         cache = _placed(self._function)
         files: Any = getattr(cache, "_cache_file", None)
         if isinstance(files, IndexDataCacheFile):
@@ -71,22 +71,22 @@ class _KernelCache:
         where there is something to compile. Code from the cache needs only the runtime that counts references.
         """
         code = None
-        if not isinstance(self._found, NullCache):
+        if not isinstance(self._numba_cache, NullCache):
             rtsys.initialize(target)
-            with self._found._guard_against_spurious_io_errors():
-                code = self._found._load_overload(signature, target)
+            with self._numba_cache._guard_against_spurious_io_errors():
+                code = self._numba_cache._load_overload(signature, target)
         if code is None:
             _log.info("compiling %s", self._function.__name__)
         return code
 
     def save_overload(self, signature: Any, code: Any) -> None:
         """Keep what was just compiled."""
-        self._found.save_overload(signature, code)
+        self._numba_cache.save_overload(signature, code)
         _log.info("compiled %s", self._function.__name__)
 
 
 def read_code(files: Any, name: str) -> Any:
-    """What a file of compiled code holds."""
+    """Read the compiled code in a file."""
     return _CodeReader(io.BytesIO(Path(files._data_path(name)).read_bytes())).load()
 
 

@@ -54,7 +54,7 @@ _SPELLINGS = {
     "RelationExtractor": "a model of spectrem extract train (for extract predict)",
     "such a model": "such a model, or run the command that takes this one",
 }
-"""What errors call parameters and classes of the library in all commands, see `spectrem.exceptions.spelled`."""
+"""Words for parameters and classes of the library in errors of all commands; see `spectrem.exceptions.spelled`."""
 
 
 class _LoadedOnFirstUse(Mapping[str, Any]):

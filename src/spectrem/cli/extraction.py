@@ -31,21 +31,10 @@ _OF_UNLABELLED = (
     *("--anneal", "--anneal-rate", "--quench"),
 )
 _EVERYDAY = (
-    *(
-        "labelled",
-        "unlabelled",
-        "save",
-        "constraint",
-        "constraints",
-        "quiet",
-        "C",
-        "no_relation",
-        "min_count",
-        "unlabelled_weight",
-    ),
-    *("decode", "gamma", "max_iter", "infeasible", "n_threads", "report"),
+    *("labelled", "unlabelled", "save", "constraint", "constraints", "quiet", "C", "no_relation", "min_count"),
+    *("unlabelled_weight", "decode", "gamma", "max_iter", "infeasible", "n_threads", "report"),
 )
-"""What ``--help`` shows."""
+"""The options that ``--help`` shows."""
 _RULES = [needs(option, "--unlabelled") for option in _OF_UNLABELLED]
 _NAMES = ("precision", "recall", "f1")
 

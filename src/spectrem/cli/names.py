@@ -23,11 +23,11 @@ FORMER: Mapping[str, Mapping[str, str]] = {
     "tag predict": {"--posteriors": "--probabilities"} | _INPUT,
     "tag train": _SAVE | _PRIOR | _INPUT,
 }
-"""What options of commands were called, and what they are called now."""
+"""Former names of options of commands, and their names now."""
 
 
 class _Peer(NamedTuple):
-    """What an option of another program is here: the first of ``names`` that the command has."""
+    """The option that one of another program corresponds to: the first of ``names`` that the command has."""
 
     names: tuple[str, ...] = ()
     remark: str = ""
@@ -78,7 +78,7 @@ PEERS: Mapping[str, _Peer] = {
     "--standardise": _Peer(("--standardize",)),
     "--delimiter": _Peer((), "columns end at commas in .csv and at tabs in .tsv, which the name of the file says"),
 }
-"""What people call options who come from CRFsuite, hmmlearn, fast_align, eflomal, MALLET or scikit-learn."""
+"""Names of options in CRFsuite, hmmlearn, fast_align, eflomal, MALLET and scikit-learn."""
 
 VALUES: Mapping[str, Mapping[str, str]] = {
     "--output-format": {
@@ -104,7 +104,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
     },
     "--covariance-type": {"diagonal": "diag", "isotropic": "spherical"},
 }
-"""What people call values of options, likewise."""
+"""Names of values of options in these programs."""
 
 
 def translated(words: Sequence[str], program: Any, say: Callable[[str], None]) -> list[str]:

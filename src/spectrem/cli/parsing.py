@@ -165,21 +165,11 @@ _RULES_OF_TRAIN = (
 )
 _EVERYDAY = (
     *("corpus", "source", "target", "align", "save", "dmv", "field", "skip_punctuation", "max_length", "quiet"),
-    *(
-        "tagger",
-        "start",
-        "share",
-        "constraint",
-        "constraints",
-        "learner",
-        "relations",
-        "C",
-        "unlabelled_weight",
-        "min_count",
-    ),
-    *("projective", "gamma", "max_iter", "infeasible", "random_state", "n_threads", "report"),
+    *("tagger", "start", "share", "constraint", "constraints", "learner", "relations", "C"),
+    *("unlabelled_weight", "min_count", "projective", "gamma", "max_iter", "infeasible", "random_state"),
+    *("n_threads", "report"),
 )
-"""What ``--help`` shows of `train` and `transfer`."""
+"""The options that ``--help`` shows of `train` and `transfer`."""
 _ARCS = ("sentence", "dependent", "head", "occurrence", "root", "direction", "length", "head_tag", "dependent_tag")
 _VALUES = (f"{end}_{name}" for end in ("head", "dependent") for name in ("form", "upos", "xpos"))
 _COLUMNS, _COLUMNS_OF_GRAMMARS = (*_ARCS, *_VALUES), (*_ARCS, "adjacent", "stop")
@@ -268,7 +258,9 @@ def _train_parser(options: TrainingOptions, settings: dict[str, Any]) -> None:
     run.fit(parser, lambda: parser.fit(sentences), places_in(options.corpus, sentences), _ADVICE)
     complete = sum(one.heads is not None and (one.heads > -2).all() for one in sentences)
     learned = f"{np.count_nonzero(parser.theta_)} weights"
-    run.report(parser, learned, sentences, count_words(sentences), f": {complete} with all heads{_settled(parser)}")
+    run.report(
+        parser, learned, sentences, count_words(sentences), f": {complete} with all heads{_crossing_outcome(parser)}"
+    )
 
 
 def _train_grammar(options: TrainingOptions, settings: dict[str, Any]) -> None:
@@ -301,11 +293,13 @@ def _train_grammar(options: TrainingOptions, settings: dict[str, Any]) -> None:
     run.fit(grammar, fit, places_in(options.corpus, sentences), _ADVICE)
     n_words = count_words(sentences)
     outcome = f": log-likelihood {grammar.log_likelihood_ / n_words:.4f} nats per word"
-    run.report(grammar, f"a grammar of {len(grammar.tags_)} tags", sentences, n_words, outcome + _settled(grammar))
+    run.report(
+        grammar, f"a grammar of {len(grammar.tags_)} tags", sentences, n_words, outcome + _crossing_outcome(grammar)
+    )
 
 
-def _settled(parser: Any) -> str:
-    """What became of heads that fit no tree without crossing arcs."""
+def _crossing_outcome(parser: Any) -> str:
+    """How many heads were lifted, and sentences left out, since arcs crossed."""
     lifted = f", {counted(parser.n_lifted_, 'head')} lifted since arcs crossed" if parser.n_lifted_ else ""
     return (
         f"{lifted}, {counted(parser.n_skipped_, 'sentence')} left out since arcs cross" if parser.n_skipped_ else lifted

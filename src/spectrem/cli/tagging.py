@@ -125,23 +125,11 @@ _COLUMNS = ("sentence", "token", "occurrence", "word")
 _SPANNING = "a --constraint over the whole text (a share or sparsity)"
 _SAME_STARTS = "every start of {} is the same; drop one of them, or give --init random"
 _EVERYDAY = (
-    *(
-        "corpus",
-        "save",
-        "dictionary",
-        "labelled",
-        "constraint",
-        "constraints",
-        "start",
-        "crf",
-        "input_format",
-        "quiet",
-        "report",
-    ),
-    *("n_states", "order", "features", "scheme", "C", "unlabelled_weight", "decode", "project_at_predict"),
-    *("gamma", "max_iter", "infeasible", "random_state", "n_threads"),
+    *("corpus", "save", "dictionary", "labelled", "constraint", "constraints", "start", "crf", "input_format"),
+    *("quiet", "report", "n_states", "order", "features", "scheme", "C", "unlabelled_weight", "decode"),
+    *("project_at_predict", "gamma", "max_iter", "infeasible", "random_state", "n_threads"),
 )
-"""What ``--help`` shows of `train`."""
+"""The options that ``--help`` shows of `train`."""
 _RULES_OF_HMM = (
     needs("--context", "--crf"),
     Rule(

@@ -125,7 +125,7 @@ def warmup(
 
 
 def _steps(app: Any, family: str) -> list[Callable[[], None]]:
-    """What runs all kernels of a family."""
+    """The function that runs all kernels of a family."""
     if family == "parse":
         return [_warm_grammars, _warm_parsers]
     if family == "classify":

@@ -269,7 +269,7 @@ def _folder(estimator: Any, stage: str) -> Path | None:
 
 
 def criterion_of(estimator: Any, constraints: Any) -> Expectations | Posteriors | None:
-    """What the weights of a log-linear model climb by gradient; None for EM, and for other models.
+    """The criterion that the weights of a log-linear model climb by gradient; None for EM, and for other models.
 
     Beside the criterion that the estimator has, the log-likelihood of what is known, at gamma = 1 without constraints
     and without a ``schedule``: turns of EM, whose every M-step is a maximisation, end far from its maximum.

@@ -385,7 +385,7 @@ class Crossing:
         self._way, self._n_forgotten = way, 0
         self.n_lifted, self.skipped = 0, list[int]()
 
-    def settle(self, heads: Ints, number: int) -> Ints:
+    def without_crossing(self, heads: Ints, number: int) -> Ints:
         """The heads of a sentence, lifted if they must be; all unknown if it is to be left out.
 
         Raises

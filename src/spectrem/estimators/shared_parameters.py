@@ -26,7 +26,7 @@ MODEL, TRAINING, CONSTRAINTS, COMPUTING = "Model", "Training", "Constraints", "C
 """Headings of ``--help``."""
 
 CROSSING = ("lift", "skip", "raise")
-"""What may be done about heads that only trees with crossing arcs have; see `sentences.settle_crossing`."""
+"""What may be done about heads that only trees with crossing arcs have; see `sentences.Crossing`."""
 
 NOT_SAVED = ("corpus", "checkpoint", "on_iteration")
 """Parameters that belong to a run on a machine, and not to the model that it leaves behind."""

@@ -630,11 +630,11 @@ class OnDemand(Sequence[ConstraintSummary]):
         self._find = find
 
     @cached_property
-    def _found(self) -> tuple[ConstraintSummary, ...]:
+    def _summaries(self) -> tuple[ConstraintSummary, ...]:
         return tuple(self._find())
 
     def __getitem__(self, index: Any) -> Any:
-        return self._found[index]
+        return self._summaries[index]
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._summaries)

@@ -756,11 +756,11 @@ class ProjectedTable:
         >>> print(table.summary())
         one of them: 0.4 -> 1 >= 1, price 1.52, cost 0.4567 nats
         """
-        return "\n".join(constraint_lines(self._told, MOST_LINES - 1))
+        return "\n".join(constraint_lines(self._shown_constraints, MOST_LINES - 1))
 
     @property
-    def _told(self) -> Sequence[ConstraintReport]:
-        """The constraints as summaries and pages tell them: an integer program knows no prices."""
+    def _shown_constraints(self) -> Sequence[ConstraintReport]:
+        """The constraints as summaries and pages show them: an integer program knows no prices."""
         if self.kl is not None or self.multipliers.any():
             return self.constraints
         return [replace(report, price=np.full(len(report.price), np.nan)) for report in self.constraints]
@@ -803,7 +803,9 @@ class ProjectedTable:
         summary["largest violation"] = f"{rounded(self.violation_before)} → {rounded(self.violation_after)}"
         if any(block.slack is not None for block in self._rows.blocks):
             summary["beyond the slack granted"] = f"{self.violation:.3g}"
-        return page(f"Projected table of {len(self.proba):,} rows", facts(summary), constraint_tables(self._told))
+        return page(
+            f"Projected table of {len(self.proba):,} rows", facts(summary), constraint_tables(self._shown_constraints)
+        )
 
 
 def project(

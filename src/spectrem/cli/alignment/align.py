@@ -57,23 +57,11 @@ _FOR_TRAINING = (
     *("--constraint", "--constraints", "--tune-gamma", "--dictionary", "--priors", "--save", "--threshold auto"),
 )
 _EVERYDAY = (
-    *(
-        "source",
-        "target",
-        "output",
-        "quiet",
-        "constraint",
-        "constraints",
-        "dictionary",
-        "gamma",
-        "threshold",
-        "save",
-        "load",
-    ),
-    *("update", "lowercase", "tokenize", "output_format", "probabilities", "tokens", "scores"),
+    *("source", "target", "output", "quiet", "constraint", "constraints", "dictionary", "gamma", "threshold"),
+    *("save", "load", "update", "lowercase", "tokenize", "output_format", "probabilities", "tokens", "scores"),
     *("min_score", "report", "languages", "columns"),
 )
-"""What ``--help`` shows."""
+"""The options that ``--help`` shows."""
 _BY_HAND = "tokenise all text before, or drop one of them"
 _FORMS = ("pharaoh", "json", "tmx")
 _SAME_FORMS = dict.fromkeys(("moses", "fast_align", "eflomal", "awesome-align", "talp"), "pharaoh")
@@ -96,7 +84,7 @@ _OF_TOKENS = (
         f"{{--anchors}} gives links between words as they stand, but --tokenize splits them; {_BY_HAND}",
     ),
 )
-"""What goes with ``--tokenize``, be it given or kept in the model."""
+"""Options that do not go with ``--tokenize``, whether the command or the model has it."""
 _RULES = (
     *_OF_TOKENS,
     needs("--save-min-count", "--save"),

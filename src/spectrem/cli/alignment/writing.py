@@ -23,7 +23,7 @@ from spectrem.estimators.alignment.text import LongPairs, read_anchors
 
 @dataclass(frozen=True)
 class Layout:
-    """What is written of every pair, and of which pairs.
+    """The format of the output, and which pairs are written.
 
     Attributes
     ----------

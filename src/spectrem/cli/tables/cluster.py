@@ -60,23 +60,11 @@ _ADVICE = {
     "--n-components",
 }
 _EVERYDAY = (
-    *(
-        "data",
-        "features",
-        "id",
-        "weights",
-        "known",
-        "standardize",
-        "output",
-        "probabilities",
-        "plot",
-        "report",
-        "quiet",
-    ),
-    *("n_components", "covariance_type", "assign", "n_init", "random_state", "size", "must_link", "cannot_link"),
-    *("constraints", "constraint", "gamma", "infeasible"),
+    *("data", "features", "id", "weights", "known", "standardize", "output", "probabilities", "plot", "report"),
+    *("quiet", "n_components", "covariance_type", "assign", "n_init", "random_state", "size", "must_link"),
+    *("cannot_link", "constraints", "constraint", "gamma", "infeasible"),
 )
-"""What ``--help`` shows."""
+"""The options that ``--help`` shows."""
 _MEANINGS = {"row": "the number of the row", "label": "the cluster"}
 
 

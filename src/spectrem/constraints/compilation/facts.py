@@ -55,7 +55,7 @@ class Head:
     shares: tuple[float, ...] | None = None
 
     def wholes(self, side: NDArray[np.int8], bounds: Floats) -> Floats | None:
-        """What is 100 % in every row, shape (n_rows,), 1 where there is nothing to count; None without shares.
+        """Counts that are 100 % in each row, shape (n_rows,), 1 where there is nothing to count; None without shares.
 
         ``side`` is 0 for upper rows and equalities, 1 for lower rows, with the ``bounds`` of `RowFacts.bounds`.
         """

@@ -65,7 +65,7 @@ class Gallery:
         return LinkedPair(number, *self.words(number), links, float(part.scores[k]))
 
     def section(self) -> LinkedPairs:
-        """What the report shows."""
+        """The section of the report."""
         scores = np.concatenate([np.zeros(0), *self._scores])
         scored = scores[~np.isnan(scores)]
         shares = zip(_QUANTILES, np.quantile(scored, list(_QUANTILES.values())) if len(scored) else (), strict=False)

@@ -374,7 +374,7 @@ def _read_heads(y: Heads | None, lengths: Ints, single_root: bool, crossing: Cro
             continue
         positions = check_heads(entry, n, int(lengths[n]), unknown=True)
         if crossing is not None and (positions == UNKNOWN_HEAD).any():
-            positions = crossing.settle(positions, n)
+            positions = crossing.without_crossing(positions, n)
         heads[offsets[n] : offsets[n + 1]] = positions
     if single_root:
         sentences.check_single_root(heads, lengths, np.ones(len(lengths), np.bool_))

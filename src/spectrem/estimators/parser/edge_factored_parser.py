@@ -558,7 +558,7 @@ def read_heads(sentences: Sequence[ParsedSentence], heads: Any, crossing: Crossi
             shares[number], supervision[number] = _read_shares(number, array, n), parsing.SHARED
         elif array is not None:
             positions = check_heads(array, number, n)
-            positions = positions if crossing is None else crossing.settle(positions, number)
+            positions = positions if crossing is None else crossing.without_crossing(positions, number)
             supervision[number] = parsing.FREE if (positions == UNKNOWN_HEAD).any() else parsing.GIVEN
         numbers.append(positions)
     return Heads(np.concatenate([np.zeros(0, np.int64), *numbers]), supervision, shares)

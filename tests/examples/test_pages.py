@@ -1,6 +1,7 @@
 """Every block of code on every page of the site and in the README runs, and prints what the page shows.
 
-The blocks of one page run in order, in one namespace and one folder of their own. ``python`` is executed. In ``sh``,
+The blocks of one page run in order, in one namespace and one folder of their own. ``python`` is executed, or, if its
+first line is ``# NAME.py``, saved under that name for the blocks behind it to import. In ``sh``,
 ``cat > NAME`` with a here-document writes a file, ``head`` and ``cat`` show files, and ``spectrem`` is run if the
 first file that it names is there (on pages of `RUN`, always); otherwise its options and constraints are checked.
 ``yaml`` and ``json`` are lists of constraints. A block of ``text`` right behind one of ``python`` or ``sh`` is what it
@@ -83,11 +84,14 @@ def compare(printed, shown):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_blocks_of_the_page_run(page, tmp_path):
+def test_blocks_of_the_page_run(page, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
     space, printed = {"__name__": "__page__"}, ""
     with chdir(tmp_path):
         for language, code in blocks(page):
-            if language == "python":
+            if language == "python" and (name := re.match(r"# (\w+\.py)\n", code)):
+                Path(name[1]).write_text(code, encoding="utf-8")
+            elif language == "python":
                 output = io.StringIO()
                 try:
                     with redirect_stdout(output):
@@ -111,12 +115,12 @@ def test_files_that_the_page_names_are_there(page):
         assert (page.parent / name).exists() or (ROOT / "docs" / name).exists(), name
 
 
-def test_output_that_differs_from_the_page_is_found(tmp_path):
+def test_output_that_differs_from_the_page_is_found(tmp_path, monkeypatch):
     page = tmp_path / "page.md"
     page.write_text("```python\nprint(1)\n```\n\n```text\n2\n```\n\nText.\n\n```text\nanything\n```\n")
     assert [language for language, _ in blocks(page)] == ["python", "text"]
     with pytest.raises(AssertionError, match=r"printed\n\s*1\n"):
-        test_blocks_of_the_page_run(page, tmp_path)
+        test_blocks_of_the_page_run(page, tmp_path, monkeypatch)
     page.write_text("```sh\nspectrem align en.txt --no-such-option\n```\n")
     with pytest.raises(AssertionError, match="--no-such-option"):
-        test_blocks_of_the_page_run(page, tmp_path)
+        test_blocks_of_the_page_run(page, tmp_path, monkeypatch)

@@ -1,7 +1,8 @@
-"""The site: what Sphinx needs to know, and three small steps of its own before it begins.
+"""The site: what Sphinx needs to know, and four small steps of its own before it begins.
 
-API pages are made from `public_names.py`, figures of the guide are drawn by `figures.py`, and keys of papers in
-docstrings, such as ``[Samdani2012]``, become links to the references.
+API pages are made from `public_names.py`, figures of the guide are drawn by `figures.py`, sections of experiments are
+made of their results by `experiments.py`, and keys of papers in docstrings, such as ``[Samdani2012]``, become links to
+the references.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import command_line  # noqa: E402
+import experiments  # noqa: E402
 import figures  # noqa: E402
 import public_names  # noqa: E402
 
@@ -36,7 +38,7 @@ extensions = [
     *("sphinx_gallery.gen_gallery", "sphinxcontrib.bibtex", "sphinx_copybutton", "sphinxext.opengraph"),
     "sphinx_design",
 ]
-exclude_patterns = ["_build", "README.md"]
+exclude_patterns = ["_build", "_generated/**/*.md", "README.md"]
 default_role = "py:obj"
 suppress_warnings = ["config.cache"]  # functions of the settings of the gallery cannot be kept between builds
 
@@ -127,8 +129,14 @@ KEYS = frozenset(parse_file(HERE / "references.bib").entries)
 _CITED = re.compile(r"\[([A-Z][A-Za-z]+\d{2,4})(?:, ([^\]`]*))?\](?!_)")
 
 
-def cite(text: str) -> str:
+def cite(text: str, role: str = ":cite:p:") -> str:
     """Make keys of papers in square brackets links to the references.
+
+    Parameters
+    ----------
+    text : str
+    role : str
+        As reStructuredText writes it, or MyST.
 
     Raises
     ------
@@ -144,7 +152,7 @@ def cite(text: str) -> str:
     def link(match: re.Match[str]) -> str:
         if match[1] not in KEYS:
             raise ValueError(f"[{match[1]}] is a key that docs/references.bib lacks; add the paper there")
-        return f":cite:p:`{match[1]}`" + (f" ({match[2]})" if match[2] else "")
+        return f"{role}`{match[1]}`" + (f" ({match[2]})" if match[2] else "")
 
     return _CITED.sub(link, text)
 
@@ -179,6 +187,7 @@ def write_api(folder: Path) -> None:
 
 def _prepare(app: Any) -> None:
     figures.draw_all(HERE / "_generated")
+    experiments.write(HERE / "_generated" / "experiments", lambda text: cite(text, "{cite:p}"))
 
 
 def setup(app: Any) -> dict[str, Any]:

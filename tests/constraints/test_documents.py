@@ -33,7 +33,7 @@ def test_conditions_are_read(text):
 
 def test_wishes_are_met(capsys):
     space = {}
-    exec((ROOT / "examples" / "constraints.py").read_text(encoding="utf-8"), space)
+    exec((ROOT / "examples" / "tables" / "constraints.py").read_text(encoding="utf-8"), space)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(space["WISHES"]) == 25
     for line, (_, name, text) in zip(lines, space["WISHES"], strict=True):

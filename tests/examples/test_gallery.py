@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
+SCRIPTS = sorted((ROOT / "examples").glob("*/*.py"))
+
+
+def path_of(name):
+    return next(script for script in SCRIPTS if script.name == name)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +29,7 @@ def output_of(tmp_path_factory):
     def run(name):
         if name not in printed:
             folder = tmp_path_factory.mktemp("example")
-            output, script = io.StringIO(), str(ROOT / "examples" / name)
+            output, script = io.StringIO(), str(path_of(name))
             with pytest.MonkeyPatch.context() as patch, chdir(folder), redirect_stdout(output):
                 patch.setattr(sys, "argv", [script])
                 runpy.run_path(script, run_name="__main__")
@@ -46,7 +50,7 @@ def test_every_script_runs(script, output_of):
 
 
 def test_a_script_runs_in_a_process_of_its_own(tmp_path, output_of):
-    command = [sys.executable, "-W", "error", str(ROOT / "examples" / "own_constraint.py")]
+    command = [sys.executable, "-W", "error", str(path_of("own_constraint.py"))]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, output_of("own_constraint.py"), "")
 

@@ -323,6 +323,13 @@ def test_code_is_for_all_recent_processors(untouched, monkeypatch):
     assert _compiled._choose_processor() is None  # asked for by a name
 
 
+def test_arm_has_one_level(untouched, monkeypatch):
+    monkeypatch.setitem(vars(cpu_target), "_toplevel_target_context", object())
+    monkeypatch.setattr(_compiled.llvm, "get_process_triple", lambda: "aarch64-unknown-linux-gnu")
+    untouched.clear()
+    assert _compiled._choose_processor() == ("aarch64-unknown-linux-gnu", "generic", "")
+
+
 def test_a_code_generator_in_use_stays_as_it_is(untouched, monkeypatch):
     monkeypatch.setitem(vars(cpu_target), "_toplevel_target_context", object())
     assert _compiled._choose_processor() is not None

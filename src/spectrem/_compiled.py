@@ -180,7 +180,7 @@ def read_code(path: Path, key: Any) -> Any:
         if hashlib.sha256(code).digest() != content[:_DIGEST_SIZE]:
             return None
         found, data = _CodeReader(io.BytesIO(code)).load()
-    except (OSError, ImportError, AttributeError):  # the latter from other releases of what the code names
+    except (OSError, ImportError, AttributeError):  # the last two where it names what another NumPy lacks
         return None
     return data if found == key else None
 
@@ -257,6 +257,7 @@ def _lock_file(folder: Path) -> int | None:
         return None
 
 
+@cache
 def digests_of_imports(module: str) -> dict[str, bytes]:
     """Digests of the other files of kernels that a module imports from, directly or not, by the names of their modules.
 

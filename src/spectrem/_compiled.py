@@ -13,7 +13,7 @@ after this module is loaded. Of processes that need the same code at once, one c
 Kernels import ``njit`` from here. The logger ``spectrem.compiling`` says, at level INFO, which kernel is compiled, and
 when it is.
 
-Parts of Numba used here that its documentation does not promise, all of them in the releases 0.61.0 and 0.68.1, with
+Parts of Numba used here that its documentation does not promise, all of them in the releases 0.61.2 and 0.68.1, with
 which they are tested: ``FunctionCache`` finds the folder; dispatchers keep ``_cache``, which has ``load_overload`` and
 ``save_overload``, and are called by ``compile``; ``CompileResult`` has ``_reduce`` and ``_rebuild``, ``lifted`` and
 ``library.has_dynamic_globals``; ``Environment._memo``, ``_rebuild_env`` and ``serialize.dumps``; ``rtsys.initialize``;

@@ -26,14 +26,24 @@ MORE = ("corpus", "estimators", "inference", "kernels", "learning", "models", "p
 MAIN = [*QUICK, *(f"tests/{name}" for name in MORE)]
 
 
-def run(*command: str | Path, cwd: Path = ROOT, **variables: str) -> str:
-    """Run a command without what the environment says about Python, and return what it prints; errors end the check."""
+# Commands that failed, while the check went on.
+failed: list[str] = []
+
+
+def run(*command: str | Path, cwd: Path = ROOT, go_on: bool = False, **variables: str) -> str:
+    """Run a command without what the environment says about Python, and return what it prints.
+
+    One that fails ends the check, or is listed as failed and shown where it is to go on.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NUMBA_"))}
     print("$", *command, flush=True)
     done = subprocess.run(command, cwd=cwd, env={**kept, **variables}, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         print(done.stdout)
-        sys.exit(f"release check: {command[0]} ended with status {done.returncode}")
+        message = f"{' '.join(map(str, command))} ended with status {done.returncode}"
+        if not go_on:
+            sys.exit(f"release check: {message}")
+        failed.append(message)
     return done.stdout
 
 
@@ -49,8 +59,8 @@ def install(python: Path, *packages: str) -> None:
 
 def suite(python: Path, sources: Path, *arguments: str) -> str:
     """The last line of pytest for an installed Spectrem, with the tests of the source archive."""
-    printed = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "logical", *arguments, cwd=sources)
-    return printed.strip().splitlines()[-1]
+    pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "logical"]
+    return run(*pytest, *arguments, cwd=sources, go_on=True).strip().splitlines()[-1]
 
 
 def try_out(python: Path, sources: Path, package: Path, *options: str) -> str:
@@ -115,6 +125,8 @@ def main() -> None:
             lowest = environment(folder / "lowest", pythons[0])
             results.append(f"{pythons[0]}, lowest releases: {try_lowest(lowest, sources, tools, pure)}")
     print("\n".join(results))
+    if failed:
+        sys.exit("release check failed:\n" + "\n".join(failed))
 
 
 if __name__ == "__main__":

@@ -26,11 +26,17 @@ Given: TypeAlias = Mapping[str, str]
 It also holds every option with its value, ``"--gamma 0.5"``, and options that may be repeated with each of theirs.
 """
 
+OF_MODEL = "that of the model"
+"""The default of options of commands that load a model."""
+
 _SHOWN, _HELP_ALL = "spectrem", "help_all"
 
 
 def argument(metavar: str, default: Any = ...) -> Any:
     """Declare an argument of a command: a field of a data class whose docstring, section Parameters, explains it.
+
+    Of fields whose types are annotated with an option that several commands share, the docstring says what that of the
+    option leaves open.
 
     Parameters
     ----------
@@ -70,7 +76,7 @@ def takes(
     leave: Collection[str] = (),
     defaults: Mapping[str, Any] = {},
     only: Collection[str] | None = None,
-    beside: Collection[type] = (),
+    beside: Mapping[type, str] = {},
     shown: Collection[str] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a command of a function whose parameters are data classes of arguments and options: one for each field.
@@ -87,9 +93,9 @@ def takes(
         Defaults of this command, where they are not those of the estimator; ``...`` for options that must be given.
     only : collection of str, optional
         The parameters that this command has options for, where they are few.
-    beside : collection of type
-        The declarations of other estimators that the command may train: those of their parameters which the ones before
-        do not have become options, too.
+    beside : mapping of type -> str
+        The declarations of other estimators that the command may train, and the option that asks for each: those of
+        their parameters which the ones before do not have become options, too. Help shows their defaults that differ.
     shown : collection of str, optional
         Of a `Command` of many options: the fields and parameters that ``--help`` shows, each by half a sentence of
         what it means. The others stand in ``--help-all``, which explains every one in full. All if left out.
@@ -115,14 +121,24 @@ def takes(
         declarations |= {name: declared for name, declared in parameters_of(one).items() if name not in declarations}
     flags = {name: _flag(name, declared) for name, (_, declared) in declarations.items() if declared.option is not None}
     texts = {name: _plain(text, flags) for one in records for name, text in meanings(one).items()}
+
+    def default_of(name: str) -> str | bool:
+        """The default that help shows, or False for none."""
+        default = defaults.get(name, declarations[name][0])
+        if default in (None, MISSING, ..., ()):
+            return False
+        others = [(parameters_of(one)[name][0], flag) for one, flag in beside.items() if name in parameters_of(one)]
+        others = [] if name in defaults else [(other, flag) for other, flag in others if other != default]
+        return "; with ".join([_shown(default, flags[name]), *(f"{flag} {other}" for other, flag in others)])
+
     options = [
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=... if defaults.get(name) is ... else None,
-            annotation=_annotation(flags[name], defaults.get(name, default), declared, texts.get(name, "")),
+            annotation=_annotation(flags[name], default_of(name), declared, texts.get(name, "")),
         )
-        for name, (default, declared) in declarations.items()
+        for name, (_, declared) in declarations.items()
         if name in flags and name not in leave and (only is None or name in only)
     ]
 
@@ -130,6 +146,9 @@ def takes(
         types = {name: p.annotation for name, p in inspect.signature(command, eval_str=True).parameters.items()}
         groups = {name: _fields_of(kind, leave) if is_dataclass(kind) else [] for name, kind in types.items()}
         merged = [one for name in types for one in (options if name == "settings" else groups[name])]
+        if any(one.name == "load" and one.default is inspect.Parameter.empty for one in merged):
+            for info in [one.annotation.__metadata__[0] for one in options if one in merged]:
+                info.show_default = info.show_default and OF_MODEL
         offered = merged
         if shown is not None:
             offered = [*merged, _help_all(sum(one.name not in shown for one in merged))]
@@ -167,6 +186,10 @@ def _fields_of(record: Any, leave: Collection[str]) -> list[inspect.Parameter]:
         if info is not None:
             names = [_flag(one.name)] if info.func is typer.Option and not info.args else []
             kind = Annotated[kind, info(*names, help=_plain(help_texts.get(one.name, ""), {}))]
+        elif one.name in help_texts:
+            info = copy(kind.__metadata__[0])
+            info.help = f"{info.help} {_plain(help_texts[one.name], {})}"
+            kind = Annotated[kind.__origin__, info]
         default = inspect.Parameter.empty if one.default is MISSING else one.default
         parameters.append(inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
     return parameters
@@ -276,7 +299,7 @@ def _flag(name: str, declared: Parameter | None = None) -> str:
     return (declared and declared.option) or f"--{name.replace('_', '-')}"
 
 
-def _annotation(flag: str, default: Any, declared: Parameter, meaning: str) -> Any:
+def _annotation(flag: str, default: str | bool, declared: Parameter, meaning: str) -> Any:
     plain = declared.convert if declared.convert in (int, float, bool) else str
     kind: Any = Literal.__getitem__(declared.choices) if declared.choices else plain
     metavar = declared.metavar or {int: "N", float: "X"}.get(plain)
@@ -289,7 +312,7 @@ def _annotation(flag: str, default: Any, declared: Parameter, meaning: str) -> A
             *filter(None, [declared.short]),
             metavar=metavar and metavar + (_range(declared) if plain in (int, float) else ""),
             help=declared.help or meaning,
-            show_default=False if default in (None, MISSING, ..., ()) else _shown(default, flag[2:]),
+            show_default=default,
             rich_help_panel=declared.group or None,
         ),
     ]
@@ -304,8 +327,8 @@ def _range(declared: Parameter) -> str:
     return f" [x{sign.replace('<', '>')}{least}]" if math.isfinite(declared.least) else ""
 
 
-def _shown(default: Any, name: str) -> str:
-    return str(default) if not isinstance(default, bool) else name if default else f"no-{name}"
+def _shown(default: Any, flag: str) -> str:
+    return str(default) if not isinstance(default, bool) else flag[2:] if default else f"no-{flag[2:]}"
 
 
 def _plain(meaning: str, flags: Mapping[str, str]) -> str:

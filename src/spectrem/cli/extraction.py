@@ -11,11 +11,10 @@ from spectrem.cli.declare import Command, Given, Settings, argument, option, tak
 from spectrem.cli.ending import STANDARD_OUTPUT, say
 from spectrem.cli.evaluation import check_same_text, json_numbers, print_result, print_scores, score_cell
 from spectrem.cli.files import command_files
-from spectrem.cli.options import ConstraintFile, Json, Load, Output, Quiet, Report, Save, parse_options
+from spectrem.cli.options import FILES, ComparisonOptions, LearningOptions, Load, Output, Quiet, parse_options
 from spectrem.cli.rules import check_rules, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun
 from spectrem.estimators.extraction.parameters import ExtractionParameters
-from spectrem.estimators.shared_parameters import CONSTRAINTS
 from spectrem.exceptions import InvalidInputError, counted
 
 if TYPE_CHECKING:
@@ -39,8 +38,8 @@ _RULES = [needs(option, "--unlabelled") for option in _OF_UNLABELLED]
 _NAMES = ("precision", "recall", "f1")
 
 
-@dataclass(frozen=True)
-class TrainingOptions:
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(LearningOptions):
     """The arguments and options of `spectrem extract train` besides the parameters of `RelationExtractor`.
 
     Parameters
@@ -52,17 +51,12 @@ class TrainingOptions:
     unlabelled
         Further sentences with mentions, to be learned from besides LABELLED; their labels are ignored.
     constraint
-        What must hold in expectation; repeat for several. "argument_types({'Kill': ('Peop', 'Peop')})": a
+        "argument_types({'Kill': ('Peop', 'Peop')})": a
         relation implies types. See docs/constraints.md.
     """
 
-    save: Save
     labelled: str = argument("LABELLED")
-    unlabelled: str | None = option(None, metavar="FILE", group="Files")
-    constraint: list[str] | None = option(None, metavar="TEXT", group=CONSTRAINTS)
-    constraints: ConstraintFile = None
-    report: Report = None
-    quiet: Quiet = False
+    unlabelled: str | None = option(None, metavar="FILE", group=FILES)
 
 
 @app.command(cls=Command)
@@ -146,8 +140,8 @@ def predict(options: PredictionOptions, settings: Settings) -> None:
         )
 
 
-@dataclass(frozen=True)
-class EvaluationOptions:
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions(ComparisonOptions):
     """The arguments and options of `spectrem extract evaluate`.
 
     Parameters
@@ -158,13 +152,9 @@ class EvaluationOptions:
         The same sentences as labelled by spectrem extract predict; - is standard input.
     """
 
-    gold: str = argument("GOLD")
-    predicted: str = argument("PREDICTED")
-    as_json: Json = False
-
 
 @app.command()
-@takes()
+@takes(leave=["second"])
 def evaluate(options: EvaluationOptions) -> None:
     """Compare types and relations with those given by hand: precision, recall and F1 of each.
 

@@ -4,49 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from spectrem.estimators.shared_parameters import CONSTRAINTS
+from spectrem.cli.declare import OF_MODEL, argument
+from spectrem.estimators.shared_parameters import CONSTRAINTS, MODEL, TRAINING
 from spectrem.exceptions import InvalidInputError, SpectremError, quoted
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+FILES = "Files"
+"""A heading of ``--help``."""
 
-Output: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Where to write; gzipped if the name ends in .gz, - is standard output. The file appears once complete.",
-    ),
-]
+_OUTPUT = typer.Option(
+    "--output",
+    "-o",
+    metavar="FILE",
+    show_default="-",
+    help="Where to write; gzipped if the name ends in .gz, - is standard output. The file appears once complete.",
+)
+Output: TypeAlias = Annotated[str, _OUTPUT]
+OutputIfNamed: TypeAlias = Annotated[str | None, _OUTPUT]
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
 Report: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--report",
         metavar="FILE.html",
-        help="A page about the training and its constraints: what they demanded, changed and cost.",
+        help="A page about the run and its constraints: what they demanded, changed and cost.",
     ),
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
-_SAVE = typer.Option("--save", metavar="FILE", help="Write the trained model to this file.", rich_help_panel="Files")
+_SAVE = typer.Option("--save", metavar="FILE", help="Write the trained model to this file.", rich_help_panel=FILES)
 _LOAD = typer.Option(
     "--load",
     metavar="MODEL",
     help="Use the model in this file, which --save wrote, without training.",
-    rich_help_panel="Files",
+    rich_help_panel=FILES,
 )
-_FIELD = typer.Option("--field", help="Which tags of CoNLL-U are meant.")
 Save: TypeAlias = Annotated[str, _SAVE]
 SaveIfNamed: TypeAlias = Annotated[str | None, _SAVE]
 Load: TypeAlias = Annotated[str, _LOAD]
 LoadIfNamed: TypeAlias = Annotated[str | None, _LOAD]
-Field: TypeAlias = Annotated[Literal["upos", "xpos"], _FIELD]
-FieldIfNamed: TypeAlias = Annotated[Literal["upos", "xpos"] | None, _FIELD]
+_FIELD = partial(typer.Option, "--field", help="Which tags of CoNLL-U are meant.")
+Field: TypeAlias = Annotated[Literal["upos", "xpos"], _FIELD()]
+FieldOfModel: TypeAlias = Annotated[Literal["upos", "xpos"] | None, _FIELD(show_default=OF_MODEL)]
+_CONSTRAINT = partial(
+    typer.Option,
+    "--constraint",
+    metavar="TEXT",
+    help="What must hold in expectation; repeat for several.",
+    rich_help_panel=CONSTRAINTS,
+)
+Constraint: TypeAlias = Annotated[list[str] | None, _CONSTRAINT(show_default=False)]
+Agreement: TypeAlias = Annotated[list[str] | None, _CONSTRAINT(show_default="agreement")]
 ConstraintFile: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -63,6 +76,69 @@ MinProbability: TypeAlias = Annotated[
 ]
 LEAST_PROBABILITY = 0.01
 """The default of ``--min-probability``."""
+
+Probabilities: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--probabilities", metavar="FILE", help="Write probabilities to this file.", show_default=False),
+]
+Plot: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--plot",
+        metavar="FILE",
+        show_default=False,
+        help="Draw a picture there, as .png, .svg or .pdf; needs matplotlib (pip install 'spectrem[plot]').",
+    ),
+]
+Start: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--start",
+        metavar="MODEL",
+        show_default=False,
+        help="Start from this model, which --save wrote.",
+        rich_help_panel=TRAINING,
+    ),
+]
+TagDictionary: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--dictionary",
+        metavar="FILE",
+        show_default=False,
+        help="The tags that words may have: lines of a word, a tab, and its tags with spaces between.",
+        rich_help_panel=FILES,
+    ),
+]
+Grammar: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--dmv",
+        help="Learn a grammar, the dependency model with valence, from tags alone.",
+        rich_help_panel=MODEL,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningOptions:
+    """Options of commands that train a model, under constraints if wanted, and save it."""
+
+    save: Save
+    constraint: Constraint = None
+    constraints: ConstraintFile = None
+    report: Report = None
+    quiet: Quiet = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOptions:
+    """Arguments and options of commands that compare predictions with what was made by hand."""
+
+    gold: str = argument("GOLD")
+    predicted: str = argument("PREDICTED")
+    second: str | None = argument("SECOND", None)
+    as_json: Json = False
 
 
 def two_names(option: str, text: str | None) -> tuple[str, str] | None:

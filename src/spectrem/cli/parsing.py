@@ -24,16 +24,19 @@ from spectrem.cli.evaluation import (
 )
 from spectrem.cli.files import command_files, opened
 from spectrem.cli.options import (
+    FILES,
     LEAST_PROBABILITY,
-    ConstraintFile,
+    ComparisonOptions,
     Field,
-    FieldIfNamed,
-    Json,
+    FieldOfModel,
+    Grammar,
+    LearningOptions,
     Load,
     MinProbability,
+    OutputIfNamed,
+    Probabilities,
     Quiet,
-    Report,
-    Save,
+    Start,
     errors_located,
     parse_options,
 )
@@ -42,7 +45,7 @@ from spectrem.cli.rules import CONSTRAINED, Rule, check_rules, excludes, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters
 from spectrem.estimators.grammar.parameters import GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
-from spectrem.estimators.shared_parameters import CONSTRAINTS, MODEL, TRAINING
+from spectrem.estimators.shared_parameters import TRAINING
 from spectrem.exceptions import InvalidInputError, advice, counted, quoted, shorten
 
 if TYPE_CHECKING:
@@ -60,7 +63,7 @@ app = typer.Typer(
 
 MaxLength: TypeAlias = Annotated[
     int | None,
-    typer.Option("--max-length", min=1, metavar="N", help="Only sentences of up to N words.", show_default="all"),
+    typer.Option("--max-length", min=1, metavar="WORDS", help="Leave out sentences of more words.", show_default=False),
 ]
 SkipPunctuation: TypeAlias = Annotated[
     bool,
@@ -148,7 +151,6 @@ def places_in(path: str, sentences: FileTrees) -> Callable[[int], str]:
     return place
 
 
-_FILES = "Files"
 _OF_GRAMMARS = ("--heads", "--field", "--skip-punctuation")
 _RULES_OF_TRAIN = (
     *CONSTRAINED,
@@ -181,8 +183,8 @@ _ADVICE = {
 }
 
 
-@dataclass(frozen=True)
-class TrainingOptions:
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(LearningOptions):
     """The argument and options of `spectrem parse train` besides the parameters of its two estimators.
 
     Parameters
@@ -191,32 +193,26 @@ class TrainingOptions:
         Tagged sentences in CoNLL-U, plain or gzipped, with heads; heads that are not known are _. - is standard
         input.
     dmv
-        Learn a grammar, the dependency model with valence, from tags alone; heads of CORPUS are not read, but for
-        --heads. Its options are --adjacency, --smoothing, --init, --heads and --field.
+        Heads of CORPUS are not read, but for --heads. Its options are --adjacency, --smoothing, --init, --heads and
+        --field.
     heads
         With --dmv, learn from the heads of CORPUS too.
     constraint
-        What must hold in expectation; repeat for several. "universal_rules()": 31 rules of what universal tags
-        depend on, which every other arc pays for. "E[root & (dependent_tag == 'VERB')] >= '90%' *
-        E.count(dependent_tag == 'VERB', each='sentence')": of nine in ten sentences with verbs, one is the root. See
-        docs/constraints.md.
+        "universal_rules()": 31 rules of what universal tags depend on, which every other arc pays for. "E[root &
+        (dependent_tag == 'VERB')] >= '90%' * E.count(dependent_tag == 'VERB', each='sentence')": of nine in ten
+        sentences with verbs, one is the root. See docs/constraints.md.
     """
 
-    save: Save
     corpus: str = argument("CORPUS")
-    dmv: bool = option(False, group=MODEL)
+    dmv: Grammar = False
     heads: bool = option(False, group=TRAINING)
     field: Field = "upos"
-    constraint: list[str] | None = option(None, metavar="TEXT", group=CONSTRAINTS)
-    constraints: ConstraintFile = None
-    report: Report = None
     skip_punctuation: SkipPunctuation = False
     max_length: MaxLength = None
-    quiet: Quiet = False
 
 
 @app.command(cls=Command)
-@takes(ParserParameters, beside=[GrammarSettings], shown=_EVERYDAY)
+@takes(ParserParameters, beside={GrammarSettings: "--dmv"}, defaults={"random_state": 0}, shown=_EVERYDAY)
 def train(options: TrainingOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn a parser from trees, or with --dmv a grammar from tags alone.
 
@@ -396,23 +392,22 @@ class PredictionOptions:
     text
         Tagged sentences in CoNLL-U, plain or gzipped, whose heads are ignored; - is standard input.
     output
-        Where to write CoNLL-U; gzipped if the name ends in .gz, - is standard output. The file appears once
-        complete. All but heads and relations (and the graphs of the column DEPS) is that of TEXT.
+        All but heads and relations (and the graphs of the column DEPS) is that of TEXT, in CoNLL-U.
     show
         Draw the trees as text on standard output, with the probabilities of heads; CoNLL-U is written only with
         --output.
     probabilities
-        Write probabilities of heads there: one line per word of the word and its heads, counted from 1, 0 being the
-        root, likeliest first, with tabs between; a blank line after every sentence.
+        One line per word of the word and its heads, counted from 1, 0 being the root, with their probabilities,
+        likeliest first, with tabs between; a blank line after every sentence.
     """
 
     load: Load
     text: str = argument("TEXT")
-    output: str | None = option(None, "--output", "-o", metavar="FILE", show_default="-")
+    output: OutputIfNamed = None
     show: bool = option(False)
-    probabilities: str | None = option(None, metavar="FILE")
+    probabilities: Probabilities = None
     min_probability: MinProbability = LEAST_PROBABILITY
-    field: FieldIfNamed = None
+    field: FieldOfModel = None
     skip_punctuation: SkipPunctuation = False
     quiet: Quiet = False
 
@@ -499,8 +494,8 @@ _ROWS = {
 }
 
 
-@dataclass(frozen=True)
-class EvaluationOptions:
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions(ComparisonOptions):
     """Arguments and options of `spectrem parse evaluate`.
 
     Parameters
@@ -513,11 +508,7 @@ class EvaluationOptions:
         Other trees over the same words, to be compared with the first by sign tests.
     """
 
-    gold: str = argument("GOLD")
-    predicted: str = argument("PREDICTED")
-    second: str | None = argument("SECOND", None)
     max_length: MaxLength = None
-    as_json: Json = False
 
 
 @app.command()
@@ -633,8 +624,8 @@ _RULES_OF_TRANSFER = (
 )
 
 
-@dataclass(frozen=True)
-class TransferOptions:
+@dataclass(frozen=True, kw_only=True)
+class TransferOptions(LearningOptions):
     """Arguments and options of `spectrem parse transfer` besides the parameters of its two estimators.
 
     Parameters
@@ -649,8 +640,8 @@ class TransferOptions:
     tagger
         Tag TARGET with this model of spectrem tag train.
     start
-        Start from this model of the same kind, such as one of the source language that reads tags alone (spectrem
-        parse train --min-count 1000000).
+        It must be of the same kind, such as one of the source language that reads tags alone (spectrem parse train
+        --min-count 1000000).
     share
         At least this share of the arcs that a target sentence has in common with its source tree is expected. Given
         several times, the one is taken with which a model of half of the text conserves most arcs of the other
@@ -659,31 +650,26 @@ class TransferOptions:
         A word without a link has up to N children, in expectation.
     all_links
         Arcs go along all links; by default along links of words that have no other.
-    dmv
-        Learn a grammar, the dependency model with valence, from tags alone.
     """
 
-    save: Save
     source: str = argument("SOURCE")
     target: str = argument("TARGET")
-    align: str = option(..., metavar="LINKS", group=_FILES)
-    tagger: str | None = option(None, metavar="MODEL", group=_FILES)
-    start: str | None = option(None, metavar="MODEL", group=TRAINING)
+    align: str = option(..., metavar="LINKS", group=FILES)
+    tagger: str | None = option(None, metavar="MODEL", group=FILES)
+    start: Start = None
     share: list[float] | None = option(None, metavar="SHARE", show_default=f"{_SHARE}", group=TRAINING)
     unaligned_children: float | None = option(None, metavar="N", show_default="any number", group=TRAINING)
     all_links: bool = option(False, group=TRAINING)
-    dmv: bool = option(False, group=MODEL)
+    dmv: Grammar = False
     field: Field = "upos"
-    report: Report = None
-    quiet: Quiet = False
 
 
 @app.command(cls=Command)
 @takes(
     ParserParameters,
-    leave=["crossing", "infeasible"],
-    beside=[GrammarSettings],
-    defaults={"infeasible": "skip"},
+    leave=["crossing", "constraint", "constraints"],
+    beside={GrammarSettings: "--dmv"},
+    defaults={"infeasible": "skip", "random_state": 0},
     shown=_EVERYDAY,
 )
 def transfer(options: TransferOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:

@@ -25,16 +25,18 @@ from spectrem.cli.evaluation import (
 )
 from spectrem.cli.files import command_files, opened
 from spectrem.cli.options import (
+    FILES,
     LEAST_PROBABILITY,
-    ConstraintFile,
+    ComparisonOptions,
     Field,
-    Json,
+    LearningOptions,
     Load,
     MinProbability,
     Output,
+    Probabilities,
     Quiet,
-    Report,
-    Save,
+    Start,
+    TagDictionary,
     parse_options,
     two_numbers,
 )
@@ -43,7 +45,7 @@ from spectrem.cli.rules import CONSTRAINED, Rule, check_rules, excludes, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters
 from spectrem.estimators.crf.parameters import CRFParameters
 from spectrem.estimators.declare import parameters_of
-from spectrem.estimators.shared_parameters import CONSTRAINTS, MODEL, TRAINING
+from spectrem.estimators.shared_parameters import MODEL
 from spectrem.estimators.tagging.parameters import TaggerParameters
 from spectrem.exceptions import InvalidInputError, counted, quoted, shorten
 
@@ -120,7 +122,6 @@ def with_context(
     return pairs
 
 
-_FILES = "Files"
 _COLUMNS = ("sentence", "token", "occurrence", "word")
 _SPANNING = "a --constraint over the whole text (a share or sparsity)"
 _SAME_STARTS = "every start of {} is the same; drop one of them, or give --init random"
@@ -173,8 +174,8 @@ _RULES_OF_CRF = (
 )
 
 
-@dataclass(frozen=True)
-class TrainingOptions:
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(LearningOptions):
     """The argument and options of `spectrem tag train` besides the parameters of its two estimators.
 
     Parameters
@@ -183,38 +184,31 @@ class TrainingOptions:
         Tokenised sentences to learn from, one per line, plain or gzipped UTF-8; or tagged text, whose tags are
         ignored; - is standard input. Can be left out where --labelled is given.
     dictionary
-        The tags that words may have: lines of a word, a tab, and its tags with spaces between. Words that are not
-        listed may have any.
+        Words that are not listed may have any.
     labelled
         Sentences tagged by hand, to be learned from besides CORPUS: word/TAG lines, CoNLL-U or columns; words
         without a tag (_) are left open.
     constraint
-        What must hold in expectation; repeat for several. "E[tag == 'NOUN'] <= '30%'": of all words.
+        "E[tag == 'NOUN'] <= '30%'": of all words.
         "at_least(1, ['VERB', 'AUX'])": every sentence has one of these tags, or with --infeasible skip every one that
         can. "sparsity(32)": every word has few tags. See docs/constraints.md.
     start
-        Start from a model trained before. Then --anneal is skewed: soft posteriors are drawn to those of this
-        model, not to uniform ones.
+        Then --anneal is skewed: soft posteriors are drawn to those of this model, not to uniform ones.
     crf
         Train a conditional random field on features of the words (--features) instead of a hidden Markov model;
         needs --labelled. Its options are --features, --scheme, --edge-features, --pairs, --min-count, --C,
         --l1-ratio, --unlabelled-weight, --m-steps, --m-tol and --context.
     """
 
-    save: Save
     corpus: str | None = argument("CORPUS", None)
-    dictionary: str | None = option(None, metavar="FILE", group=_FILES)
-    labelled: str | None = option(None, metavar="FILE", group=_FILES)
-    constraint: list[str] | None = option(None, metavar="TEXT", group=CONSTRAINTS)
-    constraints: ConstraintFile = None
-    start: str | None = option(None, metavar="MODEL", group=TRAINING)
+    dictionary: TagDictionary = None
+    labelled: str | None = option(None, metavar="FILE", group=FILES)
+    start: Start = None
     crf: bool = option(False, group=MODEL)
     input_format: InputFormat = "auto"
     columns: Columns = "0,1"
     field: Field = "upos"
     context: Context = None
-    report: Report = None
-    quiet: Quiet = False
 
 
 def _columns(options: TrainingOptions | PredictionOptions | EvaluationOptions) -> tuple[int, int]:
@@ -319,7 +313,7 @@ def prepare_features(options: TrainingOptions, settings: dict[str, Any], constra
     tags = _tags_of(labelled)
     if not tags:
         raise InvalidInputError(f"{display_name(options.labelled)}: holds no tags, only _; name the column that does")
-    return Input({"features": "words", **settings}, sentences, labelled, plain, sorted(tags))
+    return Input(settings, sentences, labelled, plain, sorted(tags))
 
 
 def _tags_of(labelled: TaggedCorpus) -> set[str]:
@@ -382,7 +376,12 @@ KINDS = (
 
 
 @app.command(cls=Command)
-@takes(TaggerParameters, defaults={"random_state": 0}, beside=[CRFParameters], shown=_EVERYDAY)
+@takes(
+    TaggerParameters,
+    defaults={"random_state": 0, "features": "words"},
+    beside={CRFParameters: "--crf"},
+    shown=_EVERYDAY,
+)
 def train(options: TrainingOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn a tagger: a hidden Markov model of tags and words, or a conditional random field.
 
@@ -463,8 +462,8 @@ class PredictionOptions:
         slash: one sentence per line of word/TAG. columns: one word per line, a tab, its tag. conllu: ten columns of
         Universal Dependencies, tags in the one that --field names.
     probabilities
-        Write probabilities there: one line per word of the word and its tags with their probabilities, likeliest
-        first, with tabs between; a blank line after every sentence.
+        One line per word of the word and its tags with their probabilities, likeliest first, with tabs between; a
+        blank line after every sentence.
     n_best
         Write, instead of the best tags, the N most probable taggings of every sentence, best first: one line each
         of its log-probability in nats, a tab, and word/TAG; a blank line after every sentence. For models trained
@@ -475,7 +474,7 @@ class PredictionOptions:
     text: str = argument("TEXT")
     output: Output = "-"
     output_format: Literal["slash", "columns", "conllu"] = option("slash")
-    probabilities: str | None = option(None, metavar="FILE")
+    probabilities: Probabilities = None
     min_probability: MinProbability = LEAST_PROBABILITY
     n_best: int | None = option(None, min=1, metavar="N")
     input_format: InputFormat = "auto"
@@ -580,8 +579,8 @@ _ROWS = {
 _NAMES = ("precision", "recall", "f1")
 
 
-@dataclass(frozen=True)
-class EvaluationOptions:
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions(ComparisonOptions):
     """Arguments and options of `spectrem tag evaluate`.
 
     Parameters
@@ -593,20 +592,16 @@ class EvaluationOptions:
     second
         Another tagging of the same text, to be compared with the first by sign tests.
     dictionary
-        A tag dictionary: also says how many of the ambiguous, known and unknown words are right.
+        Then the scores also say how many of the ambiguous, known and unknown words are right.
     chunks
         Also tell precision, recall and F1 of the chunks of every type. Those of all chunks, as conlleval counts them,
         are told wherever tags mark chunks, such as B-NP, I-NP and O.
     """
 
-    gold: str = argument("GOLD")
-    predicted: str = argument("PREDICTED")
-    second: str | None = argument("SECOND", None)
-    dictionary: str | None = option(None, metavar="FILE")
+    dictionary: TagDictionary = None
     chunks: bool = option(False)
     columns: Columns = "0,1"
     field: Field = "upos"
-    as_json: Json = False
 
 
 @app.command()

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from spectrem.cli.declare import Given, Settings, argument, option, takes
 from spectrem.cli.ending import command_line, say
 from spectrem.cli.files import command_files, opened
+from spectrem.cli.options import Plot
 from spectrem.cli.rules import Rule, check_rules, needs
-from spectrem.cli.tables.options import TableOptions, split_names
+from spectrem.cli.tables.options import TableOptions, Weights, split_names
 from spectrem.cli.training import Annealing, Home, warn_gaining
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
 from spectrem.estimators.shared_parameters import CONSTRAINTS
@@ -81,8 +82,6 @@ class ClusterOptions:
         The columns to cluster by.
     id
         Names the rows, each differently; links then use these names.
-    weights
-        How many rows each row counts for.
     known
         Clusters that are known, as numbers from 0; empty (or -1) where unknown.
     standardize
@@ -97,8 +96,7 @@ class ClusterOptions:
     add_probabilities
         Add a column with the probability of each cluster: cluster_0, cluster_1, ...
     plot
-        Draw the clusters there, as .png, .svg or .pdf: by two features, or by the first two principal axes of more;
-        needs matplotlib (pip install 'spectrem[plot]').
+        It shows the clusters by two features, or by the first two principal axes of more.
     """
 
     data: str = argument("DATA")
@@ -109,14 +107,14 @@ class ClusterOptions:
         group=_COLUMNS,
     )
     id: str | None = option(None, metavar="COLUMN", show_default="rows are numbered from 0", group=_COLUMNS)
-    weights: str | None = option(None, metavar="COLUMN", show_default="1", group=_COLUMNS)
+    weights: Weights = None
     known: str | None = option(None, metavar="COLUMN", group=_COLUMNS)
     standardize: bool = option(False, group=_COLUMNS)
     size: str | None = option(None, metavar="MIN:MAX", group=CONSTRAINTS)
     must_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS)
     cannot_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS)
     add_probabilities: bool = option(False, group=_MORE)
-    plot: str | None = option(None, metavar="FILE", group=_MORE)
+    plot: Plot = None
 
 
 @takes(GaussianMixtureParameters, defaults={"n_components": ..., "random_state": 0}, leave=["spill"], shown=_EVERYDAY)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from spectrem.cli.declare import option
+import typer
+
 from spectrem.cli.ending import say
-from spectrem.cli.options import ConstraintFile, Quiet, errors_located, parse_options
-from spectrem.estimators.shared_parameters import CONSTRAINTS
+from spectrem.cli.options import Constraint, ConstraintFile, Output, Quiet, Report, errors_located, parse_options
 from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from spectrem.constraints.compilation.groups import Key
     from spectrem.data import TableFile
 
+Weights: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--weights", metavar="COLUMN", show_default="1", help="How many rows each row counts for."),
+]
+
 
 @dataclass(frozen=True)
 class TableOptions:
@@ -29,19 +34,16 @@ class TableOptions:
     Parameters
     ----------
     output
-        Where to write: .csv, .tsv (either also .gz) or .parquet; - is standard output, CSV. The file appears once
-        complete.
+        The name says in which format: .csv, .tsv (either also .gz) or .parquet; standard output is CSV.
     constraint
-        What must hold in expectation; repeat for several. label is the label to be chosen (of clusters the number),
+        label is the label to be chosen (of clusters the number),
         row the number of the row, both from 0; other names are columns of the table. See docs/constraints.md.
-    report
-        A page about the run and its constraints: what they demanded, changed and cost.
     """
 
     constraints: ConstraintFile = None
-    constraint: list[str] | None = option(None, metavar="TEXT", group=CONSTRAINTS)
-    output: str = option("-", "--output", "-o", metavar="FILE")
-    report: str | None = option(None, metavar="FILE.html", group="More results")
+    constraint: Constraint = None
+    output: Output = "-"
+    report: Report = None
     quiet: Quiet = False
 
 

@@ -13,7 +13,7 @@ from spectrem.cli.declare import Given, argument, option, takes
 from spectrem.cli.ending import Advance, command_line, progress_bar, say
 from spectrem.cli.files import command_files, opened
 from spectrem.cli.rules import Rule, check_rules, excludes, needs
-from spectrem.cli.tables.options import TableOptions, list_names, split_names, weight_column
+from spectrem.cli.tables.options import TableOptions, Weights, list_names, split_names, weight_column
 from spectrem.estimators.shared_parameters import CONSTRAINTS
 from spectrem.exceptions import InvalidInputError, listed, spelled
 
@@ -74,8 +74,6 @@ class ProjectOptions:
         the same.
     normalize
         Divide the scores of every row by their sum: for counts, and for probabilities that were rounded.
-    weights
-        How many rows each row counts for.
     gamma
         1: the nearest probabilities (in KL divergence). 0: the best ones, a linear program. -inf: one label for
         each row, an integer program. Others above 0 lie between or are softer.
@@ -102,7 +100,7 @@ class ProjectOptions:
     long: str | None = option(None, metavar="ROW,LABEL,SCORE", group=_SCORES)
     log: bool = option(False, group=_SCORES)
     normalize: bool = option(False, group=_SCORES)
-    weights: str | None = option(None, metavar="COLUMN", show_default="1", group=_SCORES)
+    weights: Weights = None
     gamma: float = option(1.0, metavar="GAMMA", group=_PROJECTION)
     infeasible: Literal["raise", "skip"] = option("raise", group=CONSTRAINTS)
     decide: bool = option(False, group=_MORE)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from spectrem.estimators.declare import Parameter, meanings, parameters_of
+from spectrem.estimators.declare import Parameter, meanings, own_meanings, parameters_of
 
 Settings: TypeAlias = Mapping[str, Any]
 """Parameters of an estimator that were given on the command line, by name."""
@@ -35,8 +35,7 @@ _SHOWN, _HELP_ALL = "spectrem", "help_all"
 def argument(metavar: str, default: Any = ...) -> Any:
     """Declare an argument of a command: a field of a data class whose docstring, section Parameters, explains it.
 
-    Of fields whose types are annotated with an option that several commands share, the docstring says what that of the
-    option leaves open.
+    What the docstring of a data class says of a field of its base stands behind what the base says of it.
 
     Parameters
     ----------
@@ -180,16 +179,15 @@ def takes(
 
 def _fields_of(record: Any, leave: Collection[str]) -> list[inspect.Parameter]:
     """The fields of a data class as arguments and options of a command."""
-    hints, help_texts, parameters = get_type_hints(record, include_extras=True), meanings(record), []
+    hints, entries, parameters = get_type_hints(record, include_extras=True), map(own_meanings, record.__mro__), []
+    help_texts: dict[str, str] = {}
+    for name, entry in [pair for own in [*entries][::-1] for pair in own.items()]:
+        help_texts[name] = f"{help_texts.get(name, '')} {_plain(entry, {})}".strip()
     for one in [one for one in fields(record) if one.name not in leave]:
         kind, info = hints[one.name], one.metadata.get(_SHOWN)
         if info is not None:
             names = [_flag(one.name)] if info.func is typer.Option and not info.args else []
-            kind = Annotated[kind, info(*names, help=_plain(help_texts.get(one.name, ""), {}))]
-        elif one.name in help_texts:
-            info = copy(kind.__metadata__[0])
-            info.help = f"{info.help} {_plain(help_texts[one.name], {})}"
-            kind = Annotated[kind.__origin__, info]
+            kind = Annotated[kind, info(*names, help=help_texts.get(one.name, ""))]
         default = inspect.Parameter.empty if one.default is MISSING else one.default
         parameters.append(inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
     return parameters

@@ -11,7 +11,7 @@ from spectrem.cli.declare import option, takes
 from spectrem.cli.ending import STANDARD_OUTPUT, progress_bar
 from spectrem.cli.evaluation import print_table
 from spectrem.cli.files import command_files
-from spectrem.cli.options import Plot
+from spectrem.cli.options import PlotOption
 from spectrem.exceptions import printable
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ _GAMMA = "γ"  # noqa: RUF001 -- not a y
 _LONGEST = 8  # words of the sentence shown, so that three matrices stand side by side
 
 
-@dataclass(frozen=True)
-class DemoOptions:
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions(PlotOption):
     """Options of `spectrem demo`.
 
     Parameters
@@ -47,7 +47,6 @@ class DemoOptions:
 
     random_state: int = option(0, min=0, max=2**32 - 1, metavar="N")
     n_pairs: int = option(300, min=50, metavar="N")
-    plot: Plot = None
 
 
 @takes()

@@ -11,7 +11,7 @@ from spectrem.cli.declare import Command, Given, Settings, argument, option, tak
 from spectrem.cli.ending import STANDARD_OUTPUT, say
 from spectrem.cli.evaluation import check_same_text, json_numbers, print_result, print_scores, score_cell
 from spectrem.cli.files import command_files
-from spectrem.cli.options import FILES, ComparisonOptions, LearningOptions, Load, Output, Quiet, parse_options
+from spectrem.cli.options import FILES, ComparisonOptions, LearningOptions, PredictionOptions, parse_options
 from spectrem.cli.rules import check_rules, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun
 from spectrem.estimators.extraction.parameters import ExtractionParameters
@@ -97,8 +97,8 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
     run.report(extractor, learned, sentences, None, outcome)
 
 
-@dataclass(frozen=True)
-class PredictionOptions:
+@dataclass(frozen=True, kw_only=True)
+class ExtractionOptions(PredictionOptions):
     """The arguments and options of `spectrem extract predict` besides parameters of `RelationExtractor`.
 
     Parameters
@@ -108,15 +108,10 @@ class PredictionOptions:
         known has the type _); - is standard input.
     """
 
-    load: Load
-    text: str = argument("TEXT")
-    output: Output = "-"
-    quiet: Quiet = False
-
 
 @app.command()
 @takes(ExtractionParameters, only=["decode", "relation_bonus", "infeasible", "n_threads"])
-def predict(options: PredictionOptions, settings: Settings) -> None:
+def predict(options: ExtractionOptions, settings: Settings) -> None:
     """Find types of mentions and relations between them with a trained model.
 
     Example: **spectrem extract predict text.corp --load model.npz -o found.corp**

@@ -6,139 +6,178 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal
 
-import typer
-
-from spectrem.cli.declare import OF_MODEL, argument
-from spectrem.estimators.shared_parameters import CONSTRAINTS, MODEL, TRAINING
+from spectrem.cli.declare import argument, option
+from spectrem.estimators.shared_parameters import CONSTRAINTS, TRAINING
 from spectrem.exceptions import InvalidInputError, SpectremError, quoted
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 FILES = "Files"
 """A heading of ``--help``."""
 
-_OUTPUT = typer.Option(
-    "--output",
-    "-o",
-    metavar="FILE",
-    show_default="-",
-    help="Where to write; gzipped if the name ends in .gz, - is standard output. The file appears once complete.",
-)
-Output: TypeAlias = Annotated[str, _OUTPUT]
-OutputIfNamed: TypeAlias = Annotated[str | None, _OUTPUT]
-Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
-Report: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--report",
-        metavar="FILE.html",
-        help="A page about the run and its constraints: what they demanded, changed and cost.",
-    ),
-]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
-_SAVE = typer.Option("--save", metavar="FILE", help="Write the trained model to this file.", rich_help_panel=FILES)
-_LOAD = typer.Option(
-    "--load",
-    metavar="MODEL",
-    help="Use the model in this file, which --save wrote, without training.",
-    rich_help_panel=FILES,
-)
-Save: TypeAlias = Annotated[str, _SAVE]
-SaveIfNamed: TypeAlias = Annotated[str | None, _SAVE]
-Load: TypeAlias = Annotated[str, _LOAD]
-LoadIfNamed: TypeAlias = Annotated[str | None, _LOAD]
-_FIELD = partial(typer.Option, "--field", help="Which tags of CoNLL-U are meant.")
-Field: TypeAlias = Annotated[Literal["upos", "xpos"], _FIELD()]
-FieldOfModel: TypeAlias = Annotated[Literal["upos", "xpos"] | None, _FIELD(show_default=OF_MODEL)]
-_CONSTRAINT = partial(
-    typer.Option,
-    "--constraint",
-    metavar="TEXT",
-    help="What must hold in expectation; repeat for several.",
-    rich_help_panel=CONSTRAINTS,
-)
-Constraint: TypeAlias = Annotated[list[str] | None, _CONSTRAINT(show_default=False)]
-Agreement: TypeAlias = Annotated[list[str] | None, _CONSTRAINT(show_default="agreement")]
-ConstraintFile: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--constraints",
-        "-c",
-        metavar="FILE",
-        help="A file of constraints. It is a list in YAML or JSON, each a text as after --constraint, or name: text.",
-        rich_help_panel=CONSTRAINTS,
-    ),
-]
-MinProbability: TypeAlias = Annotated[
-    float,
-    typer.Option("--min-probability", min=0.0, max=1.0, metavar="P", help="Leave out entries below this probability."),
-]
 LEAST_PROBABILITY = 0.01
 """The default of ``--min-probability``."""
 
-Probabilities: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--probabilities", metavar="FILE", help="Write probabilities to this file.", show_default=False),
-]
-Plot: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--plot",
-        metavar="FILE",
-        show_default=False,
-        help="Draw a picture there, as .png, .svg or .pdf; needs matplotlib (pip install 'spectrem[plot]').",
-    ),
-]
-Start: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--start",
-        metavar="MODEL",
-        show_default=False,
-        help="Start from this model, which --save wrote.",
-        rich_help_panel=TRAINING,
-    ),
-]
-TagDictionary: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--dictionary",
-        metavar="FILE",
-        show_default=False,
-        help="The tags that words may have: lines of a word, a tab, and its tags with spaces between.",
-        rich_help_panel=FILES,
-    ),
-]
-Grammar: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--dmv",
-        help="Learn a grammar, the dependency model with valence, from tags alone.",
-        rich_help_panel=MODEL,
-    ),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class LoadOption:
+    """An option of commands that use a model.
+
+    Parameters
+    ----------
+    load
+        Use the model in this file, which --save wrote, without training.
+    """
+
+    load: str = option(..., metavar="MODEL", group=FILES)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearningOptions:
+class OutputOption:
+    """An option of commands with one output above all.
+
+    Parameters
+    ----------
+    output
+        Where to write; gzipped if the name ends in .gz, - is standard output. The file appears once complete.
+    """
+
+    output: str = option("-", "--output", "-o", metavar="FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuietOption:
+    """An option of commands that say on standard error what they did.
+
+    Parameters
+    ----------
+    quiet
+        No progress bar and no summary.
+    """
+
+    quiet: bool = option(False, "--quiet", "-q")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstraintOptions(QuietOption):
+    """Options of commands that may work under constraints.
+
+    Parameters
+    ----------
+    constraint
+        What must hold in expectation; repeat for several.
+    constraints
+        A file of constraints. It is a list in YAML or JSON, each a text as after --constraint, or name: text.
+    report
+        A page about the run and its constraints: what they demanded, changed and cost.
+    """
+
+    constraint: list[str] | None = option(None, metavar="TEXT", group=CONSTRAINTS)
+    constraints: str | None = option(None, "--constraints", "-c", metavar="FILE", group=CONSTRAINTS)
+    report: str | None = option(None, metavar="FILE.html")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaveOption:
+    """An option of commands that train.
+
+    Parameters
+    ----------
+    save
+        Write the trained model to this file.
+    """
+
+    save: str = option(..., metavar="FILE", group=FILES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningOptions(ConstraintOptions, SaveOption):
     """Options of commands that train a model, under constraints if wanted, and save it."""
 
-    save: Save
-    constraint: Constraint = None
-    constraints: ConstraintFile = None
-    report: Report = None
-    quiet: Quiet = False
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionOptions(QuietOption, OutputOption, LoadOption):
+    """The argument and options of commands that apply a model to a text."""
+
+    text: str = argument("TEXT")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparisonOptions:
+class ProbabilityOptions:
+    """Options of commands that may write probabilities.
+
+    Parameters
+    ----------
+    probabilities
+        Write probabilities to this file.
+    min_probability
+        Leave out entries below this probability.
+    """
+
+    probabilities: str | None = option(None, metavar="FILE")
+    min_probability: float = option(LEAST_PROBABILITY, min=0.0, max=1.0, metavar="P")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlotOption:
+    """An option of commands that may draw.
+
+    Parameters
+    ----------
+    plot
+        Draw a picture there, as .png, .svg or .pdf; needs matplotlib (pip install 'spectrem[plot]').
+    """
+
+    plot: str | None = option(None, metavar="FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartOption:
+    """An option of commands whose training may go on from a model.
+
+    Parameters
+    ----------
+    start
+        Start from this model, which --save wrote.
+    """
+
+    start: str | None = option(None, metavar="MODEL", group=TRAINING)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldOption:
+    """An option of commands that read tags of CoNLL-U.
+
+    Parameters
+    ----------
+    field
+        Which tags of CoNLL-U are meant.
+    """
+
+    field: Literal["upos", "xpos"] = option("upos")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonOption:
+    """An option of commands that print scores.
+
+    Parameters
+    ----------
+    as_json
+        Print one JSON object instead of a table.
+    """
+
+    as_json: bool = option(False, "--json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOptions(JsonOption):
     """Arguments and options of commands that compare predictions with what was made by hand."""
 
     gold: str = argument("GOLD")
     predicted: str = argument("PREDICTED")
     second: str | None = argument("SECOND", None)
-    as_json: Json = False
 
 
 def two_names(option: str, text: str | None) -> tuple[str, str] | None:

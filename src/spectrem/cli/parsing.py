@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from spectrem._heads import ROOT, UNKNOWN_HEAD
-from spectrem.cli.declare import Command, Given, Settings, argument, option, takes
+from spectrem.cli.declare import OF_MODEL, Command, Given, Settings, argument, option, takes
 from spectrem.cli.ending import STANDARD_OUTPUT, say
 from spectrem.cli.evaluation import (
     check_same_text,
@@ -25,18 +25,12 @@ from spectrem.cli.evaluation import (
 from spectrem.cli.files import command_files, opened
 from spectrem.cli.options import (
     FILES,
-    LEAST_PROBABILITY,
     ComparisonOptions,
-    Field,
-    FieldOfModel,
-    Grammar,
+    FieldOption,
     LearningOptions,
-    Load,
-    MinProbability,
-    OutputIfNamed,
-    Probabilities,
-    Quiet,
-    Start,
+    PredictionOptions,
+    ProbabilityOptions,
+    StartOption,
     errors_located,
     parse_options,
 )
@@ -45,7 +39,7 @@ from spectrem.cli.rules import CONSTRAINED, Rule, check_rules, excludes, needs
 from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters
 from spectrem.estimators.grammar.parameters import GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
-from spectrem.estimators.shared_parameters import TRAINING
+from spectrem.estimators.shared_parameters import MODEL, TRAINING
 from spectrem.exceptions import InvalidInputError, advice, counted, quoted, shorten
 
 if TYPE_CHECKING:
@@ -61,18 +55,46 @@ app = typer.Typer(
 )
 
 
-MaxLength: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--max-length", min=1, metavar="WORDS", help="Leave out sentences of more words.", show_default=False),
-]
-SkipPunctuation: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--skip-punctuation",
-        help="With --dmv, leave out words tagged PUNCT, in training and, since the model keeps this, in predict, "
-        "where they then hang on the word under the root.",
-    ),
-]
+@dataclass(frozen=True, kw_only=True)
+class LengthOption:
+    """An option of commands that read trees.
+
+    Parameters
+    ----------
+    max_length
+        Leave out sentences of more words.
+    """
+
+    max_length: int | None = option(None, min=1, metavar="WORDS")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PunctuationOption:
+    """An option of commands that may use grammars.
+
+    Parameters
+    ----------
+    skip_punctuation
+        With --dmv, leave out words tagged PUNCT, in training and, since the model keeps this, in predict, where they
+        then hang on the word under the root.
+    """
+
+    skip_punctuation: bool = option(False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParserOptions(FieldOption, LearningOptions):
+    """Options of commands that learn parsers.
+
+    Parameters
+    ----------
+    dmv
+        Learn a grammar, the dependency model with valence, from tags alone.
+    """
+
+    dmv: bool = option(False, group=MODEL)
+
+
 _OF_BATCHES = ("--anneal", "--anneal-rate", "--quench", "--spill", "--dask", "--checkpoint")
 _RULES_OF_BATCHES = [needs(option, "--learner batch", "--dmv") for option in _OF_BATCHES]
 
@@ -184,7 +206,7 @@ _ADVICE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions(LearningOptions):
+class TrainingOptions(LengthOption, PunctuationOption, ParserOptions):
     """The argument and options of `spectrem parse train` besides the parameters of its two estimators.
 
     Parameters
@@ -204,11 +226,7 @@ class TrainingOptions(LearningOptions):
     """
 
     corpus: str = argument("CORPUS")
-    dmv: Grammar = False
     heads: bool = option(False, group=TRAINING)
-    field: Field = "upos"
-    skip_punctuation: SkipPunctuation = False
-    max_length: MaxLength = None
 
 
 @app.command(cls=Command)
@@ -383,8 +401,8 @@ _GRAMMAR = "a model of --dmv"
 _RULES_OF_MODELS = (needs("--field", _GRAMMAR), needs("--skip-punctuation", _GRAMMAR))
 
 
-@dataclass(frozen=True)
-class PredictionOptions:
+@dataclass(frozen=True, kw_only=True)
+class ParsingOptions(PunctuationOption, FieldOption, ProbabilityOptions, PredictionOptions):
     """Arguments and options of `spectrem parse predict` besides parameters of its two estimators.
 
     Parameters
@@ -401,20 +419,14 @@ class PredictionOptions:
         likeliest first, with tabs between; a blank line after every sentence.
     """
 
-    load: Load
-    text: str = argument("TEXT")
-    output: OutputIfNamed = None
+    output: str | None = option(None, "--output", "-o", metavar="FILE", show_default="-")  # type: ignore[assignment]
     show: bool = option(False)
-    probabilities: Probabilities = None
-    min_probability: MinProbability = LEAST_PROBABILITY
-    field: FieldOfModel = None
-    skip_punctuation: SkipPunctuation = False
-    quiet: Quiet = False
+    field: Literal["upos", "xpos"] | None = option(None, show_default=OF_MODEL)  # type: ignore[assignment]
 
 
 @app.command()
 @takes(ParserParameters, only=["decode", "project_at_predict", "infeasible", "n_threads"])
-def predict(options: PredictionOptions, settings: Settings, given: Given) -> None:
+def predict(options: ParsingOptions, settings: Settings, given: Given) -> None:
     """Find the heads of the words of a text with a trained model.
 
     Example: **spectrem parse predict text.conllu --load model.npz -o parsed.conllu**
@@ -460,7 +472,7 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
 
 
 def _parsed_by_tags(
-    grammar: Any, sentences: FileTrees, options: PredictionOptions, wanted: bool
+    grammar: Any, sentences: FileTrees, options: ParsingOptions, wanted: bool
 ) -> tuple[list[ParsedSentence], list[Floats]]:
     """The sentences with the heads that a grammar finds, and probabilities of arcs if ``wanted``."""
     skipping, read = options.skip_punctuation or grammar.skips_punctuation_, sentences
@@ -495,7 +507,7 @@ _ROWS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationOptions(ComparisonOptions):
+class EvaluationOptions(LengthOption, ComparisonOptions):
     """Arguments and options of `spectrem parse evaluate`.
 
     Parameters
@@ -507,8 +519,6 @@ class EvaluationOptions(ComparisonOptions):
     second
         Other trees over the same words, to be compared with the first by sign tests.
     """
-
-    max_length: MaxLength = None
 
 
 @app.command()
@@ -625,7 +635,7 @@ _RULES_OF_TRANSFER = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransferOptions(LearningOptions):
+class TransferOptions(StartOption, ParserOptions):
     """Arguments and options of `spectrem parse transfer` besides the parameters of its two estimators.
 
     Parameters
@@ -656,12 +666,9 @@ class TransferOptions(LearningOptions):
     target: str = argument("TARGET")
     align: str = option(..., metavar="LINKS", group=FILES)
     tagger: str | None = option(None, metavar="MODEL", group=FILES)
-    start: Start = None
     share: list[float] | None = option(None, metavar="SHARE", show_default=f"{_SHARE}", group=TRAINING)
     unaligned_children: float | None = option(None, metavar="N", show_default="any number", group=TRAINING)
     all_links: bool = option(False, group=TRAINING)
-    dmv: Grammar = False
-    field: Field = "upos"
 
 
 @app.command(cls=Command)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from importlib import import_module
 from io import StringIO
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import typer
 
@@ -26,17 +26,12 @@ from spectrem.cli.evaluation import (
 from spectrem.cli.files import command_files, opened
 from spectrem.cli.options import (
     FILES,
-    LEAST_PROBABILITY,
     ComparisonOptions,
-    Field,
+    FieldOption,
     LearningOptions,
-    Load,
-    MinProbability,
-    Output,
-    Probabilities,
-    Quiet,
-    Start,
-    TagDictionary,
+    PredictionOptions,
+    ProbabilityOptions,
+    StartOption,
     parse_options,
     two_numbers,
 )
@@ -61,31 +56,50 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-InputFormat: TypeAlias = Annotated[
-    Literal["auto", "text", "slash", "columns", "conllu"],
-    typer.Option(
-        "--input-format",
-        metavar="NAME",
-        help="The format of the text. text: one sentence per line. slash: the same of word/TAG. columns: one word per "
-        "line, blank lines between sentences. conllu: that of Universal Dependencies. auto tells them apart, except "
-        "columns between spaces, which it takes for text; a first line whose words all have slashes is word/TAG.",
-    ),
-]
-Columns: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--columns", metavar="WORD,TAG", help="Which columns hold word and tag, counted from 0; -1 is the last."
-    ),
-]
-Context: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        "--context",
-        metavar="COLUMN",
-        help="Which column holds the known tags, such as parts of speech, that a conditional random field's --features "
-        "chunking and words+tags read beside words, counted from 0.",
-    ),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class TagOptions(FieldOption):
+    """Options of commands that read tagged text.
+
+    Parameters
+    ----------
+    columns
+        Which columns hold word and tag, counted from 0; -1 is the last.
+    """
+
+    columns: str = option("0,1", metavar="WORD,TAG")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(TagOptions):
+    """Options of commands that read sentences to tag.
+
+    Parameters
+    ----------
+    input_format
+        The format of the text. text: one sentence per line. slash: the same of word/TAG. columns: one word per line,
+        blank lines between sentences. conllu: that of Universal Dependencies. auto tells them apart, except columns
+        between spaces, which it takes for text; a first line whose words all have slashes is word/TAG.
+    context
+        Which column holds the known tags, such as parts of speech, that a conditional random field's --features
+        chunking and words+tags read beside words, counted from 0.
+    """
+
+    input_format: Literal["auto", "text", "slash", "columns", "conllu"] = option("auto", metavar="NAME")
+    context: int | None = option(None, metavar="COLUMN")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DictionaryOption:
+    """An option of commands that read a tag dictionary.
+
+    Parameters
+    ----------
+    dictionary
+        The tags that words may have: lines of a word, a tab, and its tags with spaces between.
+    """
+
+    dictionary: str | None = option(None, metavar="FILE", group=FILES)
 
 
 def with_context(
@@ -175,7 +189,7 @@ _RULES_OF_CRF = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions(LearningOptions):
+class TrainingOptions(TextOptions, StartOption, DictionaryOption, LearningOptions):
     """The argument and options of `spectrem tag train` besides the parameters of its two estimators.
 
     Parameters
@@ -201,21 +215,15 @@ class TrainingOptions(LearningOptions):
     """
 
     corpus: str | None = argument("CORPUS", None)
-    dictionary: TagDictionary = None
     labelled: str | None = option(None, metavar="FILE", group=FILES)
-    start: Start = None
     crf: bool = option(False, group=MODEL)
-    input_format: InputFormat = "auto"
-    columns: Columns = "0,1"
-    field: Field = "upos"
-    context: Context = None
 
 
-def _columns(options: TrainingOptions | PredictionOptions | EvaluationOptions) -> tuple[int, int]:
+def _columns(options: TagOptions) -> tuple[int, int]:
     return two_numbers("--columns", options.columns)
 
 
-def _read_words(path: str, options: TrainingOptions | PredictionOptions) -> FileSentences:
+def _read_words(path: str, options: TrainingOptions | TaggingOptions) -> FileSentences:
     """Sentences without tags; a note says that a text was taken for one of tags, which its words may look like."""
     from spectrem.data import display_name, read_sentences
 
@@ -449,8 +457,8 @@ _RULES_OF_PREDICT = (
 _READS_TAGS = "a model of --features chunking or words+tags"
 
 
-@dataclass(frozen=True)
-class PredictionOptions:
+@dataclass(frozen=True, kw_only=True)
+class TaggingOptions(TextOptions, ProbabilityOptions, PredictionOptions):
     """Arguments and options of `spectrem tag predict` besides parameters of its two estimators.
 
     Parameters
@@ -470,23 +478,13 @@ class PredictionOptions:
         with --crf.
     """
 
-    load: Load
-    text: str = argument("TEXT")
-    output: Output = "-"
     output_format: Literal["slash", "columns", "conllu"] = option("slash")
-    probabilities: Probabilities = None
-    min_probability: MinProbability = LEAST_PROBABILITY
     n_best: int | None = option(None, min=1, metavar="N")
-    input_format: InputFormat = "auto"
-    columns: Columns = "0,1"
-    field: Field = "upos"
-    context: Context = None
-    quiet: Quiet = False
 
 
 @app.command()
 @takes(TaggerParameters, only=["decode", "project_at_predict", "infeasible", "n_threads"])
-def predict(options: PredictionOptions, settings: Settings, given: Given) -> None:
+def predict(options: TaggingOptions, settings: Settings, given: Given) -> None:
     """Tag a text with a trained model.
 
     Example: **spectrem tag predict text.txt --load model.npz -o tagged.txt**
@@ -541,7 +539,7 @@ def _taggings(sentences: Sequence[Sequence[str]], best: Sequence[Sequence[Any]])
 
 
 def _inputs(
-    tagger: Any, sentences: Sequence[Sequence[str]], options: PredictionOptions, given: Given
+    tagger: Any, sentences: Sequence[Sequence[str]], options: TaggingOptions, given: Given
 ) -> Sequence[Sequence[Any]]:
     """The sentences as the tagger takes them: words, or words with the tags that its features read."""
     features = getattr(tagger, "features", "words")
@@ -580,7 +578,7 @@ _NAMES = ("precision", "recall", "f1")
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationOptions(ComparisonOptions):
+class EvaluationOptions(TagOptions, DictionaryOption, ComparisonOptions):
     """Arguments and options of `spectrem tag evaluate`.
 
     Parameters
@@ -598,10 +596,7 @@ class EvaluationOptions(ComparisonOptions):
         are told wherever tags mark chunks, such as B-NP, I-NP and O.
     """
 
-    dictionary: TagDictionary = None
     chunks: bool = option(False)
-    columns: Columns = "0,1"
-    field: Field = "upos"
 
 
 @app.command()

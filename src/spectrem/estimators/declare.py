@@ -343,17 +343,19 @@ def meanings(record: type) -> Mapping[str, str]:
     >>> meanings(Settings)["max_iter"]
     'max_iter : int\\n    At most.'
     """
-    entries: dict[str, str] = {}
-    for base in reversed(record.__mro__):
-        section = re.search(r"^ *Parameters\n *-+\n(.*?)(?=\n\s*\n|\Z)", base.__doc__ or "", re.DOTALL | re.MULTILINE)
-        if section is not None:
-            lines = section[1].splitlines()
-            margin = len(lines[0]) - len(lines[0].lstrip())
-            text = "\n".join(line[margin:].rstrip() for line in lines).rstrip()
-            for entry in re.split(r"\n(?=\S)", text):
-                names = entry.partition("\n")[0].partition(" :")[0]
-                entries.update(dict.fromkeys(names.split(", "), entry))
-    return entries
+    return {name: entry for base in reversed(record.__mro__) for name, entry in own_meanings(base).items()}
+
+
+def own_meanings(cls: type) -> dict[str, str]:
+    """The same of the docstring of a class alone."""
+    section = re.search(r"^ *Parameters\n *-+\n(.*?)(?=\n\s*\n|\Z)", cls.__doc__ or "", re.DOTALL | re.MULTILINE)
+    if section is None:
+        return {}
+    lines = section[1].splitlines()
+    margin = len(lines[0]) - len(lines[0].lstrip())
+    text = "\n".join(line[margin:].rstrip() for line in lines).rstrip()
+    entries = re.split(r"\n(?=\S)", text)
+    return {name: entry for entry in entries for name in entry.partition("\n")[0].partition(" :")[0].split(", ")}
 
 
 def documented(cls: C) -> C:

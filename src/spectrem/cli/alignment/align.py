@@ -16,16 +16,11 @@ from spectrem.cli.ending import Advance, command_line, progress_bar, say
 from spectrem.cli.files import command_files
 from spectrem.cli.options import (
     FILES,
-    LEAST_PROBABILITY,
-    Agreement,
-    ConstraintFile,
-    LoadIfNamed,
-    MinProbability,
-    Output,
-    Probabilities,
-    Quiet,
-    Report,
-    SaveIfNamed,
+    ConstraintOptions,
+    LoadOption,
+    OutputOption,
+    ProbabilityOptions,
+    SaveOption,
     parse_options,
     two_names,
 )
@@ -40,7 +35,7 @@ from spectrem.cli.training import (
     without_unconverged,
 )
 from spectrem.estimators.alignment.parameters import AlignerParameters
-from spectrem.estimators.shared_parameters import TRAINING
+from spectrem.estimators.shared_parameters import CONSTRAINTS, TRAINING
 from spectrem.exceptions import InvalidInputError, counted, no_such
 
 if TYPE_CHECKING:
@@ -139,8 +134,8 @@ _RULES = (
 )
 
 
-@dataclass(frozen=True)
-class AlignmentOptions:
+@dataclass(frozen=True, kw_only=True)
+class AlignmentOptions(ConstraintOptions, OutputOption, ProbabilityOptions, LoadOption, SaveOption):
     """Arguments and options of `spectrem align` besides the parameters of `WordAligner`.
 
     Parameters
@@ -218,29 +213,23 @@ class AlignmentOptions:
 
     source: str = argument("SOURCE")
     target: str | None = argument("TARGET", None)
-    output: Output = "-"
-    constraint: Agreement = None
-    constraints: ConstraintFile = None
+    constraint: list[str] | None = option(None, metavar="TEXT", show_default="agreement", group=CONSTRAINTS)
     priors: str | None = option(None, metavar="FILE", group=TRAINING)
     dictionary: str | None = option(None, metavar="FILE", group=TRAINING)
     anchors: str | None = option(None, metavar="FILE", group=FILES)
     factors: str | None = option(None, metavar="NAMES", group=FILES)
     dev: tuple[str, str, str] | None = option(None, metavar="SRC TGT GOLD", group=TRAINING)
     tune_gamma: bool = option(False, group=TRAINING)
-    probabilities: Probabilities = None
-    min_probability: MinProbability = LEAST_PROBABILITY
-    save: SaveIfNamed = None
+    save: str | None = option(None, metavar="FILE", group=FILES)  # type: ignore[assignment]
     save_min_count: float | None = option(None, metavar="N", show_default="0: all are kept", group=FILES)
-    load: LoadIfNamed = None
+    load: str | None = option(None, metavar="MODEL", group=FILES)  # type: ignore[assignment]
     update: bool = option(False, group=FILES)
     lowercase: bool = option(False, group=FILES)
-    quiet: Quiet = False
     tokenize: bool = option(False, group=_FORMATS)
     output_format: str = option("pharaoh", metavar="NAME", group=_FORMATS)
     tokens: str | None = option(None, metavar="FILE", group=_FORMATS)
     scores: str | None = option(None, metavar="FILE", group=_FORMATS)
     min_score: float | None = option(None, metavar="P", min=0.0, max=1.0, group=_FORMATS)
-    report: Report = None
     languages: str | None = option(None, metavar="SRC,TGT", group=_FORMATS)
     columns: str | None = option(None, metavar="SRC,TGT", show_default="source,target", group=_FORMATS)
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from spectrem.cli.declare import Given, Settings, argument, option, takes
 from spectrem.cli.ending import command_line, say
 from spectrem.cli.files import command_files, opened
-from spectrem.cli.options import Plot
+from spectrem.cli.options import PlotOption
 from spectrem.cli.rules import Rule, check_rules, needs
-from spectrem.cli.tables.options import TableOptions, Weights, split_names
+from spectrem.cli.tables.options import TableOptions, WeightOption, split_names
 from spectrem.cli.training import Annealing, Home, warn_gaining
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
 from spectrem.estimators.shared_parameters import CONSTRAINTS
@@ -69,8 +69,8 @@ _EVERYDAY = (
 _MEANINGS = {"row": "the number of the row", "label": "the cluster"}
 
 
-@dataclass(frozen=True)
-class ClusterOptions:
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions(PlotOption, WeightOption):
     """The argument and options of `spectrem cluster` besides the parameters of `GaussianMixture`.
 
     Parameters
@@ -107,14 +107,12 @@ class ClusterOptions:
         group=_COLUMNS,
     )
     id: str | None = option(None, metavar="COLUMN", show_default="rows are numbered from 0", group=_COLUMNS)
-    weights: Weights = None
     known: str | None = option(None, metavar="COLUMN", group=_COLUMNS)
     standardize: bool = option(False, group=_COLUMNS)
     size: str | None = option(None, metavar="MIN:MAX", group=CONSTRAINTS)
     must_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS)
     cannot_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS)
     add_probabilities: bool = option(False, group=_MORE)
-    plot: Plot = None
 
 
 @takes(GaussianMixtureParameters, defaults={"n_components": ..., "random_state": 0}, leave=["spill"], shown=_EVERYDAY)

@@ -6,12 +6,11 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from spectrem.cli.declare import option
 from spectrem.cli.ending import say
-from spectrem.cli.options import Constraint, ConstraintFile, Output, Quiet, Report, errors_located, parse_options
+from spectrem.cli.options import ConstraintOptions, OutputOption, errors_located, parse_options
 from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
@@ -21,14 +20,22 @@ if TYPE_CHECKING:
     from spectrem.constraints.compilation.groups import Key
     from spectrem.data import TableFile
 
-Weights: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--weights", metavar="COLUMN", show_default="1", help="How many rows each row counts for."),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class WeightOption:
+    """An option of commands on tables whose rows may count for several.
+
+    Parameters
+    ----------
+    weights
+        How many rows each row counts for.
+    """
+
+    weights: str | None = option(None, metavar="COLUMN", show_default="1")
 
 
-@dataclass(frozen=True)
-class TableOptions:
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(ConstraintOptions, OutputOption):
     """Options that commands on tables share.
 
     Parameters
@@ -39,12 +46,6 @@ class TableOptions:
         label is the label to be chosen (of clusters the number),
         row the number of the row, both from 0; other names are columns of the table. See docs/constraints.md.
     """
-
-    constraints: ConstraintFile = None
-    constraint: Constraint = None
-    output: Output = "-"
-    report: Report = None
-    quiet: Quiet = False
 
 
 def weight_column(file: TableFile, name: str) -> NDArray[np.float64]:

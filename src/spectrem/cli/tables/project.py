@@ -13,7 +13,7 @@ from spectrem.cli.declare import Given, argument, option, takes
 from spectrem.cli.ending import Advance, command_line, progress_bar, say
 from spectrem.cli.files import command_files, opened
 from spectrem.cli.rules import Rule, check_rules, excludes, needs
-from spectrem.cli.tables.options import TableOptions, Weights, list_names, split_names, weight_column
+from spectrem.cli.tables.options import TableOptions, WeightOption, list_names, split_names, weight_column
 from spectrem.estimators.shared_parameters import CONSTRAINTS
 from spectrem.exceptions import InvalidInputError, listed, spelled
 
@@ -53,8 +53,8 @@ _SHOWN = 10
 _PER_POINT = "price_per_percentage_point"
 
 
-@dataclass(frozen=True)
-class ProjectOptions:
+@dataclass(frozen=True, kw_only=True)
+class ProjectOptions(WeightOption):
     """The argument and options of `spectrem project`.
 
     Parameters
@@ -100,7 +100,6 @@ class ProjectOptions:
     long: str | None = option(None, metavar="ROW,LABEL,SCORE", group=_SCORES)
     log: bool = option(False, group=_SCORES)
     normalize: bool = option(False, group=_SCORES)
-    weights: Weights = None
     gamma: float = option(1.0, metavar="GAMMA", group=_PROJECTION)
     infeasible: Literal["raise", "skip"] = option("raise", group=CONSTRAINTS)
     decide: bool = option(False, group=_MORE)

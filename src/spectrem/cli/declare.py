@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 import typer
 from typer.core import TyperCommand
 
+from spectrem.cli.ending import STANDARD_OUTPUT
 from spectrem.estimators.declare import Parameter, meanings, own_meanings, parameters_of
 
 Settings: TypeAlias = Mapping[str, Any]
@@ -29,10 +30,10 @@ It also holds every option with its value, ``"--gamma 0.5"``, and options that m
 OF_MODEL = "that of the model"
 """The default of options of commands that load a model."""
 
-_SHOWN, _HELP_ALL = "spectrem", "help_all"
+_SHOWN, _READS, _WRITES, _HELP_ALL = "spectrem", "reads", "writes", "help_all"
 
 
-def argument(metavar: str, default: Any = ...) -> Any:
+def argument(metavar: str, default: Any = ..., *, reads: bool = True) -> Any:
     """Declare an argument of a command: a field of a data class whose docstring, section Parameters, explains it.
 
     What the docstring of a data class says of a field of its base stands behind what the base says of it.
@@ -43,11 +44,15 @@ def argument(metavar: str, default: Any = ...) -> Any:
         Its name in help and messages.
     default : object
         ``...`` for an argument that must be given.
+    reads : bool
+        Whether it names a file that the command reads.
     """
-    return _declared(default, partial(typer.Argument, metavar=metavar, show_default=default is not None))
+    return _declared(default, reads, False, partial(typer.Argument, metavar=metavar, show_default=default is not None))
 
 
-def option(default: Any, *names: str, group: str | None = None, **shown: Any) -> Any:
+def option(
+    default: Any, *names: str, group: str | None = None, reads: bool = False, writes: bool = False, **shown: Any
+) -> Any:
     """Declare an option of a command, likewise.
 
     Parameters
@@ -58,16 +63,46 @@ def option(default: Any, *names: str, group: str | None = None, **shown: Any) ->
         Its names on the command line, by default that of the field.
     group : str, optional
         The heading of ``--help`` that it stands under.
+    reads, writes : bool
+        Whether it names a file that the command reads, or writes.
     **shown
         Further arguments of `typer.Option`.
     """
     if default is None:
         shown.setdefault("show_default", False)
-    return _declared(default, partial(typer.Option, *names, rich_help_panel=group, **shown))
+    return _declared(default, reads, writes, partial(typer.Option, *names, rich_help_panel=group, **shown))
 
 
-def _declared(default: Any, info: partial[Any]) -> Any:
-    return field(default=MISSING if default is ... else default, metadata={_SHOWN: info})
+def _declared(default: Any, reads: bool, writes: bool, info: partial[Any]) -> Any:
+    metadata = {_SHOWN: info, _READS: reads, _WRITES: writes}
+    return field(default=MISSING if default is ... else default, metadata=metadata)
+
+
+Paths: TypeAlias = dict[str, str | None]
+"""Files, by the option or argument that names each."""
+
+
+def files_of(*records: Any) -> tuple[Paths, Paths]:
+    """The files that a command reads, and those that it writes: standard output, if no option names any.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Options:
+    ...     text: str = argument("TEXT")
+    ...     load: str = option(..., reads=True)
+    >>> files_of(Options("text.txt", "model"))
+    ({'TEXT': 'text.txt', '--load': 'model'}, {'standard output': '-'})
+    """
+    found: dict[str, Paths] = {_READS: {}, _WRITES: {}}
+    for record in records:
+        for one in fields(record):
+            info = one.metadata[_SHOWN]
+            name = info.keywords["metavar"] if info.func is typer.Argument else [*info.args, _flag(one.name)][0]
+            for role in [role for role in found if one.metadata[role]]:
+                found[role][name] = getattr(record, one.name)
+    return found[_READS], found[_WRITES] or {STANDARD_OUTPUT: "-"}
 
 
 def takes(

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from spectrem.cli.declare import Command, Given, Settings, argument, option, takes
-from spectrem.cli.ending import STANDARD_OUTPUT, say
+from spectrem.cli.declare import Command, Given, Settings, argument, files_of, option, takes
+from spectrem.cli.ending import say
 from spectrem.cli.evaluation import check_same_text, json_numbers, print_result, print_scores, score_cell
 from spectrem.cli.files import command_files
 from spectrem.cli.options import FILES, ComparisonOptions, LearningOptions, PredictionOptions, parse_options
 from spectrem.cli.rules import check_rules, needs
-from spectrem.cli.training import Annealing, Home, TrainingRun
+from spectrem.cli.training import Annealing, Home, TrainingRun, learning
 from spectrem.estimators.extraction.parameters import ExtractionParameters
 from spectrem.exceptions import InvalidInputError, counted
 
@@ -56,7 +56,7 @@ class TrainingOptions(LearningOptions):
     """
 
     labelled: str = argument("LABELLED")
-    unlabelled: str | None = option(None, metavar="FILE", group=FILES)
+    unlabelled: str | None = option(None, metavar="FILE", group=FILES, reads=True)
 
 
 @app.command(cls=Command)
@@ -70,12 +70,8 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
     With --unlabelled it also learns from sentences without labels, guided by the
     constraints and, with --count-margin 0.2, by the shares of the relations.
     """
-    annealing.check(settings.get("gamma", 1.0))
     check_rules(_RULES, given)
-    inputs = {"LABELLED": options.labelled, "--unlabelled": options.unlabelled}
-    inputs |= {"--constraints": options.constraints}
-    outputs = {"--save": options.save, "--report": options.report}
-    with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
+    with learning([options], settings, annealing, home) as placed:
         from spectrem.data import display_name, read_relations
         from spectrem.estimators import RelationExtractor
 
@@ -89,7 +85,7 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
             )
         if options.unlabelled is not None:
             sentences += [sentence.unlabelled() for sentence in read_relations(options.unlabelled)]
-        extractor = RelationExtractor(constraints=constraints, **annealing.schedule(placed))
+        extractor = RelationExtractor(constraints=constraints, **placed)
         run.fit(extractor, lambda: extractor.fit(sentences))
     n_types, n_relations = len(extractor.types_), len(extractor.relations_) - 1
     learned = f"{len(extractor.theta_)} weights for {n_types} types and {n_relations} relations"
@@ -119,7 +115,7 @@ def predict(options: ExtractionOptions, settings: Settings) -> None:
     Types and relations meet the constraints inside sentences that the model was
     trained under.
     """
-    with command_files({"--load": options.load, "TEXT": options.text}, {"--output": options.output}):
+    with command_files(*files_of(options)):
         from spectrem.data import read_relations, write_relations
         from spectrem.estimators import RelationExtractor
 
@@ -157,7 +153,7 @@ def evaluate(options: EvaluationOptions) -> None:
 
     A relation is right if both mentions and their order are, whatever their types.
     """
-    with command_files({"GOLD": options.gold, "PREDICTED": options.predicted}, {STANDARD_OUTPUT: "-"}):
+    with command_files(*files_of(options)):
         from spectrem.data import read_relations
         from spectrem.metrics import relation_scores
 

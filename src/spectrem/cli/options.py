@@ -30,7 +30,7 @@ class LoadOption:
         Use the model in this file, which --save wrote, without training.
     """
 
-    load: str = option(..., metavar="MODEL", group=FILES)
+    load: str = option(..., metavar="MODEL", group=FILES, reads=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class OutputOption:
         Where to write; gzipped if the name ends in .gz, - is standard output. The file appears once complete.
     """
 
-    output: str = option("-", "--output", "-o", metavar="FILE")
+    output: str = option("-", "--output", "-o", metavar="FILE", writes=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +74,8 @@ class ConstraintOptions(QuietOption):
     """
 
     constraint: list[str] | None = option(None, metavar="TEXT", group=CONSTRAINTS)
-    constraints: str | None = option(None, "--constraints", "-c", metavar="FILE", group=CONSTRAINTS)
-    report: str | None = option(None, metavar="FILE.html")
+    constraints: str | None = option(None, "--constraints", "-c", metavar="FILE", group=CONSTRAINTS, reads=True)
+    report: str | None = option(None, metavar="FILE.html", writes=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class SaveOption:
         Write the trained model to this file.
     """
 
-    save: str = option(..., metavar="FILE", group=FILES)
+    save: str = option(..., metavar="FILE", group=FILES, writes=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ class ProbabilityOptions:
         Leave out entries below this probability.
     """
 
-    probabilities: str | None = option(None, metavar="FILE")
+    probabilities: str | None = option(None, metavar="FILE", writes=True)
     min_probability: float = option(LEAST_PROBABILITY, min=0.0, max=1.0, metavar="P")
 
 
@@ -129,7 +129,7 @@ class PlotOption:
         Draw a picture there, as .png, .svg or .pdf; needs matplotlib (pip install 'spectrem[plot]').
     """
 
-    plot: str | None = option(None, metavar="FILE")
+    plot: str | None = option(None, metavar="FILE", writes=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +142,7 @@ class StartOption:
         Start from this model, which --save wrote.
     """
 
-    start: str | None = option(None, metavar="MODEL", group=TRAINING)
+    start: str | None = option(None, metavar="MODEL", group=TRAINING, reads=True)
 
 
 @dataclass(frozen=True, kw_only=True)

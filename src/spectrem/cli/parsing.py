@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from spectrem._heads import ROOT, UNKNOWN_HEAD
-from spectrem.cli.declare import OF_MODEL, Command, Given, Settings, argument, option, takes
+from spectrem.cli.declare import OF_MODEL, Command, Given, Settings, argument, files_of, option, takes
 from spectrem.cli.ending import STANDARD_OUTPUT, say
 from spectrem.cli.evaluation import (
     check_same_text,
@@ -36,7 +36,7 @@ from spectrem.cli.options import (
 )
 from spectrem.cli.prediction import load_model, posterior_lines
 from spectrem.cli.rules import CONSTRAINED, Rule, check_rules, excludes, needs
-from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters
+from spectrem.cli.training import Annealing, Home, TrainingRun, learning, refuse_parameters
 from spectrem.estimators.grammar.parameters import GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
 from spectrem.estimators.shared_parameters import MODEL, TRAINING
@@ -99,7 +99,7 @@ _OF_BATCHES = ("--anneal", "--anneal-rate", "--quench", "--spill", "--dask", "--
 _RULES_OF_BATCHES = [needs(option, "--learner batch", "--dmv") for option in _OF_BATCHES]
 
 
-def check_settings(settings: Settings, annealing: Annealing, given: Given, *, dmv: bool) -> None:
+def check_settings(settings: Settings, given: Given, *, dmv: bool) -> None:
     """Refuse options of the other of both models, and those that learning in small steps does not read.
 
     Raises
@@ -113,7 +113,6 @@ def check_settings(settings: Settings, annealing: Annealing, given: Given, *, dm
     else:
         message = "changes nothing without --dmv; add that or drop this"
         refuse_parameters(settings, given, GrammarSettings, ParserParameters, message)
-    annealing.check(settings.get("gamma", 1.0))
     check_rules(_RULES_OF_BATCHES, given)
 
 
@@ -242,16 +241,10 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
     Without trees: **spectrem parse train tagged.conllu --dmv --skip-punctuation --max-length 10 --constraint
     universal_rules --save model.npz**
     """
-    check_settings(settings, annealing, given, dmv=options.dmv)
+    check_settings(settings, given, dmv=options.dmv)
     check_rules(_RULES_OF_TRAIN, given)
-    outputs = {"--save": options.save, "--report": options.report}
-    with (
-        command_files(
-            {"CORPUS": options.corpus, "--constraints": options.constraints}, outputs, home.folders(settings)
-        ),
-        home.opened(settings) as placed,
-    ):
-        (_train_grammar if options.dmv else _train_parser)(options, annealing.schedule(placed))
+    with learning([options], settings, annealing, home) as placed:
+        (_train_grammar if options.dmv else _train_parser)(options, placed)
 
 
 def _train_parser(options: TrainingOptions, settings: dict[str, Any]) -> None:
@@ -534,8 +527,7 @@ def evaluate(options: EvaluationOptions) -> None:
     GOLD is PUNCT). Beside them stands what comes of making every word the
     dependent of the next one, and how many sentences have several roots.
     """
-    inputs = {"GOLD": options.gold, "PREDICTED": options.predicted, "SECOND": options.second}
-    with command_files(inputs, {STANDARD_OUTPUT: "-"}):
+    with command_files(*files_of(options)):
         truth, longest = read_treebank(options.gold), options.max_length
         names = [name for name in (options.predicted, options.second) if name is not None]
         guesses = [read_treebank(name) for name in names]
@@ -664,8 +656,8 @@ class TransferOptions(StartOption, ParserOptions):
 
     source: str = argument("SOURCE")
     target: str = argument("TARGET")
-    align: str = option(..., metavar="LINKS", group=FILES)
-    tagger: str | None = option(None, metavar="MODEL", group=FILES)
+    align: str = option(..., metavar="LINKS", group=FILES, reads=True)
+    tagger: str | None = option(None, metavar="MODEL", group=FILES, reads=True)
     share: list[float] | None = option(None, metavar="SHARE", show_default=f"{_SHARE}", group=TRAINING)
     unaligned_children: float | None = option(None, metavar="N", show_default="any number", group=TRAINING)
     all_links: bool = option(False, group=TRAINING)
@@ -689,13 +681,10 @@ def transfer(options: TransferOptions, settings: Settings, annealing: Annealing,
     share of the conserved arcs is in them. Sentences in which no tree does so, as
     conserved arcs cross, are left alone, with a warning.
     """
-    check_settings(settings, annealing, given, dmv=options.dmv)
+    check_settings(settings, given, dmv=options.dmv)
     check_rules(_RULES_OF_TRANSFER, given)
-    inputs: dict[str, str | None] = {"SOURCE": options.source, "TARGET": options.target}
-    inputs |= {"--align": options.align, "--tagger": options.tagger, "--start": options.start}
-    outputs = {"--save": options.save, "--report": options.report}
-    with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
-        _transfer(options, annealing.schedule(placed))
+    with learning([options], settings, annealing, home) as placed:
+        _transfer(options, placed)
 
 
 def _transfer(options: TransferOptions, settings: dict[str, Any]) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import typer
 
-from spectrem.cli.declare import Command, Given, Settings, argument, option, takes
-from spectrem.cli.ending import STANDARD_OUTPUT, say
+from spectrem.cli.declare import Command, Given, Settings, argument, files_of, option, takes
+from spectrem.cli.ending import say
 from spectrem.cli.evaluation import (
     check_same_text,
     column_titles,
@@ -37,7 +37,7 @@ from spectrem.cli.options import (
 )
 from spectrem.cli.prediction import load_model, posterior_lines
 from spectrem.cli.rules import CONSTRAINED, Rule, check_rules, excludes, needs
-from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters
+from spectrem.cli.training import Annealing, Home, TrainingRun, learning, refuse_parameters
 from spectrem.estimators.crf.parameters import CRFParameters
 from spectrem.estimators.declare import parameters_of
 from spectrem.estimators.shared_parameters import MODEL
@@ -99,7 +99,7 @@ class DictionaryOption:
         The tags that words may have: lines of a word, a tab, and its tags with spaces between.
     """
 
-    dictionary: str | None = option(None, metavar="FILE", group=FILES)
+    dictionary: str | None = option(None, metavar="FILE", group=FILES, reads=True)
 
 
 def with_context(
@@ -215,7 +215,7 @@ class TrainingOptions(TextOptions, StartOption, DictionaryOption, LearningOption
     """
 
     corpus: str | None = argument("CORPUS", None)
-    labelled: str | None = option(None, metavar="FILE", group=FILES)
+    labelled: str | None = option(None, metavar="FILE", group=FILES, reads=True)
     crf: bool = option(False, group=MODEL)
 
 
@@ -419,14 +419,9 @@ def learn(
         message = other.foreign.format(flag=kind.flag)
         refuse_parameters(settings, given, other.parameters, kind.parameters, message)
     check_rules(kind.rules, given)
-    annealing.check(settings.get("gamma", 1.0))
-    inputs = {"CORPUS": options.corpus, "--dictionary": options.dictionary}
-    inputs |= {"--labelled": options.labelled, "--start": options.start, "--constraints": options.constraints}
-    outputs = {"--save": options.save, "--report": options.report}
-    with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
+    with learning([options], settings, annealing, home) as placed:
         declared = parameters_of(kind.parameters)
-        values = {name: value for name, value in annealing.schedule(placed).items() if name in declared}
-        _fit(kind, options, values, given)
+        _fit(kind, options, {name: value for name, value in placed.items() if name in declared}, given)
 
 
 def _fit(kind: Kind, options: TrainingOptions, settings: dict[str, Any], given: Given) -> None:
@@ -494,9 +489,8 @@ def predict(options: TaggingOptions, settings: Settings, given: Given) -> None:
     model has never seen; those are tagged by their place in the sentence.
     """
     check_rules(_RULES_OF_PREDICT, given)
-    inputs = {"--load": options.load, "TEXT": options.text}
-    outputs = {"--output": options.output, "--probabilities": options.probabilities}
-    with command_files(inputs, outputs), opened(*outputs.values()) as (tags_out, probabilities_out):
+    writing = opened(options.output, options.probabilities)
+    with command_files(*files_of(options)), writing as (tags_out, probabilities_out):
         from spectrem.data import write_tagged
         from spectrem.estimators import CRFTagger, HMMTagger
 
@@ -617,8 +611,7 @@ def evaluate(options: EvaluationOptions) -> None:
 
     --columns concerns GOLD, --field every file of CoNLL-U.
     """
-    inputs = {"GOLD": options.gold, "PREDICTED": options.predicted, "SECOND": options.second}
-    with command_files({**inputs, "--dictionary": options.dictionary}, {STANDARD_OUTPUT: "-"}):
+    with command_files(*files_of(options)):
         from spectrem.data import read_tag_dictionary, read_tagged
 
         names = [name for name in (options.predicted, options.second) if name is not None]

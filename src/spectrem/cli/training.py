@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spectrem._outputs import temporary_folder
-from spectrem.cli.declare import Given, Settings, option, option_of
+from spectrem.cli.declare import Given, Settings, files_of, option, option_of
 from spectrem.cli.ending import Advance, before_the_end, command_line, progress_bar, say
-from spectrem.cli.files import opened
+from spectrem.cli.files import command_files, opened
 from spectrem.cli.freeing import LITTLE, return_freed_memory
 from spectrem.cli.options import errors_located
 from spectrem.estimators.declare import parameters_of
@@ -230,6 +230,25 @@ def _cluster(address: str) -> Iterator[Any]:
                 f"--dask {address}: the cluster failed ({type(error).__name__}: {shorten(str(error))}); look at what "
                 "its scheduler and workers say, and run the command again"
             ) from error
+
+
+@contextmanager
+def learning(options: Any, settings: Settings, annealing: Annealing, home: Home) -> Iterator[dict[str, Any]]:
+    """The parameters of an estimator, with its schedule and its corpus, in a block that trains it.
+
+    Files are checked before it, and those that are written appear after it.
+
+    Parameters
+    ----------
+    options : sequence of data classes
+        Those that name files.
+    """
+    annealing.check(settings.get("gamma", 1.0))
+    with (
+        command_files(*files_of(*options), home.folders(settings)),
+        home.opened(annealing.schedule(settings)) as placed,
+    ):
+        yield placed
 
 
 MOST_CONSTRAINTS = 10

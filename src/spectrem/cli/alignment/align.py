@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spectrem.cli.declare import Given, Settings, argument, option, option_of, takes
+from spectrem.cli.declare import Given, Settings, argument, files_of, option, option_of, takes
 from spectrem.cli.ending import Advance, command_line, progress_bar, say
 from spectrem.cli.files import command_files
 from spectrem.cli.options import (
@@ -135,7 +135,7 @@ _RULES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlignmentOptions(ConstraintOptions, OutputOption, ProbabilityOptions, LoadOption, SaveOption):
+class AlignmentOptions(SaveOption, ConstraintOptions, ProbabilityOptions, OutputOption, LoadOption):
     """Arguments and options of `spectrem align` besides the parameters of `WordAligner`.
 
     Parameters
@@ -214,21 +214,21 @@ class AlignmentOptions(ConstraintOptions, OutputOption, ProbabilityOptions, Load
     source: str = argument("SOURCE")
     target: str | None = argument("TARGET", None)
     constraint: list[str] | None = option(None, metavar="TEXT", show_default="agreement", group=CONSTRAINTS)
-    priors: str | None = option(None, metavar="FILE", group=TRAINING)
-    dictionary: str | None = option(None, metavar="FILE", group=TRAINING)
-    anchors: str | None = option(None, metavar="FILE", group=FILES)
+    priors: str | None = option(None, metavar="FILE", group=TRAINING, reads=True)
+    dictionary: str | None = option(None, metavar="FILE", group=TRAINING, reads=True)
+    anchors: str | None = option(None, metavar="FILE", group=FILES, reads=True)
     factors: str | None = option(None, metavar="NAMES", group=FILES)
     dev: tuple[str, str, str] | None = option(None, metavar="SRC TGT GOLD", group=TRAINING)
     tune_gamma: bool = option(False, group=TRAINING)
-    save: str | None = option(None, metavar="FILE", group=FILES)  # type: ignore[assignment]
+    save: str | None = option(None, metavar="FILE", group=FILES, writes=True)  # type: ignore[assignment]
     save_min_count: float | None = option(None, metavar="N", show_default="0: all are kept", group=FILES)
-    load: str | None = option(None, metavar="MODEL", group=FILES)  # type: ignore[assignment]
+    load: str | None = option(None, metavar="MODEL", group=FILES, reads=True)  # type: ignore[assignment]
     update: bool = option(False, group=FILES)
     lowercase: bool = option(False, group=FILES)
     tokenize: bool = option(False, group=_FORMATS)
     output_format: str = option("pharaoh", metavar="NAME", group=_FORMATS)
-    tokens: str | None = option(None, metavar="FILE", group=_FORMATS)
-    scores: str | None = option(None, metavar="FILE", group=_FORMATS)
+    tokens: str | None = option(None, metavar="FILE", group=_FORMATS, writes=True)
+    scores: str | None = option(None, metavar="FILE", group=_FORMATS, writes=True)
     min_score: float | None = option(None, metavar="P", min=0.0, max=1.0, group=_FORMATS)
     languages: str | None = option(None, metavar="SRC,TGT", group=_FORMATS)
     columns: str | None = option(None, metavar="SRC,TGT", show_default="source,target", group=_FORMATS)
@@ -269,12 +269,8 @@ def align(
     if options.constraint:
         settings = {**settings, "constraints": _constraints(options.constraint)}
     gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), options.dev or (), strict=False))
-    inputs = {"SOURCE": options.source, "TARGET": options.target, "--load": options.load, **gold}
-    inputs |= {"--constraints": options.constraints}
-    inputs |= {"--dictionary": options.dictionary, "--anchors": options.anchors, "--priors": options.priors}
-    outputs = {"--output": options.output, "--probabilities": options.probabilities, "--save": options.save}
-    outputs |= {"--tokens": options.tokens, "--scores": options.scores, "--report": options.report}
-    with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
+    inputs, outputs = files_of(options)
+    with command_files(inputs | gold, outputs, home.folders(settings)), home.opened(settings) as placed:
         AlignmentJob(options, placed, annealing, steps, given).run()
 
 

@@ -8,8 +8,8 @@ from itertools import chain, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
-from spectrem.cli.declare import Given, argument, option, takes
-from spectrem.cli.ending import STANDARD_OUTPUT, say
+from spectrem.cli.declare import Given, argument, files_of, option, takes
+from spectrem.cli.ending import say
 from spectrem.cli.evaluation import print_result, print_table
 from spectrem.cli.files import command_files
 from spectrem.cli.options import JsonOption, LoadOption, OutputOption, ProbabilityOptions
@@ -55,7 +55,7 @@ def evaluate(options: EvaluationOptions) -> None:
     2005 shared tasks (.wa), a line per link of 'sentence source target S|P', all
     counted from 1; or JSON as of spectrem align --output-format json.
     """
-    with command_files({"ALIGN": options.align, "GOLD": options.gold}, {STANDARD_OUTPUT: "-"}):
+    with command_files(*files_of(options)):
         from spectrem.data import read_both_links
         from spectrem.metrics import alignment_scores
 
@@ -108,7 +108,7 @@ def symmetrize(options: SymmetrizeOptions) -> None:
     then adds links of words that have none yet, final-and only links of two such
     words.
     """
-    with command_files({"FORWARD": options.forward, "BACKWARD": options.backward}, {"--output": options.output}):
+    with command_files(*files_of(options)):
         from spectrem.data import read_links, write_pharaoh
         from spectrem.data import symmetrize as merge
 
@@ -117,7 +117,7 @@ def symmetrize(options: SymmetrizeOptions) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LexiconOptions(OutputOption, ProbabilityOptions, LoadOption):
+class LexiconOptions(ProbabilityOptions, OutputOption, LoadOption):
     """Arguments and options of `spectrem lexicon`.
 
     Parameters
@@ -156,7 +156,7 @@ def lexicon(options: LexiconOptions, given: Given) -> None:
     were kept have no last column.
     """
     check_rules(_RULES_OF_LEXICON, given)
-    with command_files({"--load": options.load}, {"--output": options.output}):
+    with command_files(*files_of(options)):
         from spectrem.data import open_output
         from spectrem.estimators import WordAligner
         from spectrem.estimators.alignment import file

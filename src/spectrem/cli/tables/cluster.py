@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from spectrem.cli.declare import Given, Settings, argument, option, takes
 from spectrem.cli.ending import command_line, say
-from spectrem.cli.files import command_files, opened
+from spectrem.cli.files import opened
 from spectrem.cli.options import PlotOption
 from spectrem.cli.rules import Rule, check_rules, needs
 from spectrem.cli.tables.options import TableOptions, WeightOption, split_names
-from spectrem.cli.training import Annealing, Home, warn_gaining
+from spectrem.cli.training import Annealing, Home, learning, warn_gaining
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
 from spectrem.estimators.shared_parameters import CONSTRAINTS
 from spectrem.exceptions import InvalidInputError, Unconverged, counted, quoted, spelled
@@ -110,8 +110,8 @@ class ClusterOptions(PlotOption, WeightOption):
     known: str | None = option(None, metavar="COLUMN", group=_COLUMNS)
     standardize: bool = option(False, group=_COLUMNS)
     size: str | None = option(None, metavar="MIN:MAX", group=CONSTRAINTS)
-    must_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS)
-    cannot_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS)
+    must_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS, reads=True)
+    cannot_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS, reads=True)
     add_probabilities: bool = option(False, group=_MORE)
 
 
@@ -127,12 +127,8 @@ def cluster(
     are; a column that only numbers the rows is refused until --id or --features says
     what it is.
     """
-    annealing.check(settings.get("gamma", 1.0))
     check_rules(_RULES, given)
-    inputs = {"DATA": options.data, "--must-link": options.must_link, "--cannot-link": options.cannot_link}
-    inputs |= {"--constraints": shared.constraints}
-    outputs = {"--output": shared.output, "--plot": options.plot, "--report": shared.report}
-    with command_files(inputs, outputs, home.folders(settings)), home.opened(annealing.schedule(settings)) as placed:
+    with learning([shared, options], settings, annealing, home) as placed:
         _cluster(options, shared, placed, annealing.anneal)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations, takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from spectrem.cli.declare import Given, argument, option, takes
+from spectrem.cli.declare import Given, argument, files_of, option, takes
 from spectrem.cli.ending import Advance, command_line, progress_bar, say
 from spectrem.cli.files import command_files, opened
 from spectrem.cli.rules import Rule, check_rules, excludes, needs
@@ -104,7 +104,7 @@ class ProjectOptions(WeightOption):
     infeasible: Literal["raise", "skip"] = option("raise", group=CONSTRAINTS)
     decide: bool = option(False, group=_MORE)
     time_limit: float | None = option(None, min=0.0, metavar="SECONDS", show_default="300", group=_MORE)
-    prices: str | None = option(None, metavar="FILE", group=_MORE)
+    prices: str | None = option(None, metavar="FILE", group=_MORE, writes=True)
 
 
 @takes()
@@ -126,9 +126,7 @@ def project(options: ProjectOptions, shared: TableOptions, given: Given) -> None
     **- (E[label == 'title'] <= 1).per('document')**
     """
     check_rules(_RULES, given)
-    inputs = {"SCORES": options.scores, "--constraints": shared.constraints}
-    outputs = {"--output": shared.output, "--prices": options.prices, "--report": shared.report}
-    with command_files(inputs, outputs):
+    with command_files(*files_of(shared, options)):
         _project(options, shared)
 
 

@@ -274,11 +274,12 @@ class SentenceParameters:
     Parameters
     ----------
     decode : {"viterbi", "posterior"}
-        "viterbi": the most probable structure of a sentence as a whole, such as its sequence of tags or its tree;
-        "posterior": the one whose parts (tags, heads, brackets) have the largest sum of probabilities, so that most of
-        them are expected to be right. The default is "posterior" where parts are judged one by one, for tags of a
-        hidden Markov model and heads of a parser, and "viterbi" where they are right only together, such as tags that
-        mark chunks and types of the arguments of relations, and for grammars and brackets, as is usual.
+        Which structures are predicted. "viterbi": the most probable one of a sentence as a whole, such as its sequence
+        of tags or its tree; "posterior": the one whose parts (tags, heads, brackets) have the largest sum of
+        probabilities, so that most of them are expected to be right. The default is "posterior" where parts are judged
+        one by one, for tags of a hidden Markov model and heads of a parser, and "viterbi" where they are right only
+        together, such as tags that mark chunks and types of the arguments of relations, and for grammars and brackets,
+        as is usual.
     project_at_predict : bool
         Whether new sentences meet the constraints, too. Those over the corpus then span the sentences given. Where
         ``decode`` is "viterbi", integer programs find the best structures that meet them, for constraints inside

@@ -175,10 +175,10 @@ class AlignerParameters(CorpusParameters):
     alpha : float
         Strength of the constraints, in [0, 1] ([Ganchev2010] appendix A).
     decode : {"posterior", "viterbi", "forward", "backward", "intersection", "union", "grow-diag", ...}
-        "posterior": links whose mean probability over both directions exceeds ``threshold``, or what
-        ``rare_discount`` makes of it for rare words. Or the best alignment of one direction: "viterbi" (the same as
-        "forward"), "backward". Or of both merged as by `spectrem.data.symmetrize`: "intersection", "union",
-        "grow-diag", "grow-diag-final", "grow-diag-final-and".
+        Which structures are predicted. "posterior": links whose mean probability over both directions exceeds
+        ``threshold``, or what ``rare_discount`` makes of it for rare words. Or the best alignment of one direction:
+        "viterbi" (the same as "forward"), "backward". Or of both merged as by `spectrem.data.symmetrize`:
+        "intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and".
     project_at_predict : bool
         Whether new sentences meet the constraints, too. Those of the training text meet them, as well, unless it is
         false.

@@ -75,7 +75,7 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
         from spectrem.data import display_name, read_relations
         from spectrem.estimators import RelationExtractor
 
-        run = TrainingRun(options.save, options.quiet, options.report)
+        run = TrainingRun(options)
         constraints = parse_options(options.constraint, _COLUMNS, options.constraints)
         sentences = read_relations(options.labelled)
         if not any(any(one.types or ()) for one in sentences) or not any(one.relations for one in sentences):

@@ -253,7 +253,7 @@ def _train_parser(options: TrainingOptions, settings: dict[str, Any]) -> None:
     from spectrem.data import display_name
     from spectrem.estimators import EdgeFactoredParser
 
-    run = TrainingRun(options.save, options.quiet, options.report)
+    run = TrainingRun(options)
     constraints = parse_options(options.constraint, _COLUMNS, options.constraints)
     sentences = read_treebank(options.corpus, options.max_length)
     if all(one.heads is None for one in sentences) and not constraints:
@@ -274,7 +274,7 @@ def _train_grammar(options: TrainingOptions, settings: dict[str, Any]) -> None:
     from spectrem.data import display_name
     from spectrem.estimators import DependencyModel
 
-    run = TrainingRun(options.save, options.quiet, options.report)
+    run = TrainingRun(options)
     constraints = parse_options(options.constraint, _COLUMNS_OF_GRAMMARS, options.constraints)
     supervised = options.heads or settings.get("init") == "supervised"
     sentences = read_treebank(
@@ -692,7 +692,7 @@ def _transfer(options: TransferOptions, settings: dict[str, Any]) -> None:
     from spectrem.data import display_name, one_to_one, read_links
     from spectrem.estimators import DependencyModel, EdgeFactoredParser, transfer_parser
 
-    run = TrainingRun(options.save, options.quiet, options.report)
+    run = TrainingRun(options)
     source = read_treebank(options.source)
     for number, sentence in enumerate(source):
         if sentence.heads is None or (sentence.heads < -1).any():

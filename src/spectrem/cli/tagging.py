@@ -427,7 +427,7 @@ def learn(
 def _fit(kind: Kind, options: TrainingOptions, settings: dict[str, Any], given: Given) -> None:
     from spectrem.constraints import check_values
 
-    run = TrainingRun(options.save, options.quiet, options.report)
+    run = TrainingRun(options)
     constraints = parse_options(options.constraint, (*_COLUMNS, *kind.tag_columns), options.constraints)
     settings, sentences, labelled, plain, tags = kind.prepare(options, settings, constraints, given)
     for column in kind.tag_columns:
@@ -613,6 +613,7 @@ def evaluate(options: EvaluationOptions) -> None:
     """
     with command_files(*files_of(options)):
         from spectrem.data import read_tag_dictionary, read_tagged
+        from spectrem.metrics.chunks import are_chunk_tags
 
         names = [name for name in (options.predicted, options.second) if name is not None]
         truth = read_tagged(options.gold, columns=_columns(options), field=options.field)
@@ -621,7 +622,7 @@ def evaluate(options: EvaluationOptions) -> None:
             check_same_text((options.gold, name), (truth, guess), lambda side: side.words)
         listed = None if options.dictionary is None else read_tag_dictionary(options.dictionary)
         scores: list[dict[str, Any]] = [_scores(truth, guess, listed) for guess in guesses]
-        if options.chunks or _mark_chunks(truth):
+        if options.chunks or are_chunk_tags(chain.from_iterable(truth.tags)):
             chunks = [_chunk_scores(truth, guess, options.chunks) for guess in guesses]
             scores = [score | of_chunks for score, of_chunks in zip(scores, chunks, strict=True)]
         signs = {} if options.second is None else _sign_tests(truth, guesses)
@@ -666,13 +667,6 @@ def _scores(
         "mutual_information": metrics.mutual_information(predicted, gold),
         "gold_entropy": metrics.tag_entropy(gold),
     }
-
-
-def _mark_chunks(truth: TaggedCorpus) -> bool:
-    """Whether the tags mark chunks, and every word has one."""
-    from spectrem.metrics.chunks import are_chunk_tags
-
-    return are_chunk_tags(chain.from_iterable(truth.tags))
 
 
 def _chunk_scores(truth: TaggedCorpus, guess: TaggedCorpus, by_type: bool) -> dict[str, Any]:

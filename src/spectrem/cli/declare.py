@@ -83,7 +83,7 @@ Paths: TypeAlias = dict[str, str | None]
 
 
 def files_of(*records: Any) -> tuple[Paths, Paths]:
-    """The files that a command reads, and those that it writes: standard output, if no option names any.
+    """The files that a command reads, models and arguments first, and those that it writes, if any but standard output.
 
     Examples
     --------
@@ -102,7 +102,8 @@ def files_of(*records: Any) -> tuple[Paths, Paths]:
             name = info.keywords["metavar"] if info.func is typer.Argument else [*info.args, _flag(one.name)][0]
             for role in [role for role in found if one.metadata[role]]:
                 found[role][name] = getattr(record, one.name)
-    return found[_READS], found[_WRITES] or {STANDARD_OUTPUT: "-"}
+    others_last = sorted(found[_READS].items(), key=lambda item: item[0][:1] == "-" and item[0] != "--load")
+    return dict(others_last), found[_WRITES] or {STANDARD_OUTPUT: "-"}
 
 
 def takes(

@@ -11,7 +11,7 @@ PYTEST := $(BIN)/pytest -n logical --maxprocesses 4 --dist loadfile
 # Python's own compiled code is kept, whatever the environment says: many tests start processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-all lint types docs bench reproduce picture clean
+.PHONY: help demo test test-all lint types docs bench reproduce picture wheel release-check clean
 
 help:
 	@echo "make demo      align a generated bitext under EM, PR and UEM; table and picture"
@@ -22,6 +22,8 @@ help:
 	@echo "make docs      the site, into docs/_build/html"
 	@echo "make bench     accuracy, time and memory (real corpora beside the checkout)"
 	@echo "make reproduce an experiment of a paper: NAME=uem-table2 ARGS=--quick; without NAME, the list of them"
+	@echo "make wheel     dist/*.whl with compiled code for this Python; minutes"
+	@echo "make release-check  builds, and tries builds in empty environments; PYTHONS=\"python3.11 ...\"; an hour"
 	@echo "make picture   the picture of README.md"
 	@echo "make clean     remove .venv and caches"
 
@@ -65,6 +67,14 @@ reproduce: $(VENV)/warm
 
 picture: $(VENV)/warm
 	$(BIN)/spectrem demo --plot docs/posteriors.png
+
+# Other builds, such as that of pip install, take seconds and compile nothing.
+wheel: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet build
+	SPECTREM_PREBUILD=1 $(BIN)/python -m build --wheel
+
+release-check:
+	$(PYTHON) .ci/release_check.py $(PYTHONS) $(ARGS)
 
 # The groups of pyproject.toml need pip 25.1 or later, which a fresh environment may lack.
 $(VENV)/installed: pyproject.toml

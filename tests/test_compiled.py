@@ -1,5 +1,7 @@
-"""Where compiled code is kept when neither the package nor the user's cache folder can be written."""
+"""Where compiled code is kept and found, for which processors, and what processes that compile at once do."""
 
+import errno
+import hashlib
 import os
 import re
 import shutil
@@ -7,13 +9,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import llvmlite
 import numba
 import pytest
-from numba.core.caching import IndexDataCacheFile
+from numba.core.registry import cpu_target
 
 import spectrem
 from spectrem import _compiled
 
+# What is compiled goes to standard error.
+LOGGED = """
+import logging
+logging.basicConfig(format="%(message)s")
+logging.getLogger("spectrem.compiling").setLevel("INFO")
+"""
 ADD = """
 import numpy as np
 from spectrem.kernels.unions import add_at
@@ -30,14 +39,14 @@ def install(tmp_path):
     That holds for every user; permissions do not bind root.
     """
     package = tmp_path / "site" / "spectrem"
-    shutil.copytree(Path(spectrem.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(Path(spectrem.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__", "_prebuilt"))
     for folder in [package, *(path for path in package.rglob("*") if path.is_dir())]:
         (folder / "__pycache__").touch()
     (tmp_path / "tmp").mkdir()
 
-    def run(code):
+    def run(code, site=tmp_path / "site", **variables):
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_"))}
-        environment |= {"PYTHONPATH": str(tmp_path / "site"), "HOME": "/dev/null/x", "TMPDIR": str(tmp_path / "tmp")}
+        environment |= {"PYTHONPATH": str(site), "HOME": "/dev/null/x", "TMPDIR": str(tmp_path / "tmp"), **variables}
         return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
 
     return run
@@ -163,57 +172,294 @@ def test_other_errors_of_the_compiler_stay(monkeypatch):
         _compiled.njit(cache=True)(lambda x: x)(1)
 
 
-def test_two_processes_that_compile_at_once_do_not_share_a_file(tmp_path):
-    def files_of(stamp):
-        return IndexDataCacheFile(str(tmp_path), "kernel", stamp)
-
-    _compiled.save_apart(files_of("old source"), "float", "float code, old")
-    first, second = files_of("new source"), files_of("new source")
-    second_save_index = second._save_index
-
-    def others_come_between(overloads):
-        _compiled.save_apart(first, "float", "float code")
-        second_save_index(overloads)
-
-    second._save_index = others_come_between
-    _compiled.save_apart(second, "int", "int code")
-
-    found = [files_of("new source").load(key) for key in ("int", "float")]
-    assert found[0] == "int code"
-    assert found[1] in (None, "float code")  # compiled once more at worst
-    _compiled.save_apart(first, "float", "float code")
-    assert [files_of("new source").load(key) for key in ("int", "float")] == ["int code", "float code"]
+def test_code_is_read_back_for_the_key_it_was_written_for(tmp_path):
+    path = tmp_path / "kernel.nbc"
+    assert _compiled.read_code(path, "float") is None
+    _compiled.write_code(path, "float", ["code", 1])
+    assert _compiled.read_code(path, "float") == ["code", 1]
+    assert _compiled.read_code(path, "int") is None
+    assert os.listdir(tmp_path) == ["kernel.nbc"]
 
 
-def test_compiled_code_is_written_before_it_is_listed(tmp_path):
-    files = IndexDataCacheFile(str(tmp_path), "kernel", "source")
+@pytest.mark.parametrize("damage", ["cut", "empty", "changed", "a folder", "other release"])
+def test_damaged_code_is_passed_over(tmp_path, damage):
+    path = tmp_path / "kernel.nbc"
+    _compiled.write_code(path, "float", "code")
+    content = path.read_bytes()
+    if damage == "a folder":
+        path.unlink()
+        path.mkdir()
+    elif damage == "other release":  # a name that was in Numba, or NumPy, when the code was written
+        code = b"cnumpy\nmissing\n."
+        path.write_bytes(hashlib.sha256(code).digest() + code)
+    else:
+        changed = bytes([content[-3] ^ 1])
+        path.write_bytes({"cut": content[:-2], "empty": b"", "changed": content[:-3] + changed + content[-2:]}[damage])
+    assert _compiled.read_code(path, "float") is None
 
+
+def test_code_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    files._save_data = stop
+    monkeypatch.setattr(Path, "replace", stop)
     with pytest.raises(KeyboardInterrupt):
-        _compiled.save_apart(files, "float", "float code")
-    assert IndexDataCacheFile(str(tmp_path), "kernel", "source").load("float") is None
+        _compiled.write_code(tmp_path / "kernel.nbc", "float", "code")
+    assert os.listdir(tmp_path) == []
+    _compiled.write_code(tmp_path / "missing" / "kernel.nbc", "float", "code")  # no place, no error
 
 
-def test_what_is_compiled_is_logged(caplog, monkeypatch, tmp_path):
+@pytest.fixture
+def compiled(caplog, monkeypatch, tmp_path):
+    """A function that tells what a new process would compile for a call of a kernel, whose result it checks."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+
+    def call(number=3):
+        @_compiled.njit(cache=True)
+        def squared(x):
+            return x * x
+
+        caplog.clear()
+        with caplog.at_level("INFO", "spectrem.compiling"):
+            assert (squared(number), squared(number)) == (number * number,) * 2
+        return caplog.messages
+
+    return call
+
+
+COMPILED = ["compiling squared", "compiled squared"]
+
+
+def test_what_is_compiled_is_logged_and_kept(compiled):
+    assert compiled() == COMPILED
+    assert compiled() == []
+    assert compiled(0.5) == COMPILED
+    assert compiled() == compiled(0.5) == []
+
+
+@pytest.mark.parametrize("library", [numba, llvmlite])
+def test_code_of_other_releases_is_not_used(compiled, monkeypatch, library):
+    compiled()
+    monkeypatch.setattr(library, "__version__", "0.1.dev")
+    assert compiled() == COMPILED
+
+
+def test_code_for_other_processors_is_not_used(compiled, monkeypatch):
+    compiled()
+    with monkeypatch.context() as patched:
+        patched.setattr(_compiled, "_processor", None)
+        patched.setattr(numba.config, "CPU_NAME", "some-other")
+        assert compiled() == COMPILED
+        assert compiled() == []
+    assert compiled() == []
+
+
+def test_prebuilt_code_is_used_first(compiled, monkeypatch, tmp_path):
+    compiled()
+    monkeypatch.setattr(_compiled, "PREBUILT", tmp_path / "prebuilt")
+    (tmp_path / "prebuilt").mkdir()
+    (file,) = (tmp_path / "cache").rglob("*.nbc")
+    file.rename(tmp_path / "prebuilt" / file.name)
+    monkeypatch.setattr(_compiled, "_place", None)  # is not even looked for
+    assert compiled() == []
+
+
+def test_damaged_code_is_compiled_again(compiled, tmp_path):
+    compiled()
+    (file,) = (tmp_path / "cache").rglob("*.nbc")
+    content = file.read_bytes()
+    middle = len(content) // 2
+    file.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+    assert compiled() == COMPILED
+    assert compiled() == []
+
+
+def test_an_installed_package_that_cannot_be_written_uses_what_its_wheel_brought(install, tmp_path):
+    install(ADD)  # into the temporary folder
+    (file,) = (tmp_path / "tmp").rglob("*.nbc")
+    prebuilt = tmp_path / "site" / "spectrem" / "_prebuilt" / file.name
+    prebuilt.parent.mkdir()
+    file.rename(prebuilt)
+    done = install(LOGGED + ADD)
+    assert (done.stdout, done.stderr) == ("[1.0, 0.0, 1.0]\n", "")
+    done = install(LOGGED + ADD, NUMBA_CPU_NAME="x86-64" if os.uname().machine == "x86_64" else "generic")
+    assert done.stdout == "[1.0, 0.0, 1.0]\n"
+    assert "compiling add_at\ncompiled add_at\n" in done.stderr
+    prebuilt.write_bytes(prebuilt.read_bytes()[:-1])
+    done = install(LOGGED + ADD)
+    assert done.stdout == "[1.0, 0.0, 1.0]\n"
+    assert "compiling add_at\ncompiled add_at\n" in done.stderr
+
+
+def test_a_tree_that_is_moved_or_copied_keeps_its_code(install, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    package = shutil.copytree(
+        tmp_path / "site", first, ignore=lambda _, names: [name for name in names if name == "__pycache__"]
+    )
+    assert "compiled add_at" in install(LOGGED + ADD, package).stderr
+    shutil.copytree(first, second, copy_function=shutil.copyfile)  # with new times
+    for path in second.rglob("*.py"):
+        os.utime(path, (0, 0))
+    done = install(LOGGED + ADD, second)
+    assert (done.stdout, done.stderr) == ("[1.0, 0.0, 1.0]\n", "")
+
+
+@pytest.fixture
+def untouched(monkeypatch):
+    """Numba's settings of the processor as if nobody had chosen one."""
+    monkeypatch.setattr(numba.config, "CPU_NAME", None)
+    monkeypatch.setattr(numba.config, "CPU_FEATURES", None)
+    monkeypatch.setattr(_compiled.llvm, "get_process_triple", lambda: "x86_64-unknown-linux-gnu")
+    features = dict.fromkeys(_compiled._LEVELS["x86_64"][1].split(), True)
+    monkeypatch.setattr(_compiled.llvm, "get_host_cpu_features", lambda: features)
+    return features
+
+
+def test_code_is_for_all_recent_processors(untouched, monkeypatch):
+    monkeypatch.delitem(vars(cpu_target), "_toplevel_target_context", raising=False)
+    level = ("x86_64-unknown-linux-gnu", "x86-64-v3", "")
+    assert _compiled._choose_processor() == level
+    assert level[1:] == (numba.config.CPU_NAME, numba.config.CPU_FEATURES)
+    assert _compiled._choose_processor() is None  # asked for by a name
+
+
+def test_arm_has_one_level(untouched, monkeypatch):
+    monkeypatch.setitem(vars(cpu_target), "_toplevel_target_context", object())
+    monkeypatch.setattr(_compiled.llvm, "get_process_triple", lambda: "aarch64-unknown-linux-gnu")
+    untouched.clear()
+    assert _compiled._choose_processor() == ("aarch64-unknown-linux-gnu", "generic", "")
+
+
+def test_a_code_generator_in_use_stays_as_it_is(untouched, monkeypatch):
+    monkeypatch.setitem(vars(cpu_target), "_toplevel_target_context", object())
+    assert _compiled._choose_processor() is not None
+    assert (numba.config.CPU_NAME, numba.config.CPU_FEATURES) == (None, None)
+
+
+@pytest.mark.parametrize("lacking", ["a feature", "its report", "permission", "a level"])
+def test_other_machines_have_code_of_their_own(untouched, monkeypatch, lacking):
+    if lacking == "a feature":
+        untouched["fma"] = False
+    elif lacking == "its report":
+        untouched.clear()
+    elif lacking == "permission":
+        monkeypatch.setattr(numba.config, "ENABLE_AVX", 0)
+    else:
+        monkeypatch.setattr(_compiled.llvm, "get_process_triple", lambda: "riscv64-unknown-linux-gnu")
+    assert _compiled._choose_processor() is None
+    assert numba.config.CPU_NAME is None
+
+
+# Holds the right to compile a file until its standard input ends, and then does what its third argument says.
+HOLD = """
+import shutil, sys
+from pathlib import Path
+from spectrem import _compiled
+folder, name, source = sys.argv[1:]
+assert _compiled._lock(Path(folder), name)
+print("held", flush=True)
+sys.stdin.read()
+if source:
+    shutil.copy(source, Path(folder, name))
+"""
+
+
+@pytest.fixture
+def held(tmp_path):
+    """A function that starts another process, which holds the right to compile a file."""
+    processes = []
+
+    def start(folder, name, source=""):
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLD, folder, name, source], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        processes.append(process)
+        assert process.stdout.readline() == b"held\n"
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_a_kernel_that_another_process_compiles_is_waited_for(compiled, held, monkeypatch, tmp_path):
+    compiled()
+    (file,) = (tmp_path / "cache").rglob("*.nbc")
+    file.rename(tmp_path / "compiled")
+    process = held(str(file.parent), file.name, str(tmp_path / "compiled"))
+    waits = []
+
+    def finish(seconds):
+        waits.append(seconds)
+        process.communicate()
+
+    monkeypatch.setattr(_compiled.time, "sleep", finish)
+    assert compiled() == []
+    assert len(waits) == 1
+
+
+def test_the_right_to_compile_of_a_process_that_was_killed_is_free(held, monkeypatch, tmp_path):
+    process = held(str(tmp_path), "kernel")
+    monkeypatch.setattr(_compiled.time, "sleep", lambda _: process.kill() or process.wait())
+    locked = _compiled._lock(tmp_path, "kernel")
+    assert locked is not None
+    _compiled._unlock(locked)
+    assert _compiled._lock(tmp_path, "other") is not None
+
+
+def test_a_process_that_never_finishes_is_not_waited_for_without_end(compiled, held, monkeypatch, tmp_path):
+    compiled()
+    (file,) = (tmp_path / "cache").rglob("*.nbc")
+    file.unlink()
+    held(str(file.parent), file.name)
+    waits = []
+    monkeypatch.setattr(_compiled.time, "sleep", waits.append)
+    assert compiled() == COMPILED
+    assert sum(waits) == pytest.approx(120)
+    assert compiled() == []
+
+
+def test_the_right_to_compile_one_kernel_does_not_stop_others(held, monkeypatch, tmp_path):
+    held(str(tmp_path), "kernel")
+    monkeypatch.setattr(_compiled.time, "sleep", None)
+    locked = _compiled._lock(tmp_path, "other")
+    assert locked is not None
+    _compiled._unlock(locked)
+
+
+@pytest.mark.parametrize("lacking", ["locks", "a file", "fcntl"])
+def test_where_there_are_no_locks_processes_compile(compiled, monkeypatch, tmp_path, lacking):
+    def fail(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    compiled()
+    (file,) = (tmp_path / "cache").rglob("*.nbc")
+    file.unlink()
+    _compiled._lock_file.cache_clear()
+    if lacking == "locks":
+        monkeypatch.setattr(_compiled.fcntl, "lockf", fail)
+    elif lacking == "a file":
+        file.with_name("spectrem.lock").unlink()
+        file.with_name("spectrem.lock").mkdir()
+    else:
+        monkeypatch.setattr(_compiled, "fcntl", None)
+    assert compiled() == COMPILED
+    assert compiled() == []
+    _compiled._lock_file.cache_clear()
+
+
+def test_the_right_to_compile_ends_with_an_error(caplog, held, monkeypatch, tmp_path):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
 
     @_compiled.njit(cache=True)
-    def squared(x):
-        return x * x
+    def wrong(x):
+        return x.missing
 
-    with caplog.at_level("INFO", "spectrem.compiling"):
-        assert (squared(3), squared(4)) == (9, 16)
-    assert caplog.messages == ["compiling squared", "compiled squared"]
-
-
-def test_kernels_are_saved_apart():
-    @_compiled.njit(cache=True)
-    def twice(x):
-        return 2 * x
-
-    assert twice(2) == 4
-    (listed,) = twice._cache._cache_file._load_index().values()
-    assert len(listed) > len("twice-1.py311.1.nbc") + 10
+    taken = []
+    lock = _compiled._lock
+    monkeypatch.setattr(_compiled, "_lock", lambda *arguments: taken.append(arguments) or lock(*arguments))
+    with pytest.raises(numba.TypingError):
+        wrong(1)
+    ((folder, name),) = taken
+    held(str(folder), name)

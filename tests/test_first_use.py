@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 
@@ -44,3 +45,17 @@ def test_training_an_aligner_loads_no_solver_it_does_not_need():
     needless = ("assignment", "batch", "conflict", "corpus", "program", "solvers.linear_program")
     loaded = [name for name in done.stdout.split() if name.startswith("spectrem.inference")]
     assert not [name for name in loaded if name.startswith(tuple(f"spectrem.inference.{one}" for one in needless))]
+
+
+def test_the_version_is_looked_up_when_it_is_asked_for():
+    code = "import sys, spectrem; print('importlib.metadata' in sys.modules, spectrem.__version__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"False {version('spectrem')}\n"
+
+
+def test_sources_that_are_not_installed_have_no_version(monkeypatch):
+    def fail(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", fail)
+    assert import_module("spectrem").__version__ == "0+unknown"

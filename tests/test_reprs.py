@@ -116,3 +116,10 @@ def test_large_values_that_users_meet(tmp_path):
         assert len(repr(value)) <= WIDTH, repr(value)
     assert f"proba=<float64 array of shape ({n}, 5)>" in repr(table)
     assert repr(pairs.bitext.source_vocabulary).endswith(f", ... {len(set(' '.join(words).split())):,} in all))")
+
+
+def test_a_value_that_contains_itself_shows_dots_there():
+    listed, mapped = [1], {"n": 1}
+    listed.append(listed)
+    mapped["all"] = (mapped, listed)
+    assert (brief(listed), brief(mapped)) == (repr(listed), repr(mapped))

@@ -32,7 +32,7 @@ tenth = label_proportions({"rare": 0.1})
 classifier = LogisticRegression()
 print(f"{'':>22}  accuracy  said to be rare")
 for title, trainer in (
-    ("labelled rows alone", SelfTrainer(classifier, weight=0.0)),
+    ("labelled rows alone", SelfTrainer(classifier, unlabelled_weight=0.0)),
     ("hard self-training", SelfTrainer(classifier, gamma=0.0)),
     ("a tenth, gamma 1", SelfTrainer(classifier, tenth, gamma=1.0, tol=0.01)),
     ("a tenth, gamma 0.5", SelfTrainer(classifier, tenth, gamma=0.5)),

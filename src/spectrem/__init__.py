@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spectrem.learning import run_em
     from spectrem.tables import ConstrainedTargets, Lattice, project
 
-__version__ = "0.1.0"
+    __version__: str
 
 __all__ = [
     "BracketingModel",
@@ -68,6 +68,13 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         homes = (import_module(f"spectrem.{home}") for home in _HOMES)
         return getattr(next(home for home in homes if name in home.__all__), name)
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("spectrem")
+        except PackageNotFoundError:  # sources that are not installed
+            return "0+unknown"
     raise AttributeError(f"module 'spectrem' has no attribute {name!r}")
 
 

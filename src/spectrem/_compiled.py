@@ -1,11 +1,23 @@
-"""Numba's compiler, with a place for compiled code wherever the package lies.
+"""Numba's compiler, with machine code that does not depend on the processor, and places where it is kept.
 
-Numba keeps compiled code beside the sources or in the user's cache folder, and refuses to compile at all where neither
-can be written, as in many containers. It numbers the files of a function by what it finds there, and lists a file
-before it writes it: of two processes that compile at once, one may load the code of the other's types, or that of an
-older source. Here every file has a name of its own. Kernels import ``njit`` from here.
+Machine code is read from the folder that wheels bring it in, and from where Numba keeps it: beside the sources or in
+the user's cache folder; where neither can be written, as in many containers, in a temporary folder. A file holds the
+code of one kernel for given types. Its name has a digest of all that the code follows from: versions, processor,
+types, and the sources of the kernel and of what is compiled into it. So moved and copied trees keep their code, and
+what does not fit is not found. The file begins with a digest of the rest, and damaged ones are passed over.
 
-The logger ``spectrem.compiling`` says, at level INFO, which kernel is compiled, and when it is.
+All x86-64 processors since 2013 to 2017 get the same instructions, those of the level x86-64-v3, so that kernels give
+the same bits on all of them; NUMBA_CPU_NAME asks for others. That holds for everything that Numba compiles in a process
+after this module is loaded. Of processes that need the same code at once, one compiles, and the others wait for it.
+
+Kernels import ``njit`` from here. The logger ``spectrem.compiling`` says, at level INFO, which kernel is compiled, and
+when it is.
+
+Parts of Numba used here that its documentation does not promise, all of them in the releases 0.61.2 and 0.68.1, with
+which they are tested: ``FunctionCache`` finds the folder; dispatchers keep ``_cache``, which has ``load_overload`` and
+``save_overload``, and are called by ``compile``; ``CompileResult`` has ``_reduce`` and ``_rebuild``, ``lifted`` and
+``library.has_dynamic_globals``; ``Environment._memo``, ``_rebuild_env`` and ``serialize.dumps``; ``rtsys.initialize``;
+``global_compiler_lock``; ``magic_tuple`` of a code generator; ``cpu_target._toplevel_target_context``.
 """
 
 from __future__ import annotations
@@ -18,19 +30,42 @@ import pickle
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import llvmlite
+import llvmlite.binding as llvm
 import numba
-from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
+from numba.core.caching import FunctionCache
+from numba.core.compiler import CompileResult
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import Environment
+from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
+from numba.core.serialize import dumps
 
+try:
+    import fcntl
+except ImportError:  # Windows, where processes that need the same code at once each compile it
+    fcntl = None  # type: ignore[assignment]
+
+PREBUILT = Path(__file__).parent / "_prebuilt"
 _log = logging.getLogger("spectrem.compiling")
 # Beginnings of the modules whose functions are compiled into those that call them.
 _INLINED = ("spectrem.kernels.", "spectrem._lanes", "spectrem._logs", "spectrem._vectors", "spectrem._wide")
+# LLVM's names of levels of processors, and the instructions that make one, by kind of machine. That of ARM is untried.
+_LEVELS = {
+    "x86_64": ("x86-64-v3", "avx avx2 bmi bmi2 cx16 f16c fma lzcnt movbe popcnt sahf sse4.2 ssse3 xsave"),
+    "aarch64": ("generic", ""),
+    "arm64": ("generic", ""),
+}
+# How often, and how long in seconds, a process waits for another that compiles, before it compiles itself.
+_N_WAITS, _WAIT = 2400, 0.05
+_DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -38,31 +73,55 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def compiled(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**{**options, "cache": False})(function)
-        if options.get("cache"):
+        if options.get("cache") and dispatcher is not function:  # with NUMBA_DISABLE_JIT
             dispatcher._cache = _KernelCache(function)
+            dispatcher.compile = partial(dispatcher._cache.compile, dispatcher.compile)
         return dispatcher
 
     return compiled
 
 
+def _choose_processor() -> tuple[str, str, str] | None:
+    """LLVM's triple, name and features of the level that kernels are compiled for, or None for the machine's own.
+
+    Numba is told of it, unless its code generator is in use already, which stays as it is.
+    """
+    config: Any = numba.config
+    triple = llvm.get_process_triple()
+    name, instructions = _LEVELS.get(triple.split("-")[0], ("", ""))
+    if not name or config.CPU_NAME is not None or config.CPU_FEATURES is not None or not config.ENABLE_AVX:
+        return None
+    features = dict(llvm.get_host_cpu_features()) if instructions else {}
+    if not all(map(features.get, instructions.split())):
+        return None
+    if "_toplevel_target_context" not in vars(cpu_target):
+        config.CPU_NAME, config.CPU_FEATURES = name, ""
+    return triple, name, ""
+
+
+_processor = _choose_processor()
+
+
 class _KernelCache:
-    """The compiled code of a kernel. What Numba needs for it is looked for, and loaded, when the kernel is called."""
+    """The compiled code of a kernel, by types: ``_cache`` of its dispatcher."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._numba_cache, name)
+        self._locked: tuple[int, int] | None = None
 
     @cached_property
-    def _numba_cache(self) -> Any:
-        cache = _placed(self._function)
-        files: Any = getattr(cache, "_cache_file", None)
-        if isinstance(files, IndexDataCacheFile):
-            vars(files).update(save=partial(save_apart, files), _load_data=partial(read_code, files))
-            if imported := digests_of_imports(self._function.__module__):
-                files._source_stamp = (files._source_stamp, imported)
-        return cache
+    def cache_path(self) -> Path | None:
+        """The folder where code is kept, looked for when the kernel is called."""
+        return _place(self._function)
+
+    def compile(self, compiler: Callable[[Any], Any], signature: Any) -> Any:
+        """Load or compile, and give up the right to compile that `load_overload` waited for, whatever happens."""
+        with global_compiler_lock:
+            try:
+                return compiler(signature)
+            finally:
+                _unlock(self._locked)
+                self._locked = None
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Compiled code, or None, without the registries of all that Numba can compile.
@@ -70,24 +129,73 @@ class _KernelCache:
         Those take half as long to load as Numba itself, with the whole of ``scipy.linalg``; the compiler loads them
         where there is something to compile. Code from the cache needs only the runtime that counts references.
         """
-        code = None
-        if not isinstance(self._numba_cache, NullCache):
-            rtsys.initialize(target)
-            with self._numba_cache._guard_against_spurious_io_errors():
-                code = self._numba_cache._load_overload(signature, target)
+        rtsys.initialize(target)
+        code = self._load(signature, target)
+        if code is None and self.cache_path is not None:
+            key = self._key(signature, target.codegen().magic_tuple())
+            self._locked = _lock(self.cache_path, self._file_name(key))
+            code = self._load(signature, target)  # another process may have compiled it meanwhile
         if code is None:
             _log.info("compiling %s", self._function.__name__)
         return code
 
     def save_overload(self, signature: Any, code: Any) -> None:
         """Keep what was just compiled."""
-        self._numba_cache.save_overload(signature, code)
+        if self.cache_path is not None and not code.library.has_dynamic_globals:
+            key = self._key(signature, code.codegen.magic_tuple())
+            write_code(self.cache_path / self._file_name(key), key, code._reduce())
         _log.info("compiled %s", self._function.__name__)
 
+    def _load(self, signature: Any, target: Any) -> Any:
+        for processor in dict.fromkeys([_processor or (), target.codegen().magic_tuple()]):
+            key = self._key(signature, processor)
+            name = self._file_name(key)
+            data = read_code(PREBUILT / name, key)
+            if data is None and self.cache_path is not None:
+                data = read_code(self.cache_path / name, key)
+            if data is not None:
+                return CompileResult._rebuild(target, *data)
+        return None
 
-def read_code(files: Any, name: str) -> Any:
-    """Read the compiled code in a file."""
-    return _CodeReader(io.BytesIO(Path(files._data_path(name)).read_bytes())).load()
+    def _key(self, signature: Any, processor: tuple[str, ...]) -> tuple[Any, ...]:
+        """The types and the processor that code is for, and what the kernel, as compiled by Python, does."""
+        cells = tuple(cell.cell_contents for cell in self._function.__closure__ or ())
+        return signature, processor, self._function.__code__.co_code, dumps(cells) if cells else b""
+
+    def _file_name(self, key: Any) -> str:
+        """The name of the file of some code, from everything that it follows from."""
+        module = self._function.__module__
+        sources = _digest(module), digests_of_imports(module)
+        versions = numba.__version__, llvmlite.__version__, sys.implementation.cache_tag
+        digest = hashlib.sha256(repr((versions, sources, key)).encode()).hexdigest()[:32]
+        name = f"{module}.{self._function.__qualname__}.{digest}.nbc"
+        return name.removeprefix("spectrem.").replace("<", "").replace(">", "")
+
+
+def read_code(path: Path, key: Any) -> Any:
+    """The compiled code in a file, or None where there is none for this key or the file is damaged."""
+    try:
+        content = path.read_bytes()
+        code = content[_DIGEST_SIZE:]
+        if hashlib.sha256(code).digest() != content[:_DIGEST_SIZE]:
+            return None
+        found, data = _CodeReader(io.BytesIO(code)).load()
+    except (OSError, ImportError, AttributeError):  # the last two where it names what another NumPy lacks
+        return None
+    return data if found == key else None
+
+
+def write_code(path: Path, key: Any, data: Any) -> None:
+    """Write compiled code to a file, which appears complete; where that fails, the code is compiled at every start."""
+    code = dumps((key, data))
+    temporary = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
+    try:
+        with suppress(OSError):
+            temporary.write_bytes(hashlib.sha256(code).digest() + code)
+            temporary.replace(path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
 
 
 class _CodeReader(pickle.Unpickler):
@@ -110,17 +218,46 @@ def _environment(module: str, constants: list[Any], name: str) -> Any:
     return environment
 
 
-def save_apart(files: Any, key: Any, data: Any) -> None:
-    """Write compiled code to a file whose name depends on source and types, then list it.
+def _lock(folder: Path, name: str) -> tuple[int, int] | None:
+    """The right to compile what a file is to hold: an open file, and the place of a byte that is locked there.
 
-    Of two processes that list different code at once, one may undo the other's line: that code is compiled once more.
+    It is None, so that more than one process may compile, where the folder has no locks and where another process holds
+    them for two minutes. The system takes the locks from a process that dies.
     """
-    digest = hashlib.sha256(repr((files._source_stamp, key)).encode()).hexdigest()
-    name = files._data_name(int(digest[:12], 16))
-    files._save_data(name, data)
-    files._save_index({**files._load_index(), key: name})
+    descriptor = _lock_file(folder)
+    if descriptor is None:
+        return None
+    place = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
+    for _ in range(_N_WAITS):
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+        except (BlockingIOError, PermissionError):  # another process has it
+            time.sleep(_WAIT)
+        except OSError:
+            return None
+        else:
+            return descriptor, place
+    return None
 
 
+def _unlock(locked: tuple[int, int] | None) -> None:
+    if locked is not None:
+        with suppress(OSError):
+            fcntl.lockf(locked[0], fcntl.LOCK_UN, 1, locked[1])
+
+
+@cache
+def _lock_file(folder: Path) -> int | None:
+    """The file of a folder whose bytes are locked. It stays open, since a process that closes it loses its locks."""
+    if fcntl is None:
+        return None
+    try:
+        return os.open(folder / "spectrem.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError:
+        return None
+
+
+@cache
 def digests_of_imports(module: str) -> dict[str, bytes]:
     """Digests of the other files of kernels that a module imports from, directly or not, by the names of their modules.
 
@@ -146,22 +283,14 @@ def _digest(module: str) -> bytes:
     return hashlib.sha256(code).digest()
 
 
-def _placed(function: Callable[..., Any]) -> Any:
+def _place(function: Callable[..., Any]) -> Path | None:
+    """The folder where Numba keeps the compiled code of a function, a temporary folder, or None."""
     try:
-        return FunctionCache(function)
+        return Path(FunctionCache(function).cache_path)
     except RuntimeError as error:
         if "no locator available" not in str(error):
             raise
-    folder = _temporary_folder()
-    if folder is None:
-        return NullCache()
-    config: Any = numba.config
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(folder)
-    try:
-        return FunctionCache(function)
-    finally:
-        config.CACHE_DIR = before
+    return _temporary_folder()
 
 
 @cache

@@ -14,8 +14,8 @@ DAMAGE = (
 )
 
 
-_OF_PYTHON = ("values to unpack", "zip() argument", "could not be broadcast", "cannot reshape")
-"""Marks of messages of ValueErrors that Python and NumPy raise where parts have other sizes than expected."""
+class DamageError(ValueError):
+    """The content of a file breaks a rule that its reader checks; the message says which."""
 
 
 def describe_damage(error: BaseException) -> str:
@@ -25,8 +25,8 @@ def describe_damage(error: BaseException) -> str:
     --------
     >>> describe_damage(KeyError("emission")), describe_damage(AttributeError("'list' object has no attribute 'items'"))
     ("'emission' is missing or unknown", 'its parts do not fit together')
-    >>> describe_damage(ValueError("not enough values to unpack (expected 2, got 1)"))
-    'its parts do not fit together'
+    >>> describe_damage(DamageError("mean must be finite")), describe_damage(ValueError("cannot reshape array"))
+    ('mean must be finite', 'its parts do not fit together')
     """
     if isinstance(error, KeyError) and error.args:
         return f"{shorten(repr(error.args[0]))} is missing or unknown"
@@ -34,7 +34,6 @@ def describe_damage(error: BaseException) -> str:
         return "it says that it holds more than there is memory for"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    by_python = any(mark in str(error) for mark in _OF_PYTHON)
-    if isinstance(error, SpectremError) or (type(error) is ValueError and not by_python):
+    if isinstance(error, SpectremError | DamageError):
         return shorten(str(error))
     return "its parts do not fit together"

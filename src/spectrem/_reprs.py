@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from itertools import islice
+from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, TypeVar
 
 T = TypeVar("T")
@@ -28,6 +29,10 @@ def brief(value: Any) -> str:
     >>> import numpy as np
     >>> brief(np.zeros((50_000, 6))), brief(np.arange(3)), brief([1, 2])
     ('<float64 array of shape (50000, 6)>', 'array([0, 1, 2])', '[1, 2]')
+    >>> itself = [1]
+    >>> itself.append(itself)
+    >>> brief(itself)
+    '[1, [...]]'
     >>> brief({"tags": list(range(100_000)), "n": 1})
     "{'tags': [0, 1, 2, ... 100,000 in all], 'n': 1}"
     """
@@ -36,8 +41,9 @@ def brief(value: Any) -> str:
         text = "" if hasattr(value, "nnz") or getattr(value, "size", 0) > 6 else " ".join(repr(value).split())
         kind = "sparse array" if hasattr(value, "nnz") else "array"
         return text if 0 < len(text) <= WIDEST else f"<{value.dtype} {kind} of shape {shape}>"
-    if type(value) in _BRACKETS:
-        return _brief_items(value)
+    if type(value) in _BRACKETS and (value or not isinstance(value, set | frozenset)):
+        opening, closing = _BRACKETS[type(value)]
+        return f"{opening}{_brief_items(value)}{closing}"
     if isinstance(value, str | bytes) and len(value) > WIDEST:
         return f"{value[: WIDEST // 2]!r}... ({len(value):,} in all)"
     text = repr(value.item() if shape == () and hasattr(value, "item") else value)  # numbers of NumPy as Python's
@@ -46,9 +52,9 @@ def brief(value: Any) -> str:
     return text if len(text) <= WIDEST else f"{text[:WIDEST]}..."
 
 
+@recursive_repr("...")
 def _brief_items(value: Any) -> str:
     """The items of a list, a tuple, a mapping or a set: all if they are short, else the first."""
-    opening, closing = _BRACKETS[type(value)]
     texts: list[str] = []
     pairs = isinstance(value, dict)
     for item in islice(value.items() if pairs else value, WIDEST // 3):
@@ -58,14 +64,11 @@ def _brief_items(value: Any) -> str:
     n = len(value)
     if n > len(texts) or len(", ".join(texts)) > WIDEST:
         shown = next((k for k in (3, 2, 1) if sum(map(len, texts[:k])) <= WIDEST // 2), 0)
-        texts = [*texts[:shown], f"... {n:,} in all"]
-    elif isinstance(value, tuple) and n == 1:
-        closing = ",)"
-    if not n and isinstance(value, set | frozenset):
-        return repr(value)
-    return f"{opening}{', '.join(texts)}{closing}"
+        return ", ".join([*texts[:shown], f"... {n:,} in all"])
+    return ", ".join(texts) + "," * (isinstance(value, tuple) and n == 1)
 
 
+@recursive_repr("...")
 def brief_repr(self: Any) -> str:
     """``Name(field=value, ...)`` with values as `brief` shows them, for data classes and named tuples."""
     fields = dataclasses.fields(self) if dataclasses.is_dataclass(self) else ()

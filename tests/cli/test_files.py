@@ -61,8 +61,8 @@ def content(folder):
         (f"{ALIGN} -o - --probabilities /dev/stdout", "--output", "--probabilities"),
         ("tag predict --load t.npz text.txt -o out --probabilities ./out", "--output", "--probabilities"),
         (f"{PROJECT} -o out.csv --prices ./out.csv", "--output", "--prices"),
-        (f"{PROJECT} --prices page.html --report ./page.html", "--prices", "--report"),
-        (f"{CLUSTER} --plot page.html --report ./page.html", "--plot", "--report"),
+        (f"{PROJECT} --prices page.html --report ./page.html", "--report", "--prices"),
+        (f"{CLUSTER} --plot page.html --report ./page.html", "--report", "--plot"),
         (f"{CLUSTER} -o out.csv --plot ./out.csv", "--output", "--plot"),
     ],
 )

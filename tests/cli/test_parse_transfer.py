@@ -84,9 +84,10 @@ def test_a_sentence_that_no_tree_fits_is_left_alone(run, files):
     result = run(*transfer(files, "--share", "1", *SMALL))
     assert result.exit_code == 0
     assert "left out: 'conserved arcs' in 1 of the instances" in result.stderr
-    result = run(*transfer(files, "--infeasible", "skip"))
-    assert result.exit_code == 2
-    assert "spectrem parse transfer has no --infeasible: it is not a choice here" in result.stderr
+    refused = run(*transfer(files, "--share", "1", *SMALL, "--infeasible", "raise"))
+    assert refused.exit_code == 2
+    assert "cannot be met" in refused.stderr
+    assert "--infeasible skip" in refused.stderr
 
 
 def test_files_that_do_not_fit_are_named(run, files):

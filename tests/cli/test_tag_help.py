@@ -31,6 +31,7 @@ def test_the_defaults_shown_are_those_of_the_estimator():
         shown
     )
     assert shown.pop("random_state") == "0"  # of the command
+    assert shown.pop("decode") == "posterior; with --crf viterbi"
     for name, default in shown.items():
         expected = parameters[name].default
         expected = "no-project-at-predict" if expected is False else expected

@@ -43,7 +43,7 @@ CASES = {
         MaxEntClassifier(classes=[0, 1, 2]), X[::3], [{0, 1} if n == 3 else int(y) for n, y in enumerate(Y[::3])],
         {"C": [0.1, 1.0]},
     ),
-    "SelfTrainer": (SelfTrainer(LogisticRegression()), X, Y, {"weight": [0.1, 1.0], "estimator__C": [1.0]}),
+    "SelfTrainer": (SelfTrainer(LogisticRegression()), X, Y, {"unlabelled_weight": [0.1, 1.0], "estimator__C": [1.0]}),
     "Views": (Views(PAIR, feature_groups=SPLIT, max_iter=3, tol=0.0), X, Y, {"left__C": [0.1, 1.0]}),
     "CRFTagger": (CRFTagger("words"), TEXT, TAGS, {"C": [0.1, 1.0]}),
     "CRFTagger, partly": (

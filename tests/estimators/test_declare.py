@@ -4,8 +4,18 @@ from dataclasses import KW_ONLY, dataclass
 
 import pytest
 
-from spectrem import GaussianMixture, SelfTrainer
-from spectrem.estimators.declare import check_parameters, count, documented, given, meanings, number, parameters_of
+from spectrem import GaussianMixture, RelationExtractor, SelfTrainer
+from spectrem.estimators.declare import (
+    check_parameters,
+    count,
+    documented,
+    given,
+    meanings,
+    number,
+    parameters_of,
+    renewed,
+)
+from spectrem.estimators.storage import read_parameters
 from spectrem.exceptions import InvalidInputError
 
 
@@ -85,3 +95,23 @@ def test_every_parameter_of_an_estimator_has_a_meaning(cls):
     assert set(parameters_of(cls)) <= set(meanings(cls))
     section = cls.__doc__[cls.__doc__.index("Parameters\n") : cls.__doc__.index("Attributes\n")]
     assert all(name in section for name in parameters_of(cls))
+
+
+def test_former_names_work_for_a_version_and_say_the_new_one():
+    with pytest.warns(FutureWarning, match="weight of SelfTrainer is called unlabelled_weight now; the old name works"):
+        trainer = SelfTrainer(None, weight=0.5)
+    assert trainer.unlabelled_weight == 0.5
+    with pytest.warns(FutureWarning, match="weight of SelfTrainer is called unlabelled_weight now"):
+        assert trainer.set_params(weight=0.25).unlabelled_weight == 0.25
+    with pytest.warns(FutureWarning, match="decode='best' of RelationExtractor is called decode='viterbi' now"):
+        extractor = RelationExtractor(decode="best")
+    assert extractor.decode == RelationExtractor().decode == "viterbi"
+    with pytest.raises(InvalidInputError, match="unlabelled_weight must be given once, got it as weight, too"):
+        SelfTrainer(None, unlabelled_weight=0.5, weight=0.5)
+
+
+def test_saved_models_with_former_names_load():
+    renamed = renewed(RelationExtractor, {"decode": "best", "C": 2.0}, warned=False)
+    assert renamed == {"decode": "viterbi", "C": 2.0}
+    settings = {"parameters": {"weight": 0.5}, "constraints": []}
+    assert read_parameters(SelfTrainer, settings)["unlabelled_weight"] == 0.5

@@ -123,8 +123,10 @@ MARKOV = tagging.Kind(
 def test_the_command_learns_it(tmp_path):
     app = typer.Typer()
 
+    others = {CRFParameters: "--crf", MarkovParameters: "--markov"}
+
     @app.command()
-    @takes(TaggerParameters, defaults={"random_state": 0}, beside=[CRFParameters, MarkovParameters])
+    @takes(TaggerParameters, defaults={"random_state": 0}, beside=others)
     def train(options: MarkovOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
         tagging.learn((*tagging.KINDS, MARKOV), options, settings, annealing, home, given)
 

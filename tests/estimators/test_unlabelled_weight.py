@@ -36,7 +36,9 @@ CASES = {
         lambda weight: MaxEntClassifier([LABEL == 20], unlabelled_weight=weight, C=0.3), (X, ROWS),
     ),
     "SelfTrainer": (
-        lambda weight: SelfTrainer(LogisticRegression(), [LABEL == 20], weight=weight, tol=0.0, max_iter=4), (X, ROWS),
+        lambda weight: SelfTrainer(
+            LogisticRegression(), [LABEL == 20], unlabelled_weight=weight, tol=0.0, max_iter=4
+        ), (X, ROWS),
     ),
     "Views": (
         lambda weight: Views(CLASSIFIERS, constraints=[LABEL == 20], unlabelled_weight=weight), (BOTH, ROWS),

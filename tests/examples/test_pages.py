@@ -11,6 +11,7 @@ prints, where ``...`` stands for anything. What other programs do is in blocks o
 import doctest
 import io
 import re
+import runpy
 import shlex
 from contextlib import chdir, redirect_stdout
 from itertools import pairwise
@@ -34,9 +35,13 @@ FENCE = re.compile(r"^(`{3,})([^\n`]*)\n(.*?)^\1 *$", re.MULTILINE | re.DOTALL)
 HEREDOC = re.compile(r"^cat > (\S+) << '?(\w+)'?\n(.*?)^\2$", re.MULTILINE | re.DOTALL)
 
 
+def read(page):
+    return page.read_text(encoding="utf-8")
+
+
 def blocks(page):
     """Language and text of every block of a page, with ``text`` only where it lies right behind another block."""
-    found = list(FENCE.finditer(page.read_text(encoding="utf-8")))
+    found = list(FENCE.finditer(read(page)))
     behind = [one for before, one in pairwise(found) if not before.string[before.end() : one.start()].strip()]
     return [(one[2].strip(), one[3]) for one in found if one[2].strip() != "text" or one in behind]
 
@@ -111,8 +116,21 @@ def test_blocks_of_the_page_run(page, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_that_the_page_names_are_there(page):
-    for name in re.findall(r"\]\((?!https?:|#)([^)\s]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / name).exists() or (ROOT / "docs" / name).exists(), name
+    for name in re.findall(r"\]\((?!https?:)([^)\s#]+\.(?:md|py|png|svg))[)#]", read(page)):
+        assert (page.parent / name).exists(), name
+
+
+def test_figures_are_drawn_and_described(tmp_path):
+    """Every figure that a page shows is drawn, in both colours, of a size that loads at once, and has a description."""
+    pytest.importorskip("matplotlib")
+    shown = re.findall(
+        r"```{image} /_generated/(\S+)\n:class: only-(light|dark)\n:alt: .{40}", "".join(map(read, PAGES))
+    )
+    assert {name for name, _ in shown} == {f"{name.rpartition('_')[0]}_{ink}.svg" for name, ink in shown}
+    assert len(shown) == "".join(map(read, PAGES)).count("/_generated/")
+    drawn = runpy.run_path(str(ROOT / "docs" / "figures.py"))["draw_all"](tmp_path)
+    assert sorted(name for name, _ in shown) == sorted(path.name for path in drawn)
+    assert max(path.stat().st_size for path in drawn) < 150_000
 
 
 def test_output_that_differs_from_the_page_is_found(tmp_path, monkeypatch):

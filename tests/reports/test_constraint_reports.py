@@ -124,13 +124,13 @@ def test_a_trainer_tells_its_last_projection():
         (E[part("label") == 1] >= 0.9).per("row", "sure").named("sure"),
     ]
     columns = {"sure": np.where(np.arange(60) == 30, 1.0, np.nan)}
-    trainer = SelfTrainer(LogisticRegression(), bounds, tol=0.0, max_iter=3, weight=0.5)
+    trainer = SelfTrainer(LogisticRegression(), bounds, tol=0.0, max_iter=3, unlabelled_weight=0.5)
     trainer.fit(x, y, weights, columns)
     many, sure = trainer.report_.constraints
     np.testing.assert_allclose(many.after, [weights @ trainer.label_distributions_[:, 1]])
     np.testing.assert_allclose(sure.after, trainer.label_distributions_[[30], 1])
     np.testing.assert_allclose(many.after, [50.0], rtol=1e-5)
-    last = SelfTrainer(LogisticRegression(), bounds, tol=0.0, max_iter=2, weight=0.5)
+    last = SelfTrainer(LogisticRegression(), bounds, tol=0.0, max_iter=2, unlabelled_weight=0.5)
     proba = last.fit(x, y, weights, columns).predict_proba(x)
     proba[:10] = np.eye(2)[z[:10]]
     np.testing.assert_allclose(many.before, [weights @ proba[:, 1]])

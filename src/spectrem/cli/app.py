@@ -13,7 +13,6 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from spectrem import __version__
 from spectrem.cli.declare import Command
 from spectrem.cli.ending import COMMAND, FAILED, compilation_announced, say
 from spectrem.cli.files import limits_named
@@ -140,6 +139,8 @@ def _warning_printer() -> Callable[..., None]:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from spectrem import __version__
+
         typer.echo(f"spectrem {__version__}")
         raise typer.Exit
 

@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from spectrem.estimators.declare import Parameter, meanings, parameters_of
+from spectrem.cli.ending import STANDARD_OUTPUT
+from spectrem.estimators.declare import Parameter, meanings, own_meanings, parameters_of
 
 Settings: TypeAlias = Mapping[str, Any]
 """Parameters of an estimator that were given on the command line, by name."""
@@ -26,11 +27,16 @@ Given: TypeAlias = Mapping[str, str]
 It also holds every option with its value, ``"--gamma 0.5"``, and options that may be repeated with each of theirs.
 """
 
-_SHOWN, _HELP_ALL = "spectrem", "help_all"
+OF_MODEL = "that of the model"
+"""The default of options of commands that load a model."""
+
+_SHOWN, _READS, _WRITES, _HELP_ALL = "spectrem", "reads", "writes", "help_all"
 
 
-def argument(metavar: str, default: Any = ...) -> Any:
+def argument(metavar: str, default: Any = ..., *, reads: bool = True) -> Any:
     """Declare an argument of a command: a field of a data class whose docstring, section Parameters, explains it.
+
+    What the docstring of a data class says of a field of its base stands behind what the base says of it.
 
     Parameters
     ----------
@@ -38,11 +44,15 @@ def argument(metavar: str, default: Any = ...) -> Any:
         Its name in help and messages.
     default : object
         ``...`` for an argument that must be given.
+    reads : bool
+        Whether it names a file that the command reads.
     """
-    return _declared(default, partial(typer.Argument, metavar=metavar, show_default=default is not None))
+    return _declared(default, reads, False, partial(typer.Argument, metavar=metavar, show_default=default is not None))
 
 
-def option(default: Any, *names: str, group: str | None = None, **shown: Any) -> Any:
+def option(
+    default: Any, *names: str, group: str | None = None, reads: bool = False, writes: bool = False, **shown: Any
+) -> Any:
     """Declare an option of a command, likewise.
 
     Parameters
@@ -53,16 +63,47 @@ def option(default: Any, *names: str, group: str | None = None, **shown: Any) ->
         Its names on the command line, by default that of the field.
     group : str, optional
         The heading of ``--help`` that it stands under.
+    reads, writes : bool
+        Whether it names a file that the command reads, or writes.
     **shown
         Further arguments of `typer.Option`.
     """
     if default is None:
         shown.setdefault("show_default", False)
-    return _declared(default, partial(typer.Option, *names, rich_help_panel=group, **shown))
+    return _declared(default, reads, writes, partial(typer.Option, *names, rich_help_panel=group, **shown))
 
 
-def _declared(default: Any, info: partial[Any]) -> Any:
-    return field(default=MISSING if default is ... else default, metadata={_SHOWN: info})
+def _declared(default: Any, reads: bool, writes: bool, info: partial[Any]) -> Any:
+    metadata = {_SHOWN: info, _READS: reads, _WRITES: writes}
+    return field(default=MISSING if default is ... else default, metadata=metadata)
+
+
+Paths: TypeAlias = dict[str, str | None]
+"""Files, by the option or argument that names each."""
+
+
+def files_of(*records: Any) -> tuple[Paths, Paths]:
+    """The files that a command reads, models and arguments first, and those that it writes, if any but standard output.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Options:
+    ...     text: str = argument("TEXT")
+    ...     load: str = option(..., reads=True)
+    >>> files_of(Options("text.txt", "model"))
+    ({'TEXT': 'text.txt', '--load': 'model'}, {'standard output': '-'})
+    """
+    found: dict[str, Paths] = {_READS: {}, _WRITES: {}}
+    for record in records:
+        for one in fields(record):
+            info = one.metadata[_SHOWN]
+            name = info.keywords["metavar"] if info.func is typer.Argument else [*info.args, _flag(one.name)][0]
+            for role in [role for role in found if one.metadata[role]]:
+                found[role][name] = getattr(record, one.name)
+    others_last = sorted(found[_READS].items(), key=lambda item: item[0][:1] == "-" and item[0] != "--load")
+    return dict(others_last), found[_WRITES] or {STANDARD_OUTPUT: "-"}
 
 
 def takes(
@@ -70,7 +111,7 @@ def takes(
     leave: Collection[str] = (),
     defaults: Mapping[str, Any] = {},
     only: Collection[str] | None = None,
-    beside: Collection[type] = (),
+    beside: Mapping[type, str] = {},
     shown: Collection[str] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a command of a function whose parameters are data classes of arguments and options: one for each field.
@@ -87,9 +128,9 @@ def takes(
         Defaults of this command, where they are not those of the estimator; ``...`` for options that must be given.
     only : collection of str, optional
         The parameters that this command has options for, where they are few.
-    beside : collection of type
-        The declarations of other estimators that the command may train: those of their parameters which the ones before
-        do not have become options, too.
+    beside : mapping of type -> str
+        The declarations of other estimators that the command may train, and the option that asks for each: those of
+        their parameters which the ones before do not have become options, too. Help shows their defaults that differ.
     shown : collection of str, optional
         Of a `Command` of many options: the fields and parameters that ``--help`` shows, each by half a sentence of
         what it means. The others stand in ``--help-all``, which explains every one in full. All if left out.
@@ -115,14 +156,24 @@ def takes(
         declarations |= {name: declared for name, declared in parameters_of(one).items() if name not in declarations}
     flags = {name: _flag(name, declared) for name, (_, declared) in declarations.items() if declared.option is not None}
     texts = {name: _plain(text, flags) for one in records for name, text in meanings(one).items()}
+
+    def default_of(name: str) -> str | bool:
+        """The default that help shows, or False for none."""
+        default = defaults.get(name, declarations[name][0])
+        if default in (None, MISSING, ..., ()):
+            return False
+        others = [(parameters_of(one)[name][0], flag) for one, flag in beside.items() if name in parameters_of(one)]
+        others = [] if name in defaults else [(other, flag) for other, flag in others if other != default]
+        return "; with ".join([_shown(default, flags[name]), *(f"{flag} {other}" for other, flag in others)])
+
     options = [
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=... if defaults.get(name) is ... else None,
-            annotation=_annotation(flags[name], defaults.get(name, default), declared, texts.get(name, "")),
+            annotation=_annotation(flags[name], default_of(name), declared, texts.get(name, "")),
         )
-        for name, (default, declared) in declarations.items()
+        for name, (_, declared) in declarations.items()
         if name in flags and name not in leave and (only is None or name in only)
     ]
 
@@ -130,6 +181,9 @@ def takes(
         types = {name: p.annotation for name, p in inspect.signature(command, eval_str=True).parameters.items()}
         groups = {name: _fields_of(kind, leave) if is_dataclass(kind) else [] for name, kind in types.items()}
         merged = [one for name in types for one in (options if name == "settings" else groups[name])]
+        if any(one.name == "load" and one.default is inspect.Parameter.empty for one in merged):
+            for info in [one.annotation.__metadata__[0] for one in options if one in merged]:
+                info.show_default = info.show_default and OF_MODEL
         offered = merged
         if shown is not None:
             offered = [*merged, _help_all(sum(one.name not in shown for one in merged))]
@@ -161,12 +215,15 @@ def takes(
 
 def _fields_of(record: Any, leave: Collection[str]) -> list[inspect.Parameter]:
     """The fields of a data class as arguments and options of a command."""
-    hints, help_texts, parameters = get_type_hints(record, include_extras=True), meanings(record), []
+    hints, entries, parameters = get_type_hints(record, include_extras=True), map(own_meanings, record.__mro__), []
+    help_texts: dict[str, str] = {}
+    for name, entry in [pair for own in [*entries][::-1] for pair in own.items()]:
+        help_texts[name] = f"{help_texts.get(name, '')} {_plain(entry, {})}".strip()
     for one in [one for one in fields(record) if one.name not in leave]:
         kind, info = hints[one.name], one.metadata.get(_SHOWN)
         if info is not None:
             names = [_flag(one.name)] if info.func is typer.Option and not info.args else []
-            kind = Annotated[kind, info(*names, help=_plain(help_texts.get(one.name, ""), {}))]
+            kind = Annotated[kind, info(*names, help=help_texts.get(one.name, ""))]
         default = inspect.Parameter.empty if one.default is MISSING else one.default
         parameters.append(inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
     return parameters
@@ -276,7 +333,7 @@ def _flag(name: str, declared: Parameter | None = None) -> str:
     return (declared and declared.option) or f"--{name.replace('_', '-')}"
 
 
-def _annotation(flag: str, default: Any, declared: Parameter, meaning: str) -> Any:
+def _annotation(flag: str, default: str | bool, declared: Parameter, meaning: str) -> Any:
     plain = declared.convert if declared.convert in (int, float, bool) else str
     kind: Any = Literal.__getitem__(declared.choices) if declared.choices else plain
     metavar = declared.metavar or {int: "N", float: "X"}.get(plain)
@@ -289,7 +346,7 @@ def _annotation(flag: str, default: Any, declared: Parameter, meaning: str) -> A
             *filter(None, [declared.short]),
             metavar=metavar and metavar + (_range(declared) if plain in (int, float) else ""),
             help=declared.help or meaning,
-            show_default=False if default in (None, MISSING, ..., ()) else _shown(default, flag[2:]),
+            show_default=default,
             rich_help_panel=declared.group or None,
         ),
     ]
@@ -304,8 +361,8 @@ def _range(declared: Parameter) -> str:
     return f" [x{sign.replace('<', '>')}{least}]" if math.isfinite(declared.least) else ""
 
 
-def _shown(default: Any, name: str) -> str:
-    return str(default) if not isinstance(default, bool) else name if default else f"no-{name}"
+def _shown(default: Any, flag: str) -> str:
+    return str(default) if not isinstance(default, bool) else flag[2:] if default else f"no-{flag[2:]}"
 
 
 def _plain(meaning: str, flags: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from spectrem.cli.declare import option, takes
 from spectrem.cli.ending import STANDARD_OUTPUT, progress_bar
 from spectrem.cli.evaluation import print_table
 from spectrem.cli.files import command_files
+from spectrem.cli.options import PlotOption
 from spectrem.exceptions import printable
 
 if TYPE_CHECKING:
@@ -30,23 +31,22 @@ _GAMMA = "γ"  # noqa: RUF001 -- not a y
 _LONGEST = 8  # words of the sentence shown, so that three matrices stand side by side
 
 
-@dataclass(frozen=True)
-class DemoOptions:
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions(PlotOption):
     """Options of `spectrem demo`.
 
     Parameters
     ----------
     random_state
-        The same number gives the same bitext.
+        The same number gives the same result.
     n_pairs
         Sentence pairs to generate; with more, all methods get better.
     plot
-        Draw the matrices there too, as .png, .svg or .pdf; needs matplotlib (pip install 'spectrem[plot]').
+        It shows the matrices that are printed.
     """
 
     random_state: int = option(0, min=0, max=2**32 - 1, metavar="N")
     n_pairs: int = option(300, min=50, metavar="N")
-    plot: str | None = option(None, metavar="FILE")
 
 
 @takes()

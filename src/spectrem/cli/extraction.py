@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from spectrem.cli.declare import Command, Given, Settings, argument, option, takes
-from spectrem.cli.ending import STANDARD_OUTPUT, say
+from spectrem.cli.declare import Command, Given, Settings, argument, files_of, option, takes
+from spectrem.cli.ending import say
 from spectrem.cli.evaluation import check_same_text, json_numbers, print_result, print_scores, score_cell
 from spectrem.cli.files import command_files
-from spectrem.cli.options import ConstraintFile, Json, Load, Output, Quiet, Report, Save, parse_options
+from spectrem.cli.options import FILES, ComparisonOptions, LearningOptions, PredictionOptions, parse_options
 from spectrem.cli.rules import check_rules, needs
-from spectrem.cli.training import Annealing, Home, TrainingRun
+from spectrem.cli.training import Annealing, Home, TrainingRun, learning
 from spectrem.estimators.extraction.parameters import ExtractionParameters
-from spectrem.estimators.shared_parameters import CONSTRAINTS
 from spectrem.exceptions import InvalidInputError, counted
 
 if TYPE_CHECKING:
@@ -39,8 +38,8 @@ _RULES = [needs(option, "--unlabelled") for option in _OF_UNLABELLED]
 _NAMES = ("precision", "recall", "f1")
 
 
-@dataclass(frozen=True)
-class TrainingOptions:
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(LearningOptions):
     """The arguments and options of `spectrem extract train` besides the parameters of `RelationExtractor`.
 
     Parameters
@@ -52,17 +51,12 @@ class TrainingOptions:
     unlabelled
         Further sentences with mentions, to be learned from besides LABELLED; their labels are ignored.
     constraint
-        What must hold in expectation; repeat for several. "argument_types({'Kill': ('Peop', 'Peop')})": a
+        "argument_types({'Kill': ('Peop', 'Peop')})": a
         relation implies types. See docs/guide/constraints.md.
     """
 
-    save: Save
     labelled: str = argument("LABELLED")
-    unlabelled: str | None = option(None, metavar="FILE", group="Files")
-    constraint: list[str] | None = option(None, metavar="TEXT", group=CONSTRAINTS)
-    constraints: ConstraintFile = None
-    report: Report = None
-    quiet: Quiet = False
+    unlabelled: str | None = option(None, metavar="FILE", group=FILES, reads=True)
 
 
 @app.command(cls=Command)
@@ -76,16 +70,12 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
     With --unlabelled it also learns from sentences without labels, guided by the
     constraints and, with --count-margin 0.2, by the shares of the relations.
     """
-    annealing.check(settings.get("gamma", 1.0))
     check_rules(_RULES, given)
-    inputs = {"LABELLED": options.labelled, "--unlabelled": options.unlabelled}
-    inputs |= {"--constraints": options.constraints}
-    outputs = {"--save": options.save, "--report": options.report}
-    with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
+    with learning([options], settings, annealing, home) as placed:
         from spectrem.data import display_name, read_relations
         from spectrem.estimators import RelationExtractor
 
-        run = TrainingRun(options.save, options.quiet, options.report)
+        run = TrainingRun(options)
         constraints = parse_options(options.constraint, _COLUMNS, options.constraints)
         sentences = read_relations(options.labelled)
         if not any(any(one.types or ()) for one in sentences) or not any(one.relations for one in sentences):
@@ -95,7 +85,7 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
             )
         if options.unlabelled is not None:
             sentences += [sentence.unlabelled() for sentence in read_relations(options.unlabelled)]
-        extractor = RelationExtractor(constraints=constraints, **annealing.schedule(placed))
+        extractor = RelationExtractor(constraints=constraints, **placed)
         run.fit(extractor, lambda: extractor.fit(sentences))
     n_types, n_relations = len(extractor.types_), len(extractor.relations_) - 1
     learned = f"{len(extractor.theta_)} weights for {n_types} types and {n_relations} relations"
@@ -103,8 +93,8 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
     run.report(extractor, learned, sentences, None, outcome)
 
 
-@dataclass(frozen=True)
-class PredictionOptions:
+@dataclass(frozen=True, kw_only=True)
+class ExtractionOptions(PredictionOptions):
     """The arguments and options of `spectrem extract predict` besides parameters of `RelationExtractor`.
 
     Parameters
@@ -114,15 +104,10 @@ class PredictionOptions:
         known has the type _); - is standard input.
     """
 
-    load: Load
-    text: str = argument("TEXT")
-    output: Output = "-"
-    quiet: Quiet = False
-
 
 @app.command()
 @takes(ExtractionParameters, only=["decode", "relation_bonus", "infeasible", "n_threads"])
-def predict(options: PredictionOptions, settings: Settings) -> None:
+def predict(options: ExtractionOptions, settings: Settings) -> None:
     """Find types of mentions and relations between them with a trained model.
 
     Example: **spectrem extract predict text.corp --load model.npz -o found.corp**
@@ -130,7 +115,7 @@ def predict(options: PredictionOptions, settings: Settings) -> None:
     Types and relations meet the constraints inside sentences that the model was
     trained under.
     """
-    with command_files({"--load": options.load, "TEXT": options.text}, {"--output": options.output}):
+    with command_files(*files_of(options)):
         from spectrem.data import read_relations, write_relations
         from spectrem.estimators import RelationExtractor
 
@@ -146,8 +131,8 @@ def predict(options: PredictionOptions, settings: Settings) -> None:
         )
 
 
-@dataclass(frozen=True)
-class EvaluationOptions:
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions(ComparisonOptions):
     """The arguments and options of `spectrem extract evaluate`.
 
     Parameters
@@ -158,13 +143,9 @@ class EvaluationOptions:
         The same sentences as labelled by spectrem extract predict; - is standard input.
     """
 
-    gold: str = argument("GOLD")
-    predicted: str = argument("PREDICTED")
-    as_json: Json = False
-
 
 @app.command()
-@takes()
+@takes(leave=["second"])
 def evaluate(options: EvaluationOptions) -> None:
     """Compare types and relations with those given by hand: precision, recall and F1 of each.
 
@@ -172,7 +153,7 @@ def evaluate(options: EvaluationOptions) -> None:
 
     A relation is right if both mentions and their order are, whatever their types.
     """
-    with command_files({"GOLD": options.gold, "PREDICTED": options.predicted}, {STANDARD_OUTPUT: "-"}):
+    with command_files(*files_of(options)):
         from spectrem.data import read_relations
         from spectrem.metrics import relation_scores
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from spectrem.estimators.declare import UNTIL
 from spectrem.exceptions import InvalidInputError
 
-_UNTIL = "0.2"
-"""The version in which former names are gone."""
-
 _SAVE, _PRIOR, _INPUT = {"--model": "--save"}, {"--variance": "--C"}, {"--format": "--input-format"}
+_DECODE = {"--decode best": "--decode viterbi"}
 FORMER: Mapping[str, Mapping[str, str]] = {
     "align": {"--format": "--output-format"},
     "cluster": {"--probabilities": "--add-probabilities"},
     "demo": {"--pairs": "--n-pairs"},
-    "extract train": _SAVE | _PRIOR,
+    "extract predict": _DECODE,
+    "extract train": _SAVE | _PRIOR | _DECODE,
     "lexicon": {"--format": "--output-format"},
     "parse predict": {"--posteriors": "--probabilities"},
     "parse train": _SAVE | _PRIOR,
@@ -23,7 +23,7 @@ FORMER: Mapping[str, Mapping[str, str]] = {
     "tag predict": {"--posteriors": "--probabilities"} | _INPUT,
     "tag train": _SAVE | _PRIOR | _INPUT,
 }
-"""Former names of options of commands, and their names now."""
+"""Former names of options of commands, and of their values, and the names now."""
 
 
 class _Peer(NamedTuple):
@@ -130,14 +130,18 @@ def translated(words: Sequence[str], program: Any, say: Callable[[str], None]) -
     in_training = _options(group.commands["train"]) if path.endswith(" predict") else {}
     former, rest = FORMER.get(path, {}), list(words[depth:])
     end = rest.index("--") if "--" in rest else len(rest)
-    for at, word in enumerate(rest[:end]):
-        name, equals, value = word.partition("=")
+    for at in range(end):
+        name, equals, value = rest[at].partition("=")
         if name in former:
             _tell(say, f"{name} is called {former[name]} now; the old name")
             name = former[name]
         elif name not in here and name[:1] == "-":
             _refuse(f"spectrem {path}", name, here, in_training)
         value = value if equals else "".join(rest[at + 1 : at + 2])
+        if (now := former.get(f"{name} {value}")) is not None:
+            _tell(say, f"{name} {value} is called {now} now; the old name")
+            name, _, rest[at + (not equals)] = now.partition(" ")
+            value = rest[at + (not equals)]
         known = VALUES.get(name, {}).get(value)
         if name in here and known is not None:
             raise InvalidInputError(f"{name} {value} is called {known} here; give {name} {known}")
@@ -152,7 +156,7 @@ def _options(command: Any) -> dict[str, Any]:
 
 
 def _tell(say: Callable[[str], None], former: str) -> None:
-    say(f"note: {former} works until version {_UNTIL}")
+    say(f"note: {former} works until version {UNTIL}")
 
 
 def _refuse(command: str, name: str, here: Collection[str], in_training: Collection[str]) -> None:

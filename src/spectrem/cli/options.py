@@ -4,65 +4,180 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal
 
-import typer
-
-from spectrem.estimators.shared_parameters import CONSTRAINTS
+from spectrem.cli.declare import argument, option
+from spectrem.estimators.shared_parameters import CONSTRAINTS, TRAINING
 from spectrem.exceptions import InvalidInputError, SpectremError, quoted
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+FILES = "Files"
+"""A heading of ``--help``."""
 
-Output: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Where to write; gzipped if the name ends in .gz, - is standard output. The file appears once complete.",
-    ),
-]
-Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
-Report: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--report",
-        metavar="FILE.html",
-        help="A page about the training and its constraints: what they demanded, changed and cost.",
-    ),
-]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
-_SAVE = typer.Option("--save", metavar="FILE", help="Write the trained model to this file.", rich_help_panel="Files")
-_LOAD = typer.Option(
-    "--load",
-    metavar="MODEL",
-    help="Use the model in this file, which --save wrote, without training.",
-    rich_help_panel="Files",
-)
-_FIELD = typer.Option("--field", help="Which tags of CoNLL-U are meant.")
-Save: TypeAlias = Annotated[str, _SAVE]
-SaveIfNamed: TypeAlias = Annotated[str | None, _SAVE]
-Load: TypeAlias = Annotated[str, _LOAD]
-LoadIfNamed: TypeAlias = Annotated[str | None, _LOAD]
-Field: TypeAlias = Annotated[Literal["upos", "xpos"], _FIELD]
-FieldIfNamed: TypeAlias = Annotated[Literal["upos", "xpos"] | None, _FIELD]
-ConstraintFile: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--constraints",
-        "-c",
-        metavar="FILE",
-        help="A file of constraints. It is a list in YAML or JSON, each a text as after --constraint, or name: text.",
-        rich_help_panel=CONSTRAINTS,
-    ),
-]
-MinProbability: TypeAlias = Annotated[
-    float,
-    typer.Option("--min-probability", min=0.0, max=1.0, metavar="P", help="Leave out entries below this probability."),
-]
 LEAST_PROBABILITY = 0.01
 """The default of ``--min-probability``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadOption:
+    """An option of commands that use a model.
+
+    Parameters
+    ----------
+    load
+        Use the model in this file, which --save wrote, without training.
+    """
+
+    load: str = option(..., metavar="MODEL", group=FILES, reads=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOption:
+    """An option of commands with one output above all.
+
+    Parameters
+    ----------
+    output
+        Where to write; gzipped if the name ends in .gz, - is standard output. The file appears once complete.
+    """
+
+    output: str = option("-", "--output", "-o", metavar="FILE", writes=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuietOption:
+    """An option of commands that say on standard error what they did.
+
+    Parameters
+    ----------
+    quiet
+        No progress bar and no summary.
+    """
+
+    quiet: bool = option(False, "--quiet", "-q")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstraintOptions(QuietOption):
+    """Options of commands that may work under constraints.
+
+    Parameters
+    ----------
+    constraint
+        What must hold in expectation; repeat for several.
+    constraints
+        A file of constraints. It is a list in YAML or JSON, each a text as after --constraint, or name: text.
+    report
+        A page about the run and its constraints: what they demanded, changed and cost.
+    """
+
+    constraint: list[str] | None = option(None, metavar="TEXT", group=CONSTRAINTS)
+    constraints: str | None = option(None, "--constraints", "-c", metavar="FILE", group=CONSTRAINTS, reads=True)
+    report: str | None = option(None, metavar="FILE.html", writes=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaveOption:
+    """An option of commands that train.
+
+    Parameters
+    ----------
+    save
+        Write the trained model to this file.
+    """
+
+    save: str = option(..., metavar="FILE", group=FILES, writes=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningOptions(ConstraintOptions, SaveOption):
+    """Options of commands that train a model, under constraints if wanted, and save it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionOptions(QuietOption, OutputOption, LoadOption):
+    """The argument and options of commands that apply a model to a text."""
+
+    text: str = argument("TEXT")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbabilityOptions:
+    """Options of commands that may write probabilities.
+
+    Parameters
+    ----------
+    probabilities
+        Write probabilities to this file.
+    min_probability
+        Leave out entries below this probability.
+    """
+
+    probabilities: str | None = option(None, metavar="FILE", writes=True)
+    min_probability: float = option(LEAST_PROBABILITY, min=0.0, max=1.0, metavar="P")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlotOption:
+    """An option of commands that may draw.
+
+    Parameters
+    ----------
+    plot
+        Draw a picture there, as .png, .svg or .pdf; needs matplotlib (pip install 'spectrem[plot]').
+    """
+
+    plot: str | None = option(None, metavar="FILE", writes=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartOption:
+    """An option of commands whose training may go on from a model.
+
+    Parameters
+    ----------
+    start
+        Start from this model, which --save wrote.
+    """
+
+    start: str | None = option(None, metavar="MODEL", group=TRAINING, reads=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldOption:
+    """An option of commands that read tags of CoNLL-U.
+
+    Parameters
+    ----------
+    field
+        Which tags of CoNLL-U are meant.
+    """
+
+    field: Literal["upos", "xpos"] = option("upos")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonOption:
+    """An option of commands that print scores.
+
+    Parameters
+    ----------
+    as_json
+        Print one JSON object instead of a table.
+    """
+
+    as_json: bool = option(False, "--json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOptions(JsonOption):
+    """Arguments and options of commands that compare predictions with what was made by hand."""
+
+    gold: str = argument("GOLD")
+    predicted: str = argument("PREDICTED")
+    second: str | None = argument("SECOND", None)
 
 
 def two_names(option: str, text: str | None) -> tuple[str, str] | None:

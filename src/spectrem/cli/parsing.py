@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from spectrem._heads import ROOT, UNKNOWN_HEAD
-from spectrem.cli.declare import Command, Given, Settings, argument, option, takes
+from spectrem.cli.declare import OF_MODEL, Command, Given, Settings, argument, files_of, option, takes
 from spectrem.cli.ending import STANDARD_OUTPUT, say
 from spectrem.cli.evaluation import (
     check_same_text,
@@ -24,25 +24,22 @@ from spectrem.cli.evaluation import (
 )
 from spectrem.cli.files import command_files, opened
 from spectrem.cli.options import (
-    LEAST_PROBABILITY,
-    ConstraintFile,
-    Field,
-    FieldIfNamed,
-    Json,
-    Load,
-    MinProbability,
-    Quiet,
-    Report,
-    Save,
+    FILES,
+    ComparisonOptions,
+    FieldOption,
+    LearningOptions,
+    PredictionOptions,
+    ProbabilityOptions,
+    StartOption,
     errors_located,
     parse_options,
 )
 from spectrem.cli.prediction import load_model, posterior_lines
 from spectrem.cli.rules import CONSTRAINED, Rule, check_rules, excludes, needs
-from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters
+from spectrem.cli.training import Annealing, Home, TrainingRun, learning, refuse_parameters
 from spectrem.estimators.grammar.parameters import GrammarSettings
 from spectrem.estimators.parser.parameters import ParserParameters
-from spectrem.estimators.shared_parameters import CONSTRAINTS, MODEL, TRAINING
+from spectrem.estimators.shared_parameters import MODEL, TRAINING
 from spectrem.exceptions import InvalidInputError, advice, counted, quoted, shorten
 
 if TYPE_CHECKING:
@@ -58,23 +55,51 @@ app = typer.Typer(
 )
 
 
-MaxLength: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--max-length", min=1, metavar="N", help="Only sentences of up to N words.", show_default="all"),
-]
-SkipPunctuation: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--skip-punctuation",
-        help="With --dmv, leave out words tagged PUNCT, in training and, since the model keeps this, in predict, "
-        "where they then hang on the word under the root.",
-    ),
-]
+@dataclass(frozen=True, kw_only=True)
+class LengthOption:
+    """An option of commands that read trees.
+
+    Parameters
+    ----------
+    max_length
+        Leave out sentences of more words.
+    """
+
+    max_length: int | None = option(None, min=1, metavar="WORDS")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PunctuationOption:
+    """An option of commands that may use grammars.
+
+    Parameters
+    ----------
+    skip_punctuation
+        With --dmv, leave out words tagged PUNCT, in training and, since the model keeps this, in predict, where they
+        then hang on the word under the root.
+    """
+
+    skip_punctuation: bool = option(False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParserOptions(FieldOption, LearningOptions):
+    """Options of commands that learn parsers.
+
+    Parameters
+    ----------
+    dmv
+        Learn a grammar, the dependency model with valence, from tags alone.
+    """
+
+    dmv: bool = option(False, group=MODEL)
+
+
 _OF_BATCHES = ("--anneal", "--anneal-rate", "--quench", "--spill", "--dask", "--checkpoint")
 _RULES_OF_BATCHES = [needs(option, "--learner batch", "--dmv") for option in _OF_BATCHES]
 
 
-def check_settings(settings: Settings, annealing: Annealing, given: Given, *, dmv: bool) -> None:
+def check_settings(settings: Settings, given: Given, *, dmv: bool) -> None:
     """Refuse options of the other of both models, and those that learning in small steps does not read.
 
     Raises
@@ -88,7 +113,6 @@ def check_settings(settings: Settings, annealing: Annealing, given: Given, *, dm
     else:
         message = "changes nothing without --dmv; add that or drop this"
         refuse_parameters(settings, given, GrammarSettings, ParserParameters, message)
-    annealing.check(settings.get("gamma", 1.0))
     check_rules(_RULES_OF_BATCHES, given)
 
 
@@ -148,7 +172,6 @@ def places_in(path: str, sentences: FileTrees) -> Callable[[int], str]:
     return place
 
 
-_FILES = "Files"
 _OF_GRAMMARS = ("--heads", "--field", "--skip-punctuation")
 _RULES_OF_TRAIN = (
     *CONSTRAINED,
@@ -181,8 +204,8 @@ _ADVICE = {
 }
 
 
-@dataclass(frozen=True)
-class TrainingOptions:
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(LengthOption, PunctuationOption, ParserOptions):
     """The argument and options of `spectrem parse train` besides the parameters of its two estimators.
 
     Parameters
@@ -191,32 +214,22 @@ class TrainingOptions:
         Tagged sentences in CoNLL-U, plain or gzipped, with heads; heads that are not known are _. - is standard
         input.
     dmv
-        Learn a grammar, the dependency model with valence, from tags alone; heads of CORPUS are not read, but for
-        --heads. Its options are --adjacency, --smoothing, --init, --heads and --field.
+        Heads of CORPUS are not read, but for --heads. Its options are --adjacency, --smoothing, --init, --heads and
+        --field.
     heads
         With --dmv, learn from the heads of CORPUS too.
     constraint
-        What must hold in expectation; repeat for several. "universal_rules()": 31 rules of what universal tags
-        depend on, which every other arc pays for. "E[root & (dependent_tag == 'VERB')] >= '90%' *
-        E.count(dependent_tag == 'VERB', each='sentence')": of nine in ten sentences with verbs, one is the root. See
-        docs/guide/constraints.md.
+        "universal_rules()": 31 rules of what universal tags depend on, which every other arc pays for. "E[root &
+        (dependent_tag == 'VERB')] >= '90%' * E.count(dependent_tag == 'VERB', each='sentence')": of nine in ten
+        sentences with verbs, one is the root. See docs/guide/constraints.md.
     """
 
-    save: Save
     corpus: str = argument("CORPUS")
-    dmv: bool = option(False, group=MODEL)
     heads: bool = option(False, group=TRAINING)
-    field: Field = "upos"
-    constraint: list[str] | None = option(None, metavar="TEXT", group=CONSTRAINTS)
-    constraints: ConstraintFile = None
-    report: Report = None
-    skip_punctuation: SkipPunctuation = False
-    max_length: MaxLength = None
-    quiet: Quiet = False
 
 
 @app.command(cls=Command)
-@takes(ParserParameters, beside=[GrammarSettings], shown=_EVERYDAY)
+@takes(ParserParameters, beside={GrammarSettings: "--dmv"}, defaults={"random_state": 0}, shown=_EVERYDAY)
 def train(options: TrainingOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn a parser from trees, or with --dmv a grammar from tags alone.
 
@@ -228,16 +241,10 @@ def train(options: TrainingOptions, settings: Settings, annealing: Annealing, ho
     Without trees: **spectrem parse train tagged.conllu --dmv --skip-punctuation --max-length 10 --constraint
     universal_rules --save model.npz**
     """
-    check_settings(settings, annealing, given, dmv=options.dmv)
+    check_settings(settings, given, dmv=options.dmv)
     check_rules(_RULES_OF_TRAIN, given)
-    outputs = {"--save": options.save, "--report": options.report}
-    with (
-        command_files(
-            {"CORPUS": options.corpus, "--constraints": options.constraints}, outputs, home.folders(settings)
-        ),
-        home.opened(settings) as placed,
-    ):
-        (_train_grammar if options.dmv else _train_parser)(options, annealing.schedule(placed))
+    with learning([options], settings, annealing, home) as placed:
+        (_train_grammar if options.dmv else _train_parser)(options, placed)
 
 
 def _train_parser(options: TrainingOptions, settings: dict[str, Any]) -> None:
@@ -246,7 +253,7 @@ def _train_parser(options: TrainingOptions, settings: dict[str, Any]) -> None:
     from spectrem.data import display_name
     from spectrem.estimators import EdgeFactoredParser
 
-    run = TrainingRun(options.save, options.quiet, options.report)
+    run = TrainingRun(options)
     constraints = parse_options(options.constraint, _COLUMNS, options.constraints)
     sentences = read_treebank(options.corpus, options.max_length)
     if all(one.heads is None for one in sentences) and not constraints:
@@ -267,7 +274,7 @@ def _train_grammar(options: TrainingOptions, settings: dict[str, Any]) -> None:
     from spectrem.data import display_name
     from spectrem.estimators import DependencyModel
 
-    run = TrainingRun(options.save, options.quiet, options.report)
+    run = TrainingRun(options)
     constraints = parse_options(options.constraint, _COLUMNS_OF_GRAMMARS, options.constraints)
     supervised = options.heads or settings.get("init") == "supervised"
     sentences = read_treebank(
@@ -387,8 +394,8 @@ _GRAMMAR = "a model of --dmv"
 _RULES_OF_MODELS = (needs("--field", _GRAMMAR), needs("--skip-punctuation", _GRAMMAR))
 
 
-@dataclass(frozen=True)
-class PredictionOptions:
+@dataclass(frozen=True, kw_only=True)
+class ParsingOptions(PunctuationOption, FieldOption, ProbabilityOptions, PredictionOptions):
     """Arguments and options of `spectrem parse predict` besides parameters of its two estimators.
 
     Parameters
@@ -396,30 +403,23 @@ class PredictionOptions:
     text
         Tagged sentences in CoNLL-U, plain or gzipped, whose heads are ignored; - is standard input.
     output
-        Where to write CoNLL-U; gzipped if the name ends in .gz, - is standard output. The file appears once
-        complete. All but heads and relations (and the graphs of the column DEPS) is that of TEXT.
+        All but heads and relations (and the graphs of the column DEPS) is that of TEXT, in CoNLL-U.
     show
         Draw the trees as text on standard output, with the probabilities of heads; CoNLL-U is written only with
         --output.
     probabilities
-        Write probabilities of heads there: one line per word of the word and its heads, counted from 1, 0 being the
-        root, likeliest first, with tabs between; a blank line after every sentence.
+        One line per word of the word and its heads, counted from 1, 0 being the root, with their probabilities,
+        likeliest first, with tabs between; a blank line after every sentence.
     """
 
-    load: Load
-    text: str = argument("TEXT")
-    output: str | None = option(None, "--output", "-o", metavar="FILE", show_default="-")
+    output: str | None = option(None, "--output", "-o", metavar="FILE", show_default="-")  # type: ignore[assignment]
     show: bool = option(False)
-    probabilities: str | None = option(None, metavar="FILE")
-    min_probability: MinProbability = LEAST_PROBABILITY
-    field: FieldIfNamed = None
-    skip_punctuation: SkipPunctuation = False
-    quiet: Quiet = False
+    field: Literal["upos", "xpos"] | None = option(None, show_default=OF_MODEL)  # type: ignore[assignment]
 
 
 @app.command()
 @takes(ParserParameters, only=["decode", "project_at_predict", "infeasible", "n_threads"])
-def predict(options: PredictionOptions, settings: Settings, given: Given) -> None:
+def predict(options: ParsingOptions, settings: Settings, given: Given) -> None:
     """Find the heads of the words of a text with a trained model.
 
     Example: **spectrem parse predict text.conllu --load model.npz -o parsed.conllu**
@@ -465,7 +465,7 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
 
 
 def _parsed_by_tags(
-    grammar: Any, sentences: FileTrees, options: PredictionOptions, wanted: bool
+    grammar: Any, sentences: FileTrees, options: ParsingOptions, wanted: bool
 ) -> tuple[list[ParsedSentence], list[Floats]]:
     """The sentences with the heads that a grammar finds, and probabilities of arcs if ``wanted``."""
     skipping, read = options.skip_punctuation or grammar.skips_punctuation_, sentences
@@ -499,8 +499,8 @@ _ROWS = {
 }
 
 
-@dataclass(frozen=True)
-class EvaluationOptions:
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions(LengthOption, ComparisonOptions):
     """Arguments and options of `spectrem parse evaluate`.
 
     Parameters
@@ -512,12 +512,6 @@ class EvaluationOptions:
     second
         Other trees over the same words, to be compared with the first by sign tests.
     """
-
-    gold: str = argument("GOLD")
-    predicted: str = argument("PREDICTED")
-    second: str | None = argument("SECOND", None)
-    max_length: MaxLength = None
-    as_json: Json = False
 
 
 @app.command()
@@ -533,8 +527,7 @@ def evaluate(options: EvaluationOptions) -> None:
     GOLD is PUNCT). Beside them stands what comes of making every word the
     dependent of the next one, and how many sentences have several roots.
     """
-    inputs = {"GOLD": options.gold, "PREDICTED": options.predicted, "SECOND": options.second}
-    with command_files(inputs, {STANDARD_OUTPUT: "-"}):
+    with command_files(*files_of(options)):
         truth, longest = read_treebank(options.gold), options.max_length
         names = [name for name in (options.predicted, options.second) if name is not None]
         guesses = [read_treebank(name) for name in names]
@@ -633,8 +626,8 @@ _RULES_OF_TRANSFER = (
 )
 
 
-@dataclass(frozen=True)
-class TransferOptions:
+@dataclass(frozen=True, kw_only=True)
+class TransferOptions(StartOption, ParserOptions):
     """Arguments and options of `spectrem parse transfer` besides the parameters of its two estimators.
 
     Parameters
@@ -649,8 +642,8 @@ class TransferOptions:
     tagger
         Tag TARGET with this model of spectrem tag train.
     start
-        Start from this model of the same kind, such as one of the source language that reads tags alone (spectrem
-        parse train --min-count 1000000).
+        It must be of the same kind, such as one of the source language that reads tags alone (spectrem parse train
+        --min-count 1000000).
     share
         At least this share of the arcs that a target sentence has in common with its source tree is expected. Given
         several times, the one is taken with which a model of half of the text conserves most arcs of the other
@@ -659,31 +652,23 @@ class TransferOptions:
         A word without a link has up to N children, in expectation.
     all_links
         Arcs go along all links; by default along links of words that have no other.
-    dmv
-        Learn a grammar, the dependency model with valence, from tags alone.
     """
 
-    save: Save
     source: str = argument("SOURCE")
     target: str = argument("TARGET")
-    align: str = option(..., metavar="LINKS", group=_FILES)
-    tagger: str | None = option(None, metavar="MODEL", group=_FILES)
-    start: str | None = option(None, metavar="MODEL", group=TRAINING)
+    align: str = option(..., metavar="LINKS", group=FILES, reads=True)
+    tagger: str | None = option(None, metavar="MODEL", group=FILES, reads=True)
     share: list[float] | None = option(None, metavar="SHARE", show_default=f"{_SHARE}", group=TRAINING)
     unaligned_children: float | None = option(None, metavar="N", show_default="any number", group=TRAINING)
     all_links: bool = option(False, group=TRAINING)
-    dmv: bool = option(False, group=MODEL)
-    field: Field = "upos"
-    report: Report = None
-    quiet: Quiet = False
 
 
 @app.command(cls=Command)
 @takes(
     ParserParameters,
-    leave=["crossing", "infeasible"],
-    beside=[GrammarSettings],
-    defaults={"infeasible": "skip"},
+    leave=["crossing", "constraint", "constraints"],
+    beside={GrammarSettings: "--dmv"},
+    defaults={"infeasible": "skip", "random_state": 0},
     shown=_EVERYDAY,
 )
 def transfer(options: TransferOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
@@ -696,13 +681,10 @@ def transfer(options: TransferOptions, settings: Settings, annealing: Annealing,
     share of the conserved arcs is in them. Sentences in which no tree does so, as
     conserved arcs cross, are left alone, with a warning.
     """
-    check_settings(settings, annealing, given, dmv=options.dmv)
+    check_settings(settings, given, dmv=options.dmv)
     check_rules(_RULES_OF_TRANSFER, given)
-    inputs: dict[str, str | None] = {"SOURCE": options.source, "TARGET": options.target}
-    inputs |= {"--align": options.align, "--tagger": options.tagger, "--start": options.start}
-    outputs = {"--save": options.save, "--report": options.report}
-    with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
-        _transfer(options, annealing.schedule(placed))
+    with learning([options], settings, annealing, home) as placed:
+        _transfer(options, placed)
 
 
 def _transfer(options: TransferOptions, settings: dict[str, Any]) -> None:
@@ -710,7 +692,7 @@ def _transfer(options: TransferOptions, settings: dict[str, Any]) -> None:
     from spectrem.data import display_name, one_to_one, read_links
     from spectrem.estimators import DependencyModel, EdgeFactoredParser, transfer_parser
 
-    run = TrainingRun(options.save, options.quiet, options.report)
+    run = TrainingRun(options)
     source = read_treebank(options.source)
     for number, sentence in enumerate(source):
         if sentence.heads is None or (sentence.heads < -1).any():

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass
 from importlib import import_module
 from io import StringIO
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import typer
 
-from spectrem.cli.declare import Command, Given, Settings, argument, option, takes
-from spectrem.cli.ending import STANDARD_OUTPUT, say
+from spectrem.cli.declare import Command, Given, Settings, argument, files_of, option, takes
+from spectrem.cli.ending import say
 from spectrem.cli.evaluation import (
     check_same_text,
     column_titles,
@@ -25,25 +25,22 @@ from spectrem.cli.evaluation import (
 )
 from spectrem.cli.files import command_files, opened
 from spectrem.cli.options import (
-    LEAST_PROBABILITY,
-    ConstraintFile,
-    Field,
-    Json,
-    Load,
-    MinProbability,
-    Output,
-    Quiet,
-    Report,
-    Save,
+    FILES,
+    ComparisonOptions,
+    FieldOption,
+    LearningOptions,
+    PredictionOptions,
+    ProbabilityOptions,
+    StartOption,
     parse_options,
     two_numbers,
 )
 from spectrem.cli.prediction import load_model, posterior_lines
 from spectrem.cli.rules import CONSTRAINED, Rule, check_rules, excludes, needs
-from spectrem.cli.training import Annealing, Home, TrainingRun, refuse_parameters
+from spectrem.cli.training import Annealing, Home, TrainingRun, learning, refuse_parameters
 from spectrem.estimators.crf.parameters import CRFParameters
 from spectrem.estimators.declare import parameters_of
-from spectrem.estimators.shared_parameters import CONSTRAINTS, MODEL, TRAINING
+from spectrem.estimators.shared_parameters import MODEL
 from spectrem.estimators.tagging.parameters import TaggerParameters
 from spectrem.exceptions import InvalidInputError, counted, quoted, shorten
 
@@ -59,31 +56,50 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-InputFormat: TypeAlias = Annotated[
-    Literal["auto", "text", "slash", "columns", "conllu"],
-    typer.Option(
-        "--input-format",
-        metavar="NAME",
-        help="The format of the text. text: one sentence per line. slash: the same of word/TAG. columns: one word per "
-        "line, blank lines between sentences. conllu: that of Universal Dependencies. auto tells them apart, except "
-        "columns between spaces, which it takes for text; a first line whose words all have slashes is word/TAG.",
-    ),
-]
-Columns: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--columns", metavar="WORD,TAG", help="Which columns hold word and tag, counted from 0; -1 is the last."
-    ),
-]
-Context: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        "--context",
-        metavar="COLUMN",
-        help="Which column holds the known tags, such as parts of speech, that a conditional random field's --features "
-        "chunking and words+tags read beside words, counted from 0.",
-    ),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class TagOptions(FieldOption):
+    """Options of commands that read tagged text.
+
+    Parameters
+    ----------
+    columns
+        Which columns hold word and tag, counted from 0; -1 is the last.
+    """
+
+    columns: str = option("0,1", metavar="WORD,TAG")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(TagOptions):
+    """Options of commands that read sentences to tag.
+
+    Parameters
+    ----------
+    input_format
+        The format of the text. text: one sentence per line. slash: the same of word/TAG. columns: one word per line,
+        blank lines between sentences. conllu: that of Universal Dependencies. auto tells them apart, except columns
+        between spaces, which it takes for text; a first line whose words all have slashes is word/TAG.
+    context
+        Which column holds the known tags, such as parts of speech, that a conditional random field's --features
+        chunking and words+tags read beside words, counted from 0.
+    """
+
+    input_format: Literal["auto", "text", "slash", "columns", "conllu"] = option("auto", metavar="NAME")
+    context: int | None = option(None, metavar="COLUMN")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DictionaryOption:
+    """An option of commands that read a tag dictionary.
+
+    Parameters
+    ----------
+    dictionary
+        The tags that words may have: lines of a word, a tab, and its tags with spaces between.
+    """
+
+    dictionary: str | None = option(None, metavar="FILE", group=FILES, reads=True)
 
 
 def with_context(
@@ -120,7 +136,6 @@ def with_context(
     return pairs
 
 
-_FILES = "Files"
 _COLUMNS = ("sentence", "token", "occurrence", "word")
 _SPANNING = "a --constraint over the whole text (a share or sparsity)"
 _SAME_STARTS = "every start of {} is the same; drop one of them, or give --init random"
@@ -173,8 +188,8 @@ _RULES_OF_CRF = (
 )
 
 
-@dataclass(frozen=True)
-class TrainingOptions:
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(TextOptions, StartOption, DictionaryOption, LearningOptions):
     """The argument and options of `spectrem tag train` besides the parameters of its two estimators.
 
     Parameters
@@ -183,45 +198,32 @@ class TrainingOptions:
         Tokenised sentences to learn from, one per line, plain or gzipped UTF-8; or tagged text, whose tags are
         ignored; - is standard input. Can be left out where --labelled is given.
     dictionary
-        The tags that words may have: lines of a word, a tab, and its tags with spaces between. Words that are not
-        listed may have any.
+        Words that are not listed may have any.
     labelled
         Sentences tagged by hand, to be learned from besides CORPUS: word/TAG lines, CoNLL-U or columns; words
         without a tag (_) are left open.
     constraint
-        What must hold in expectation; repeat for several. "E[tag == 'NOUN'] <= '30%'": of all words.
+        "E[tag == 'NOUN'] <= '30%'": of all words.
         "at_least(1, ['VERB', 'AUX'])": every sentence has one of these tags, or with --infeasible skip every one that
         can. "sparsity(32)": every word has few tags. See docs/guide/constraints.md.
     start
-        Start from a model trained before. Then --anneal is skewed: soft posteriors are drawn to those of this
-        model, not to uniform ones.
+        Then --anneal is skewed: soft posteriors are drawn to those of this model, not to uniform ones.
     crf
         Train a conditional random field on features of the words (--features) instead of a hidden Markov model;
         needs --labelled. Its options are --features, --scheme, --edge-features, --pairs, --min-count, --C,
         --l1-ratio, --unlabelled-weight, --m-steps, --m-tol and --context.
     """
 
-    save: Save
     corpus: str | None = argument("CORPUS", None)
-    dictionary: str | None = option(None, metavar="FILE", group=_FILES)
-    labelled: str | None = option(None, metavar="FILE", group=_FILES)
-    constraint: list[str] | None = option(None, metavar="TEXT", group=CONSTRAINTS)
-    constraints: ConstraintFile = None
-    start: str | None = option(None, metavar="MODEL", group=TRAINING)
+    labelled: str | None = option(None, metavar="FILE", group=FILES, reads=True)
     crf: bool = option(False, group=MODEL)
-    input_format: InputFormat = "auto"
-    columns: Columns = "0,1"
-    field: Field = "upos"
-    context: Context = None
-    report: Report = None
-    quiet: Quiet = False
 
 
-def _columns(options: TrainingOptions | PredictionOptions | EvaluationOptions) -> tuple[int, int]:
+def _columns(options: TagOptions) -> tuple[int, int]:
     return two_numbers("--columns", options.columns)
 
 
-def _read_words(path: str, options: TrainingOptions | PredictionOptions) -> FileSentences:
+def _read_words(path: str, options: TrainingOptions | TaggingOptions) -> FileSentences:
     """Sentences without tags; a note says that a text was taken for one of tags, which its words may look like."""
     from spectrem.data import display_name, read_sentences
 
@@ -319,7 +321,7 @@ def prepare_features(options: TrainingOptions, settings: dict[str, Any], constra
     tags = _tags_of(labelled)
     if not tags:
         raise InvalidInputError(f"{display_name(options.labelled)}: holds no tags, only _; name the column that does")
-    return Input({"features": "words", **settings}, sentences, labelled, plain, sorted(tags))
+    return Input(settings, sentences, labelled, plain, sorted(tags))
 
 
 def _tags_of(labelled: TaggedCorpus) -> set[str]:
@@ -382,7 +384,12 @@ KINDS = (
 
 
 @app.command(cls=Command)
-@takes(TaggerParameters, defaults={"random_state": 0}, beside=[CRFParameters], shown=_EVERYDAY)
+@takes(
+    TaggerParameters,
+    defaults={"random_state": 0, "features": "words"},
+    beside={CRFParameters: "--crf"},
+    shown=_EVERYDAY,
+)
 def train(options: TrainingOptions, settings: Settings, annealing: Annealing, home: Home, given: Given) -> None:
     """Learn a tagger: a hidden Markov model of tags and words, or a conditional random field.
 
@@ -412,20 +419,15 @@ def learn(
         message = other.foreign.format(flag=kind.flag)
         refuse_parameters(settings, given, other.parameters, kind.parameters, message)
     check_rules(kind.rules, given)
-    annealing.check(settings.get("gamma", 1.0))
-    inputs = {"CORPUS": options.corpus, "--dictionary": options.dictionary}
-    inputs |= {"--labelled": options.labelled, "--start": options.start, "--constraints": options.constraints}
-    outputs = {"--save": options.save, "--report": options.report}
-    with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
+    with learning([options], settings, annealing, home) as placed:
         declared = parameters_of(kind.parameters)
-        values = {name: value for name, value in annealing.schedule(placed).items() if name in declared}
-        _fit(kind, options, values, given)
+        _fit(kind, options, {name: value for name, value in placed.items() if name in declared}, given)
 
 
 def _fit(kind: Kind, options: TrainingOptions, settings: dict[str, Any], given: Given) -> None:
     from spectrem.constraints import check_values
 
-    run = TrainingRun(options.save, options.quiet, options.report)
+    run = TrainingRun(options)
     constraints = parse_options(options.constraint, (*_COLUMNS, *kind.tag_columns), options.constraints)
     settings, sentences, labelled, plain, tags = kind.prepare(options, settings, constraints, given)
     for column in kind.tag_columns:
@@ -450,8 +452,8 @@ _RULES_OF_PREDICT = (
 _READS_TAGS = "a model of --features chunking or words+tags"
 
 
-@dataclass(frozen=True)
-class PredictionOptions:
+@dataclass(frozen=True, kw_only=True)
+class TaggingOptions(TextOptions, ProbabilityOptions, PredictionOptions):
     """Arguments and options of `spectrem tag predict` besides parameters of its two estimators.
 
     Parameters
@@ -463,31 +465,21 @@ class PredictionOptions:
         slash: one sentence per line of word/TAG. columns: one word per line, a tab, its tag. conllu: ten columns of
         Universal Dependencies, tags in the one that --field names.
     probabilities
-        Write probabilities there: one line per word of the word and its tags with their probabilities, likeliest
-        first, with tabs between; a blank line after every sentence.
+        One line per word of the word and its tags with their probabilities, likeliest first, with tabs between; a
+        blank line after every sentence.
     n_best
         Write, instead of the best tags, the N most probable taggings of every sentence, best first: one line each
         of its log-probability in nats, a tab, and word/TAG; a blank line after every sentence. For models trained
         with --crf.
     """
 
-    load: Load
-    text: str = argument("TEXT")
-    output: Output = "-"
     output_format: Literal["slash", "columns", "conllu"] = option("slash")
-    probabilities: str | None = option(None, metavar="FILE")
-    min_probability: MinProbability = LEAST_PROBABILITY
     n_best: int | None = option(None, min=1, metavar="N")
-    input_format: InputFormat = "auto"
-    columns: Columns = "0,1"
-    field: Field = "upos"
-    context: Context = None
-    quiet: Quiet = False
 
 
 @app.command()
 @takes(TaggerParameters, only=["decode", "project_at_predict", "infeasible", "n_threads"])
-def predict(options: PredictionOptions, settings: Settings, given: Given) -> None:
+def predict(options: TaggingOptions, settings: Settings, given: Given) -> None:
     """Tag a text with a trained model.
 
     Example: **spectrem tag predict text.txt --load model.npz -o tagged.txt**
@@ -497,9 +489,8 @@ def predict(options: PredictionOptions, settings: Settings, given: Given) -> Non
     model has never seen; those are tagged by their place in the sentence.
     """
     check_rules(_RULES_OF_PREDICT, given)
-    inputs = {"--load": options.load, "TEXT": options.text}
-    outputs = {"--output": options.output, "--probabilities": options.probabilities}
-    with command_files(inputs, outputs), opened(*outputs.values()) as (tags_out, probabilities_out):
+    writing = opened(options.output, options.probabilities)
+    with command_files(*files_of(options)), writing as (tags_out, probabilities_out):
         from spectrem.data import write_tagged
         from spectrem.estimators import CRFTagger, HMMTagger
 
@@ -542,7 +533,7 @@ def _taggings(sentences: Sequence[Sequence[str]], best: Sequence[Sequence[Any]])
 
 
 def _inputs(
-    tagger: Any, sentences: Sequence[Sequence[str]], options: PredictionOptions, given: Given
+    tagger: Any, sentences: Sequence[Sequence[str]], options: TaggingOptions, given: Given
 ) -> Sequence[Sequence[Any]]:
     """The sentences as the tagger takes them: words, or words with the tags that its features read."""
     features = getattr(tagger, "features", "words")
@@ -580,8 +571,8 @@ _ROWS = {
 _NAMES = ("precision", "recall", "f1")
 
 
-@dataclass(frozen=True)
-class EvaluationOptions:
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions(TagOptions, DictionaryOption, ComparisonOptions):
     """Arguments and options of `spectrem tag evaluate`.
 
     Parameters
@@ -593,20 +584,13 @@ class EvaluationOptions:
     second
         Another tagging of the same text, to be compared with the first by sign tests.
     dictionary
-        A tag dictionary: also says how many of the ambiguous, known and unknown words are right.
+        Then the scores also say how many of the ambiguous, known and unknown words are right.
     chunks
         Also tell precision, recall and F1 of the chunks of every type. Those of all chunks, as conlleval counts them,
         are told wherever tags mark chunks, such as B-NP, I-NP and O.
     """
 
-    gold: str = argument("GOLD")
-    predicted: str = argument("PREDICTED")
-    second: str | None = argument("SECOND", None)
-    dictionary: str | None = option(None, metavar="FILE")
     chunks: bool = option(False)
-    columns: Columns = "0,1"
-    field: Field = "upos"
-    as_json: Json = False
 
 
 @app.command()
@@ -627,9 +611,9 @@ def evaluate(options: EvaluationOptions) -> None:
 
     --columns concerns GOLD, --field every file of CoNLL-U.
     """
-    inputs = {"GOLD": options.gold, "PREDICTED": options.predicted, "SECOND": options.second}
-    with command_files({**inputs, "--dictionary": options.dictionary}, {STANDARD_OUTPUT: "-"}):
+    with command_files(*files_of(options)):
         from spectrem.data import read_tag_dictionary, read_tagged
+        from spectrem.metrics.chunks import are_chunk_tags
 
         names = [name for name in (options.predicted, options.second) if name is not None]
         truth = read_tagged(options.gold, columns=_columns(options), field=options.field)
@@ -638,7 +622,7 @@ def evaluate(options: EvaluationOptions) -> None:
             check_same_text((options.gold, name), (truth, guess), lambda side: side.words)
         listed = None if options.dictionary is None else read_tag_dictionary(options.dictionary)
         scores: list[dict[str, Any]] = [_scores(truth, guess, listed) for guess in guesses]
-        if options.chunks or _mark_chunks(truth):
+        if options.chunks or are_chunk_tags(chain.from_iterable(truth.tags)):
             chunks = [_chunk_scores(truth, guess, options.chunks) for guess in guesses]
             scores = [score | of_chunks for score, of_chunks in zip(scores, chunks, strict=True)]
         signs = {} if options.second is None else _sign_tests(truth, guesses)
@@ -683,13 +667,6 @@ def _scores(
         "mutual_information": metrics.mutual_information(predicted, gold),
         "gold_entropy": metrics.tag_entropy(gold),
     }
-
-
-def _mark_chunks(truth: TaggedCorpus) -> bool:
-    """Whether the tags mark chunks, and every word has one."""
-    from spectrem.metrics.chunks import are_chunk_tags
-
-    return are_chunk_tags(chain.from_iterable(truth.tags))
 
 
 def _chunk_scores(truth: TaggedCorpus, guess: TaggedCorpus, by_type: bool) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spectrem._outputs import temporary_folder
-from spectrem.cli.declare import Given, Settings, option, option_of
+from spectrem.cli.declare import Given, Settings, files_of, option, option_of
 from spectrem.cli.ending import Advance, before_the_end, command_line, progress_bar, say
-from spectrem.cli.files import opened
+from spectrem.cli.files import command_files, opened
 from spectrem.cli.freeing import LITTLE, return_freed_memory
-from spectrem.cli.options import errors_located
+from spectrem.cli.options import LearningOptions, errors_located
 from spectrem.estimators.declare import parameters_of
 from spectrem.estimators.shared_parameters import COMPUTING, TRAINING
 from spectrem.exceptions import InvalidInputError, SpectremError, Unconverged, counted, shorten, spelled
@@ -232,6 +232,25 @@ def _cluster(address: str) -> Iterator[Any]:
             ) from error
 
 
+@contextmanager
+def learning(options: Any, settings: Settings, annealing: Annealing, home: Home) -> Iterator[dict[str, Any]]:
+    """The parameters of an estimator, with its schedule and its corpus, in a block that trains it.
+
+    Files are checked before it, and those that are written appear after it.
+
+    Parameters
+    ----------
+    options : sequence of data classes
+        Those that name files.
+    """
+    annealing.check(settings.get("gamma", 1.0))
+    with (
+        command_files(*files_of(*options), home.folders(settings)),
+        home.opened(annealing.schedule(settings)) as placed,
+    ):
+        yield placed
+
+
 MOST_CONSTRAINTS = 10
 """Constraints of which a command says what they did, at most."""
 
@@ -242,19 +261,12 @@ class TrainingRun:
 
     Attributes
     ----------
-    path : str
-        The file of the model.
-    quiet : bool
-        Whether to show neither a progress bar nor a summary.
-    page : str or None
-        The file of the report.
+    options : LearningOptions
     started : float
         When, by `time.perf_counter`; reading is part of the run.
     """
 
-    path: str
-    quiet: bool
-    page: str | None = None
+    options: LearningOptions
     started: float = field(default_factory=time.perf_counter)
 
     def fit(
@@ -283,22 +295,22 @@ class TrainingRun:
         """
         n_stages = getattr(estimator, "n_init", 1) * count_gammas(estimator)
         located = nullcontext() if place is None else errors_located("sentence", place)
-        with progress_bar(n_stages, shown=not self.quiet) as bar, located:
+        with progress_bar(n_stages, shown=not self.options.quiet) as bar, located:
             bar("Training")
             progress = _Stages(bar, n_stages, estimator.max_iter)
             estimator.set_params(on_iteration=progress.advance)
             with without_unconverged(), spelled(advice):
                 result = fit()
             progress.finish()
-            estimator.set_params(on_iteration=None).save(self.path)
-            with opened(self.page) as (page,):
+            estimator.set_params(on_iteration=None).save(self.options.save)
+            with opened(self.options.report) as (page,):
                 if page is not None:
                     page.write(estimator.report_.to_html(command_line()))
         return result
 
     def report(self, estimator: Any, learned: str, sentences: Sequence[Any], n_words: int | None, outcome: str) -> None:
         """Say what was learned from how much text in what time, what came of it and of the constraints."""
-        if self.quiet:
+        if self.options.quiet:
             return
         words = "" if n_words is None else f" ({counted(n_words, 'word')})"
         seconds = time.perf_counter() - self.started

@@ -70,7 +70,7 @@ def current_client() -> Client:
         return Client.current()
     except (ImportError, ValueError):
         raise InvalidInputError(
-            "client must be given where none was made; make one by spectrem.corpus.on_dask(scheduler), or by "
+            "client must be given where none was made; make one by spectrem.corpus.connect(scheduler), or by "
             "distributed.Client(), which starts processes on this machine"
         ) from None
 

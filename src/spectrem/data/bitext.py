@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -225,21 +225,20 @@ class Bitext:
         InvalidInputError
             If the folder is missing or full.
         """
-        with nullcontext() if folder is None else new_folder(folder) as place:
-            source, target = (
-                first.concat(second, None if place is None else place / name)
-                for name, first, second in zip(("source", "target"), self.sides, other.sides, strict=True)
-            )
-        return Bitext.of_sides(source, target)
+        return self._made(Side.concat, zip(self.sides, other.sides, strict=True), folder)
 
     def lowercased(self, *, folder: str | os.PathLike[str] | None = None) -> Bitext:
         """The same pairs with words in lower case; in files of a new folder in ``folder``, as of `concat`."""
+        return self._made(Side.lowercased, zip(self.sides), folder)
+
+    @staticmethod
+    def _made(
+        make: Callable[..., Side], sides: Iterable[tuple[Side, ...]], folder: str | os.PathLike[str] | None
+    ) -> Bitext:
+        """A bitext of two sides that are made of others, in files of a new folder in ``folder`` if there is one."""
         with nullcontext() if folder is None else new_folder(folder) as place:
-            source, target = (
-                side.lowercased(None if place is None else place / name)
-                for name, side in zip(("source", "target"), self.sides, strict=True)
-            )
-        return Bitext.of_sides(source, target)
+            paths = (None if place is None else place / name for name in ("source", "target"))
+            return Bitext.of_sides(*(make(*parts, path) for parts, path in zip(sides, paths, strict=True)))
 
 
 class NumberedSide:

@@ -14,12 +14,15 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, partial, wraps
 from importlib import import_module
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError, quoted, warn
+
+UNTIL = "0.2"
+"""The version in which former names of parameters, options and their values are gone."""
 
 C = TypeVar("C", bound=type)
 _KEY = "spectrem"
@@ -56,6 +59,8 @@ class Parameter:
         What ``--help`` shows in place of the name of the type and of the meaning in the docstring, if not "".
     beside : callable (estimator) -> None, or None
         Raises `InvalidInputError` if the parameter does not go with others; called once each keeps its own rule.
+    former : str, or mapping of str -> str
+        Its name in the version before, if not "", or the names of values then, and those now. See `renewed`.
     """
 
     check: Callable[[str, Any], None]
@@ -71,6 +76,7 @@ class Parameter:
     metavar: str = ""
     help: str = ""
     beside: Callable[[Any], None] | None = None
+    former: str | Mapping[str, str] = ""
 
 
 def count(default: int | None, least: int = 1, most: float = math.inf, *, hint: str = "", **shown: Any) -> Any:
@@ -83,7 +89,7 @@ def count(default: int | None, least: int = 1, most: float = math.inf, *, hint: 
     hint : str
         The end of the error message, from its semicolon on.
     **shown
-        ``option``, ``short``, ``group``, ``metavar``, ``help`` of `Parameter`.
+        ``option``, ``short``, ``group``, ``metavar``, ``help``, ``former`` of `Parameter`.
 
     Examples
     --------
@@ -272,6 +278,41 @@ def _declared(cls: type) -> dict[str, tuple[Any, Parameter]]:
     return {name: (fields[name].default, fields[name].metadata[_KEY]) for name in names}
 
 
+def renewed(cls: type, values: Mapping[str, Any], *, warned: bool = True) -> dict[str, Any]:
+    """Values of parameters by the names that parameters and values have now, with a warning about each former one.
+
+    Examples
+    --------
+    >>> @dataclass
+    ... class Settings:
+    ...     decode: str = choice("posterior", "posterior", "viterbi", former={"best": "viterbi"})
+    ...     rate: float = number(1.0, former="speed")
+    >>> renewed(Settings, {"decode": "best", "speed": 2.0}, warned=False)
+    {'decode': 'viterbi', 'rate': 2.0}
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is given by both names.
+    """
+    parameters = parameters_of(cls) if dataclasses.is_dataclass(cls) else {}
+    declarations = {name: declared for name, (_, declared) in parameters.items()}
+    names = {one.former: name for name, one in declarations.items() if isinstance(one.former, str)}
+    now: dict[str, Any] = {}
+    for former, value in values.items():
+        name, shown = names.get(former, former), former
+        if name in now:
+            raise InvalidInputError(f"{name} must be given once, got it as {former}, too; drop {former}, its old name")
+        known = declarations[name].former if name in declarations else ""
+        now[name] = known.get(value, value) if isinstance(known, Mapping) and isinstance(value, str) else value
+        if now[name] is not value:
+            name, shown = f"{name}={now[name]!r}", f"{name}={value!r}"
+        if warned and name != shown:
+            message = f"{shown} of {cls.__name__} is called {name} now; the old name works until version {UNTIL}"
+            warn(message, FutureWarning)
+    return now
+
+
 def check_parameters(estimator: Any) -> None:
     """Raise `InvalidInputError` for the first parameter of an estimator that breaks its rule, or excludes others."""
     parameters = parameters_of(estimator)
@@ -302,24 +343,42 @@ def meanings(record: type) -> Mapping[str, str]:
     >>> meanings(Settings)["max_iter"]
     'max_iter : int\\n    At most.'
     """
-    entries: dict[str, str] = {}
-    for base in reversed(record.__mro__):
-        section = re.search(r"^ *Parameters\n *-+\n(.*?)(?=\n\s*\n|\Z)", base.__doc__ or "", re.DOTALL | re.MULTILINE)
-        if section is not None:
-            lines = section[1].splitlines()
-            margin = len(lines[0]) - len(lines[0].lstrip())
-            text = "\n".join(line[margin:].rstrip() for line in lines).rstrip()
-            for entry in re.split(r"\n(?=\S)", text):
-                names = entry.partition("\n")[0].partition(" :")[0]
-                entries.update(dict.fromkeys(names.split(", "), entry))
-    return entries
+    return {name: entry for base in reversed(record.__mro__) for name, entry in own_meanings(base).items()}
+
+
+def own_meanings(cls: type) -> dict[str, str]:
+    """The same of the docstring of a class alone."""
+    section = re.search(r"^ *Parameters\n *-+\n(.*?)(?=\n\s*\n|\Z)", cls.__doc__ or "", re.DOTALL | re.MULTILINE)
+    if section is None:
+        return {}
+    lines = section[1].splitlines()
+    margin = len(lines[0]) - len(lines[0].lstrip())
+    text = "\n".join(line[margin:].rstrip() for line in lines).rstrip()
+    entries = re.split(r"\n(?=\S)", text)
+    return {name: entry for entry in entries for name in entry.partition("\n")[0].partition(" :")[0].split(", ")}
 
 
 def documented(cls: C) -> C:
-    """Put what the parameters of an estimator mean, as its data class says, before the attributes in its docstring."""
+    """Put what the parameters of an estimator mean, as its data class says, before the attributes in its docstring.
+
+    Its constructor and ``set_params`` take them by their former names, too.
+    """
+    if any(declared.former for _, declared in parameters_of(cls).values()):
+        for name in "__init__", "set_params":
+            setattr(cls, name, _renewing(getattr(cls, name)))
     if cls.__doc__ is not None:  # which python -OO leaves out
         said = meanings(cls)
         entries = "\n".join(dict.fromkeys(said[name] for name in parameters_of(cls)))
         section = "\n".join(f"    {line}".rstrip() for line in f"Parameters\n----------\n{entries}".splitlines())
         cls.__doc__ = cls.__doc__.replace("    Attributes\n", f"{section}\n\n    Attributes\n", 1)
     return cls
+
+
+def _renewing(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that takes parameters by their former names, too."""
+
+    @wraps(method)
+    def call(self: Any, *values: Any, **named: Any) -> Any:
+        return method(self, *values, **renewed(type(self), named))
+
+    return call

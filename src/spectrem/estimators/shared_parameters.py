@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from spectrem.estimators.declare import check_number, check_size, choice, count, given, number, seed
+from spectrem.estimators.declare import check_number, check_size, choice, count, given, number, seed, switch
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -155,7 +155,8 @@ class LearningParameters:
     Parameters
     ----------
     gamma : float
-        0 or greater, or -inf: 1 is EM, 0 hard EM, between them unified EM, above 1 smoother posteriors.
+        How soft posteriors are, 0 or greater, or -inf: 1 is EM, between 0 and 1 unified EM, 0 hard (Viterbi) EM, where
+        constraints ask for linear programs, -inf the same by integer programs, above 1 smoother posteriors.
     schedule : Schedule, optional
         Several gammas in turn, as `spectrem.learning.Anneal` or `Quench`, in place of ``gamma``; or `Stepwise`, for
         large corpora.
@@ -187,7 +188,7 @@ class StartingParameters:
     ----------
     n_init : int
         Starts, of which the one with the largest objective at the end is kept.
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
         The same number gives the same result.
     """
 
@@ -256,6 +257,100 @@ class CriterionParameters(CorpusParameters):
     """
 
     criterion: Expectations | Posteriors | None = given(None, _check_criterion, beside=check_criterion_alone)
+
+
+Decode: TypeAlias = Literal["viterbi", "posterior"]
+
+
+def decoding(default: Decode, **shown: Any) -> Any:
+    """Declare which structure is predicted."""
+    return choice(default, "viterbi", "posterior", group=MODEL, metavar="WAY", **shown)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SentenceParameters:
+    """The parameters of every estimator that predicts structures of sentences and may learn under constraints.
+
+    Parameters
+    ----------
+    decode : {"viterbi", "posterior"}
+        Which structures are predicted. "viterbi": the most probable one of a sentence as a whole, such as its sequence
+        of tags or its tree; "posterior": the one whose parts (tags, heads, brackets) have the largest sum of
+        probabilities, so that most of them are expected to be right. The default is "posterior" where parts are judged
+        one by one, for tags of a hidden Markov model and heads of a parser, and "viterbi" where they are right only
+        together, such as tags that mark chunks and types of the arguments of relations, and for grammars and brackets,
+        as is usual.
+    project_at_predict : bool
+        Whether new sentences meet the constraints, too. Those over the corpus then span the sentences given. Where
+        ``decode`` is "viterbi", integer programs find the best structures that meet them, for constraints inside
+        sentences only; parsers with features then take the trees of "posterior".
+    dual_steps : int
+        Steps per iteration on the multipliers of constraints over the corpus, from those of the iteration before; 0
+        solves them every time, which takes long for `sparsity`.
+    """
+
+    decode: Decode = decoding("viterbi")
+    project_at_predict: bool = switch(False, group=MODEL)
+    dual_steps: int = count(8, 0, group=TRAINING)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class TreeParameters:
+    """The parameters of estimators that find trees of dependencies.
+
+    Parameters
+    ----------
+    single_root : bool
+        Whether exactly one word of a sentence hangs on the root, or one or more.
+    crossing : {"lift", "skip", "raise"}
+        What to do, where trees have no crossing arcs, about sentences to learn from whose known heads fit no such tree.
+        "lift": words get the heads of their heads until one fits, unknown ones where these have none, which changes
+        some heads in a thousand. "skip": leave the sentence out. "raise": an error. A grammar takes whole trees as they
+        are.
+    """
+
+    single_root: bool = switch(True, group=MODEL)
+    crossing: Literal["lift", "skip", "raise"] = choice("lift", *CROSSING, group=TRAINING)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class VocabularyParameters:
+    """The parameter of estimators that leave rare words aside.
+
+    Parameters
+    ----------
+    min_count : int
+        Words, or features, that occur less often in training are taken for unseen ones.
+    """
+
+    min_count: int = count(1, group=MODEL)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class WeightParameters:
+    """The parameters of estimators that learn weights of features.
+
+    Parameters
+    ----------
+    C : float
+        Variance of the Gaussian prior of weights, above 0, as in scikit-learn: the objective is the log-likelihood less
+        half their squares over C.
+    unlabelled_weight : float
+        How much a sentence or row counts whose labels, or heads, are missing or partial, beside those with all of them.
+        At 0 they are left out.
+    m_steps : int, optional
+        Steps of L-BFGS at most, in an iteration of EM or where weights climb a criterion or the log-likelihood; by
+        default as many as ``m_tol`` needs, 1000 at most. What is labelled throughout is first trained on by itself, to
+        ``m_tol``.
+    m_tol : float
+        How far below its maximum, relative to its size, the objective of an M-step may end, or that which weights
+        climb.
+    """
+
+    C: float = number(1.0, open=True, group=MODEL)
+    unlabelled_weight: float = number(1.0, group=TRAINING)
+    m_steps: int | None = count(None, group=TRAINING)
+    m_tol: float = number(1e-4, group=TRAINING)
 
 
 # ---- pseudo-counts and priors of the tables of a generative model, one for all tables or by their names -------------

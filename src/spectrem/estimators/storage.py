@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem._damage import DAMAGE, describe_damage
+from spectrem._damage import DAMAGE, DamageError, describe_damage
 from spectrem._outputs import open_bytes
 from spectrem.constraints.links import RowLinks
 from spectrem.constraints.text import parse_constraint
 from spectrem.estimators.conventions import as_fitted, check_fitted, take_course
-from spectrem.estimators.declare import check_parameters
+from spectrem.estimators.declare import check_parameters, renewed
 from spectrem.estimators.shared_parameters import NOT_SAVED
 from spectrem.exceptions import InvalidInputError, advice, shorten, warn
 from spectrem.learning.schedule import FitStatus, Record, check_gamma
@@ -40,7 +40,7 @@ _MAGIC = "spectrem"
 # ---- kinds of arrays ------------------------------------------------------------------------------------------------
 
 Rule: TypeAlias = Callable[[str, NDArray[Any]], None]
-"""Raises ValueError, with the name of the array, unless its numbers are of a kind."""
+"""Raises DamageError, with the name of the array, unless its numbers are of a kind."""
 
 
 class Member(NamedTuple):
@@ -68,21 +68,21 @@ TEXT = Member("u1", 1)
 def finite(name: str, values: Floats) -> None:
     """Finite numbers."""
     if not np.isfinite(values).all():
-        raise ValueError(f"{name} must be finite")
+        raise DamageError(f"{name} must be finite")
 
 
 def probabilities(name: str, values: Floats, *, positive: bool = False) -> None:
     """Numbers from 0 to 1, or above 0 if they must be positive."""
     least = (values > 0) if positive else (values >= 0)
     if not (least & (values <= 1 + 1e-9)).all():
-        raise ValueError(f"{name} must hold probabilities, got values from {values.min():g} to {values.max():g}")
+        raise DamageError(f"{name} must hold probabilities, got values from {values.min():g} to {values.max():g}")
 
 
 def rows(name: str, values: Floats) -> None:
     """Probabilities whose rows sum to 1, or to less, as a mean-field prior makes them."""
     probabilities(name, values)
     if (values.sum(axis=-1) > 1 + 1e-6).any():
-        raise ValueError(f"{name} must have rows that sum to 1 at most")
+        raise DamageError(f"{name} must have rows that sum to 1 at most")
 
 
 def are_offsets(values: Ints, n_rows: int, n_values: int) -> bool:
@@ -116,7 +116,7 @@ class Codec:
         From a fitted estimator, and options of `save`, to values that JSON can hold and arrays.
     read : callable
         From a new estimator whose parameters are set, and what ``write`` gave: sets what was learned, or raises
-        ValueError if it does not fit together.
+        DamageError if it does not fit together.
     layout : int
         The version of the layout of its files.
     numbers : tuple of str
@@ -150,7 +150,7 @@ class Codec:
 
     def restore(self, estimator: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Fill a new estimator with what `content` gave; an error that `damage_named` names if it does not fit."""
-        estimator.set_params(**{**self.earlier, **read_parameters(values)})
+        estimator.set_params(**{**self.earlier, **read_parameters(type(estimator), values)})
         self.check(estimator)
         for name in self.numbers:
             setattr(estimator, f"{name}_", float(values[name]))
@@ -160,10 +160,10 @@ class Codec:
         take_saved_course(estimator, values)
 
     def check_arrays(self, arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """ValueError unless these arrays have these shapes, and numbers of their kinds."""
+        """DamageError unless these arrays have these shapes, and numbers of their kinds."""
         for name, shape in shapes.items():
             if arrays[name].shape != shape:
-                raise ValueError(f"{name} must have shape {shape}, got {arrays[name].shape}")
+                raise DamageError(f"{name} must have shape {shape}, got {arrays[name].shape}")
             rule = self.members[name].rule
             if rule is not None:
                 rule(name, arrays[name])
@@ -320,14 +320,14 @@ def load_arrays(
             if not zipfile.is_zipfile(file):
                 file.seek(0)
                 cut = file.read(2) == b"PK"
-                raise ValueError("its end is missing" if cut else "it is not an archive of arrays")
+                raise DamageError("its end is missing" if cut else "it is not an archive of arrays")
             with zipfile.ZipFile(file) as archive:
                 entries = _entries(archive, os.fstat(file.fileno()).st_size)
                 header = json.loads(_read(archive, entries.pop("header"), TEXT).tobytes())
                 _check_header(header, path, kind, version)
                 unknown = sorted(set(entries) - set(members))
                 if unknown:
-                    raise ValueError(f"a {kind} has no member {unknown[0]!r}")
+                    raise DamageError(f"a {kind} has no member {unknown[0]!r}")
                 arrays = {name: _read(archive, entry, members[name]) for name, entry in entries.items()}
     except InvalidInputError:
         raise
@@ -370,17 +370,17 @@ def _check_header(header: Any, path: str | os.PathLike[str], kind: str, version:
 
 
 def _entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
-    """The members of an archive by name; ValueError if they hold more than the file, which has ``size`` bytes."""
+    """The members of an archive by name; DamageError if they hold more than the file, which has ``size`` bytes."""
     entries: dict[str, zipfile.ZipInfo] = {}
     for entry in archive.infolist():
         name = entry.filename.removesuffix(".npy")
         if name in entries:
-            raise ValueError(f"two members {name}")
+            raise DamageError(f"two members {name}")
         if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
-            raise ValueError(f"the member {name} is compressed")
+            raise DamageError(f"the member {name} is compressed")
         entries[name] = entry
     if sum(entry.file_size for entry in entries.values()) > size:
-        raise ValueError("members larger than the file")
+        raise DamageError("members larger than the file")
     return entries
 
 
@@ -389,14 +389,14 @@ def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, member: Member) -> N
     types, n_axes = member[:2]
     with archive.open(entry) as stream:
         if np.lib.format.read_magic(stream) != (1, 0):
-            raise ValueError(f"{entry.filename}: not an array as spectrem writes them")
+            raise DamageError(f"{entry.filename}: not an array as spectrem writes them")
         shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
         expected = entry.file_size - stream.tell()
     if dtype.hasobject or dtype.str[1:] not in types.split() or len(shape) > n_axes:
         expected_type = " or ".join(str(np.dtype(type)) for type in types.split())
-        raise ValueError(f"{entry.filename}: holds {dtype} of {len(shape)} axes, not {expected_type} of {n_axes}")
+        raise DamageError(f"{entry.filename}: holds {dtype} of {len(shape)} axes, not {expected_type} of {n_axes}")
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != expected:
-        raise ValueError(f"{entry.filename}: says it has shape {shape}, but holds {expected} bytes")
+        raise DamageError(f"{entry.filename}: says it has shape {shape}, but holds {expected} bytes")
     with archive.open(entry) as stream:
         return np.lib.format.read_array(stream, allow_pickle=False).astype(dtype.newbyteorder("="), copy=False)
 
@@ -430,9 +430,10 @@ def settings_of(estimator: Any, leave: Collection[str] = NOT_SAVED) -> dict[str,
     }
 
 
-def read_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
+def read_parameters(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that an estimator was trained with, from the settings of a saved model."""
-    return {**settings["parameters"], "constraints": read_constraints(settings["constraints"])}
+    parameters = renewed(cls, settings["parameters"], warned=False)
+    return {**parameters, "constraints": read_constraints(settings["constraints"])}
 
 
 def _listed(value: Any) -> Any:
@@ -453,7 +454,7 @@ def take_saved_course(estimator: Any, settings: Mapping[str, Any]) -> None:
     """Set what `take_course` sets, from the settings of a saved model, then parameters that were set after training."""
     history = [Record(*map(float, numbers)) for numbers in settings["history"]]
     take_course(estimator, history, FitStatus[settings["status"]])
-    estimator.set_params(**settings.get("later", {}))
+    estimator.set_params(**renewed(type(estimator), settings.get("later", {}), warned=False))
     check_parameters(estimator)
 
 
@@ -482,10 +483,10 @@ def pack_words(words: tuple[str, ...]) -> NDArray[np.uint8]:
 
 
 def unpack_words(data: NDArray[np.uint8], count: int) -> tuple[str, ...]:
-    """The inverse of `pack_words`; ValueError unless there are ``count`` words."""
+    """The inverse of `pack_words`; DamageError unless there are ``count`` words."""
     words = tuple(data.tobytes().decode().split("\n")) if count or len(data) else ()
     if len(words) != count:
-        raise ValueError(f"{len(words)} words instead of {count}")
+        raise DamageError(f"{len(words)} words instead of {count}")
     return words
 
 
@@ -495,14 +496,14 @@ def pack_names(names: Sequence[str | int]) -> NDArray[np.uint8]:
 
 
 def unpack_names(data: NDArray[np.uint8], what: str) -> tuple[Any, ...]:
-    """The inverse of `pack_names`; ValueError if a name is there twice, or is neither text nor a whole number."""
+    """The inverse of `pack_names`; DamageError if a name is there twice, or is neither text nor a whole number."""
     return check_names(tuple(json.loads(data.tobytes())), what)
 
 
 def check_names(names: tuple[Any, ...], what: str) -> tuple[Any, ...]:
-    """The names; ValueError if one is there twice, or is neither text nor a whole number."""
+    """The names; DamageError if one is there twice, or is neither text nor a whole number."""
     if len(set(names)) < len(names) or not all(type(name) in (str, int) for name in names):
-        raise ValueError(f"{what} must be distinct texts or numbers")
+        raise DamageError(f"{what} must be distinct texts or numbers")
     return names
 
 
@@ -513,10 +514,10 @@ def write_features(estimator: Any) -> dict[str, Any]:
 
 
 def read_features(estimator: Any, values: Mapping[str, Any], n_features: int) -> None:
-    """Set what `write_features` wrote; ValueError if the names are not those of ``n_features`` features."""
+    """Set what `write_features` wrote; DamageError if the names are not those of ``n_features`` features."""
     names = values["features"]
     if len(names) not in (0, n_features):
-        raise ValueError("numbers of iterations or of features do not fit")
+        raise DamageError("numbers of iterations or of features do not fit")
     estimator.n_features_in_ = n_features
     if names:
         estimator.feature_names_in_ = np.array([str(name) for name in names], object)
@@ -537,7 +538,7 @@ def read_pairs(
 
     features, labels = (arrays[name].astype(np.int64) for name in names)
     if len(features) != len(labels) or (np.diff(features * n_labels + labels) <= 0).any():
-        raise ValueError("pairs of features and tags do not increase")
+        raise DamageError("pairs of features and tags do not increase")
     return Support.pairs(features, labels, n_features, n_labels)
 
 

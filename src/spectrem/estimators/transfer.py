@@ -68,7 +68,7 @@ def transfer_parser(
     target: Sequence[Any],
     links: Links,
     *,
-    share: float | Sequence[float] = (0.6, 0.7, 0.8, 0.9),
+    share: float | Sequence[float] = 0.7,
     start: Any = None,
     labelled: tuple[Sequence[Any], Sequence[ArrayLike]] | None = None,
     labelled_weight: float = 1.0,

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats
-from spectrem._damage import DAMAGE, describe_damage
+from spectrem._damage import DAMAGE, DamageError, describe_damage
 from spectrem._outputs import outputs_together
 from spectrem.corpus import Corpus, Local
 from spectrem.exceptions import InvalidInputError, setting, warn_unconverged
@@ -143,7 +143,7 @@ class Checkpoint:
         try:
             with self.path.open("rb") as stream:
                 if not zipfile.is_zipfile(stream):  # np.load would advise to read it as a pickle
-                    raise ValueError("it is not an archive of arrays, or its end is missing")
+                    raise DamageError("it is not an archive of arrays, or its end is missing")
                 with np.load(stream, allow_pickle=False) as file:
                     arrays = {name: file[name] for name in file.files}
             header = json.loads(arrays.pop("header").tobytes())

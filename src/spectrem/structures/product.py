@@ -379,7 +379,8 @@ def _join_column(name: str, pieces: Mapping[str, NDArray], sizes: Mapping[str, i
     if len(pieces) == len(sizes) and not any(piece.dtype.kind in "TO" for piece in pieces.values()):
         return np.concatenate(list(pieces.values()))
     dtype: Any = {"text": TEXT, "objects": object}.get(kinds[first], np.float64)
-    whole = np.full(sum(sizes.values()), np.nan, dtype)
+    whole = np.empty(sum(sizes.values()), dtype)
+    whole[:] = np.nan  # of which np.full makes text before NumPy 2.3
     start = 0
     for key, size in sizes.items():
         if key in pieces:

@@ -67,7 +67,8 @@ def test_not_fitted():
         ({"gamma": "1"}, "gamma must be a number, got '1'"),
         (
             {"decode": "best"},
-            "decode must be one of posterior, viterbi, forward, backward, intersection, union, grow-diag-final-and, "
+            "decode must be one of posterior, viterbi, forward, backward, intersection, union, grow-diag, "
+            "grow-diag-final, grow-diag-final-and, "
             "got 'best'",
         ),
         (

@@ -64,7 +64,7 @@ def test_the_loop_is_the_plain_one(gamma, weight, weighted):
     weights = np.random.default_rng(1).uniform(0.5, 2, len(y)) if weighted else np.ones(len(y))
     classifier = GaussianNB()
     model, q, objectives = proportion_oracle(classifier, X, y, weights, 0.3, gamma, weight, 4)
-    trainer = SelfTrainer(classifier, [SHARE], gamma=gamma, weight=weight, max_iter=4, tol=0)
+    trainer = SelfTrainer(classifier, [SHARE], gamma=gamma, unlabelled_weight=weight, max_iter=4, tol=0)
     trainer.fit(X, y, sample_weight=weights if weighted else None)
     np.testing.assert_allclose(trainer.label_distributions_, q, atol=1e-5)
     np.testing.assert_allclose([record.objective for record in trainer.history_], objectives, rtol=1e-5)
@@ -75,7 +75,7 @@ def test_the_loop_is_the_plain_one(gamma, weight, weighted):
 
 def test_at_gamma_1_the_objective_is_likelihood_less_divergence():
     X, y, _ = blobs(2)
-    trainer = SelfTrainer(LogisticRegression(), [SHARE], weight=0.4, max_iter=1, tol=0).fit(X, y)
+    trainer = SelfTrainer(LogisticRegression(), [SHARE], unlabelled_weight=0.4, max_iter=1, tol=0).fit(X, y)
     known = y >= 0
     p = LogisticRegression().fit(X[known], y[known]).predict_proba(X)
     q, record = trainer.label_distributions_[~known], trainer.history_[0]
@@ -91,7 +91,7 @@ def test_rows_that_no_constraint_touches_keep_their_weight_in_the_objective():
     weights = np.random.default_rng(0).uniform(0.2, 3, len(y))
     group = np.where(np.arange(len(y)) % 2, "tied", "free")
     tied = (E[(part("label") == 1) & (part("group") == "tied")] == 15).named("fifteen")
-    trainer = SelfTrainer(GaussianNB(), [tied], gamma=0.5, weight=0.7, max_iter=1, tol=0)
+    trainer = SelfTrainer(GaussianNB(), [tied], gamma=0.5, unlabelled_weight=0.7, max_iter=1, tol=0)
     trainer.fit(X, y, sample_weight=weights, columns={"group": group})
     known = y >= 0
     log_p = np.log(
@@ -154,7 +154,7 @@ def test_hard_labels_meet_counts(gamma):
 
 def test_weight_0_is_training_on_labels_alone():
     X, y, _ = blobs(9)
-    trainer = SelfTrainer(LogisticRegression(), [SHARE], weight=0.0).fit(X, y)
+    trainer = SelfTrainer(LogisticRegression(), [SHARE], unlabelled_weight=0.0).fit(X, y)
     alone = LogisticRegression().fit(X[y >= 0], y[y >= 0])
     assert (trainer.predict_proba(X) == alone.predict_proba(X)).all()
     assert trainer.n_iter_ == 1
@@ -243,7 +243,7 @@ class Repeating(SoftmaxRegression):
 
 def test_soft_targets_equal_repeated_rows():
     X, y, _ = blobs(14)
-    options = {"weight": 0.5, "max_iter": 3, "tol": 0}
+    options = {"unlabelled_weight": 0.5, "max_iter": 3, "tol": 0}
     soft = SelfTrainer(SoftmaxRegression(), [SHARE], soft_targets=True, **options).fit(X, y)
     repeated = SelfTrainer(Repeating(), [SHARE], **options).fit(X, y)
     np.testing.assert_allclose(soft.predict_proba(X), repeated.predict_proba(X), atol=1e-6)

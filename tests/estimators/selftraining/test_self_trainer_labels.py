@@ -115,8 +115,9 @@ def test_classes_without_any_label():
         SelfTrainer(LogisticRegression(), label_proportions({"b": 0.5}), classes=["a", "b"]).fit(X)
     with pytest.raises(InvalidInputError, match="y holds no label, and the constraints expect the same of every row"):
         SelfTrainer(LogisticRegression(), classes=["a", "b"]).fit(X)
-    with pytest.raises(InvalidInputError, match="weight must be above 0 where no row has a label, got 0"):
-        SelfTrainer(LogisticRegression(), shares, classes=["a", "b"], weight=0).fit(X, columns={"group": group})
+    trainer = SelfTrainer(LogisticRegression(), shares, classes=["a", "b"], unlabelled_weight=0)
+    with pytest.raises(InvalidInputError, match="unlabelled_weight must be above 0 where no row has a label, got 0"):
+        trainer.fit(X, columns={"group": group})
 
 
 def test_a_class_of_which_no_row_is_labelled():
@@ -129,7 +130,7 @@ def test_a_class_of_which_no_row_is_labelled():
 
 def test_a_class_that_the_classifier_was_not_trained_on():
     X, y, _ = data()
-    trainer = SelfTrainer(GaussianNB(), classes=[0, 1, 2], weight=0).fit(X, y)
+    trainer = SelfTrainer(GaussianNB(), classes=[0, 1, 2], unlabelled_weight=0).fit(X, y)
     proba = trainer.predict_proba(X)
     assert proba.shape == (len(X), 3)
     assert (proba[:, 2] == 0).all()

@@ -52,7 +52,7 @@ def test_estimator_checks(estimator, check):
 
 def test_clone_and_pickle():
     X, y, _ = data()
-    trainer = SelfTrainer(GaussianNB(), [THIRD], gamma=0.5, weight=0.5).fit(X, y)
+    trainer = SelfTrainer(GaussianNB(), [THIRD], gamma=0.5, unlabelled_weight=0.5).fit(X, y)
     copied = clone(trainer)
     assert not hasattr(copied, "estimator_")
     assert copied.get_params()["estimator__var_smoothing"] == 1e-9
@@ -223,8 +223,8 @@ def test_not_fitted():
         ({"constraints": [3]}, "constraints must be made with E or shortcuts, got 3; see spectrem.constraints"),
         ({"gamma": "1"}, "gamma must be a number, got '1'"),
         ({"gamma": -1.0}, "gamma must be -inf or at least 0 and finite, got -1.0; "),
-        ({"weight": -1}, "weight must be finite and at least 0, got -1"),
-        ({"weight": True}, "weight must be a number, got True"),
+        ({"unlabelled_weight": -1}, "unlabelled_weight must be finite and at least 0, got -1"),
+        ({"unlabelled_weight": True}, "unlabelled_weight must be a number, got True"),
         ({"tol": np.inf}, "tol must be finite and at least 0, got inf"),
         ({"max_iter": 0}, "max_iter must be at least 1, got 0"),
         ({"max_iter": 2.0}, "max_iter must be an integer, got 2.0"),

@@ -112,7 +112,7 @@ def test_not_fitted():
             "fitted "
             "HMMTagger, got 'zeros'",
         ),
-        ({"decode": "best"}, "decode must be one of posterior, viterbi, got 'best'"),
+        ({"decode": "best"}, "decode must be one of viterbi, posterior, got 'best'"),
         ({"infeasible": "relax"}, "infeasible must be one of raise, skip, got 'relax'"),
         ({"unknown": ""}, "unknown must be the spelling of the unknown word, got ''; try '<unk>'"),
         ({"tags": "NN"}, "tags must be a sequence of tags, got the string 'NN'; put it in a list"),

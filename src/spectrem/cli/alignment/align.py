@@ -11,17 +11,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spectrem.cli.declare import Given, Settings, argument, option, option_of, takes
+from spectrem.cli.declare import Given, Settings, argument, files_of, option, option_of, takes
 from spectrem.cli.ending import Advance, command_line, progress_bar, say
 from spectrem.cli.files import command_files
 from spectrem.cli.options import (
-    LEAST_PROBABILITY,
-    ConstraintFile,
-    LoadIfNamed,
-    MinProbability,
-    Output,
-    Quiet,
-    SaveIfNamed,
+    FILES,
+    ConstraintOptions,
+    LoadOption,
+    OutputOption,
+    ProbabilityOptions,
+    SaveOption,
     parse_options,
     two_names,
 )
@@ -35,7 +34,7 @@ from spectrem.cli.training import (
     warn_gaining,
     without_unconverged,
 )
-from spectrem.estimators.alignment.parameters import DECODING, AlignerParameters
+from spectrem.estimators.alignment.parameters import AlignerParameters
 from spectrem.estimators.shared_parameters import CONSTRAINTS, TRAINING
 from spectrem.exceptions import InvalidInputError, counted, no_such
 
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from spectrem.data import Bitext, EncodedPairs, Links
     from spectrem.estimators import WordAligner
 
-_FILES, _FORMATS = "Files", "Input and output"
+_FORMATS = "Input and output"
 _COLUMNS = ("sentence", "direction", "source", "target", "state")
 _GAMMAS = (1.0, 0.75, 0.5, 0.25, 0.1)  # of equally good ones the first is taken
 # Rough times of one pass over the bitext, for the bar.
@@ -135,8 +134,8 @@ _RULES = (
 )
 
 
-@dataclass(frozen=True)
-class AlignmentOptions:
+@dataclass(frozen=True, kw_only=True)
+class AlignmentOptions(SaveOption, ConstraintOptions, ProbabilityOptions, OutputOption, LoadOption):
     """Arguments and options of `spectrem align` besides the parameters of `WordAligner`.
 
     Parameters
@@ -149,7 +148,7 @@ class AlignmentOptions:
     target
         Their translations, line by line. Line n translates line n of SOURCE.
     constraint
-        What must hold in expectation; repeat for several. agreement: both directions give every link the same
+        agreement: both directions give every link the same
         probability. fertility: a word is linked at most --max-fertility times, in expectation. none: plain EM.
         Others as docs/guide/constraints.md says.
     priors
@@ -173,7 +172,7 @@ class AlignmentOptions:
     tune_gamma
         Choose --gamma on --dev too; trains five times (1, 0.75, 0.5, 0.25, 0.1).
     probabilities
-        Write probabilities of links there. One line per pair: i-j:p is the mean over both directions, i-NULL:p and
+        One line per pair: i-j:p is the mean over both directions, i-NULL:p and
         NULL-j:p say that a source or target word has no counterpart; for example '0-0:0.983 1-NULL:0.7'.
     save_min_count
         Leave word pairs of fewer expected links, in both directions, out of --save. With 0.01 the file is half as
@@ -203,7 +202,7 @@ class AlignmentOptions:
         --scores first. Of 20,000 pairs of the Hansards, a tenth of them with wrong sentences, 0.15 left out 77 % of the
         wrong ones and 2 % of the others, 0.18 92 and 5 %.
     report
-        A page with pictures of links, .html. It shows the first pairs, and those of the lowest and highest scores.
+        It also shows pictures of links: of the first pairs, and of those of the lowest and highest scores.
     languages
         Codes of languages of .tmx. Such as en,fr. Which ones to read, if a file holds more than two, and what to
         write by --output-format tmx.
@@ -214,29 +213,23 @@ class AlignmentOptions:
 
     source: str = argument("SOURCE")
     target: str | None = argument("TARGET", None)
-    output: Output = "-"
     constraint: list[str] | None = option(None, metavar="TEXT", show_default="agreement", group=CONSTRAINTS)
-    constraints: ConstraintFile = None
-    priors: str | None = option(None, metavar="FILE", group=TRAINING)
-    dictionary: str | None = option(None, metavar="FILE", group=TRAINING)
-    anchors: str | None = option(None, metavar="FILE", group=_FILES)
-    factors: str | None = option(None, metavar="NAMES", group=_FILES)
+    priors: str | None = option(None, metavar="FILE", group=TRAINING, reads=True)
+    dictionary: str | None = option(None, metavar="FILE", group=TRAINING, reads=True)
+    anchors: str | None = option(None, metavar="FILE", group=FILES, reads=True)
+    factors: str | None = option(None, metavar="NAMES", group=FILES)
     dev: tuple[str, str, str] | None = option(None, metavar="SRC TGT GOLD", group=TRAINING)
     tune_gamma: bool = option(False, group=TRAINING)
-    probabilities: str | None = option(None, metavar="FILE", group=DECODING)
-    min_probability: MinProbability = LEAST_PROBABILITY
-    save: SaveIfNamed = None
-    save_min_count: float | None = option(None, metavar="N", show_default="0: all are kept", group=_FILES)
-    load: LoadIfNamed = None
-    update: bool = option(False, group=_FILES)
-    lowercase: bool = option(False, group=_FILES)
-    quiet: Quiet = False
+    save: str | None = option(None, metavar="FILE", group=FILES, writes=True)  # type: ignore[assignment]
+    save_min_count: float | None = option(None, metavar="N", show_default="0: all are kept", group=FILES)
+    load: str | None = option(None, metavar="MODEL", group=FILES, reads=True)  # type: ignore[assignment]
+    update: bool = option(False, group=FILES)
+    lowercase: bool = option(False, group=FILES)
     tokenize: bool = option(False, group=_FORMATS)
     output_format: str = option("pharaoh", metavar="NAME", group=_FORMATS)
-    tokens: str | None = option(None, metavar="FILE", group=_FORMATS)
-    scores: str | None = option(None, metavar="FILE", group=_FORMATS)
+    tokens: str | None = option(None, metavar="FILE", group=_FORMATS, writes=True)
+    scores: str | None = option(None, metavar="FILE", group=_FORMATS, writes=True)
     min_score: float | None = option(None, metavar="P", min=0.0, max=1.0, group=_FORMATS)
-    report: str | None = option(None, metavar="FILE", group=_FORMATS)
     languages: str | None = option(None, metavar="SRC,TGT", group=_FORMATS)
     columns: str | None = option(None, metavar="SRC,TGT", show_default="source,target", group=_FORMATS)
 
@@ -276,12 +269,8 @@ def align(
     if options.constraint:
         settings = {**settings, "constraints": _constraints(options.constraint)}
     gold = dict(zip(("SRC of --dev", "TGT of --dev", "GOLD of --dev"), options.dev or (), strict=False))
-    inputs = {"SOURCE": options.source, "TARGET": options.target, "--load": options.load, **gold}
-    inputs |= {"--constraints": options.constraints}
-    inputs |= {"--dictionary": options.dictionary, "--anchors": options.anchors, "--priors": options.priors}
-    outputs = {"--output": options.output, "--probabilities": options.probabilities, "--save": options.save}
-    outputs |= {"--tokens": options.tokens, "--scores": options.scores, "--report": options.report}
-    with command_files(inputs, outputs, home.folders(settings)), home.opened(settings) as placed:
+    inputs, outputs = files_of(options)
+    with command_files(inputs | gold, outputs, home.folders(settings)), home.opened(settings) as placed:
         AlignmentJob(options, placed, annealing, steps, given).run()
 
 

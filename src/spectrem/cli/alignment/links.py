@@ -8,11 +8,11 @@ from itertools import chain, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
-from spectrem.cli.declare import Given, argument, option, takes
-from spectrem.cli.ending import STANDARD_OUTPUT, say
+from spectrem.cli.declare import Given, argument, files_of, option, takes
+from spectrem.cli.ending import say
 from spectrem.cli.evaluation import print_result, print_table
 from spectrem.cli.files import command_files
-from spectrem.cli.options import LEAST_PROBABILITY, Json, Load, MinProbability, Output
+from spectrem.cli.options import JsonOption, LoadOption, OutputOption, ProbabilityOptions
 from spectrem.cli.rules import check_rules, excludes
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from spectrem.metrics import AlignmentScores
 
 
-@dataclass(frozen=True)
-class EvaluationOptions:
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions(JsonOption):
     """Arguments and options of `spectrem evaluate`.
 
     Parameters
@@ -37,7 +37,6 @@ class EvaluationOptions:
     align: str = argument("ALIGN")
     gold: str = argument("GOLD")
     alpha: float = option(0.5, min=0.0, max=1.0)
-    as_json: Json = False
 
 
 @takes()
@@ -56,7 +55,7 @@ def evaluate(options: EvaluationOptions) -> None:
     2005 shared tasks (.wa), a line per link of 'sentence source target S|P', all
     counted from 1; or JSON as of spectrem align --output-format json.
     """
-    with command_files({"ALIGN": options.align, "GOLD": options.gold}, {STANDARD_OUTPUT: "-"}):
+    with command_files(*files_of(options)):
         from spectrem.data import read_both_links
         from spectrem.metrics import alignment_scores
 
@@ -75,8 +74,8 @@ def _print_table(scores: AlignmentScores, alpha: float) -> None:
     print_table(table)
 
 
-@dataclass(frozen=True)
-class SymmetrizeOptions:
+@dataclass(frozen=True, kw_only=True)
+class SymmetrizeOptions(OutputOption):
     """Arguments and options of `spectrem symmetrize`.
 
     Parameters
@@ -94,7 +93,6 @@ class SymmetrizeOptions:
     method: Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"] = option(
         "grow-diag-final-and"
     )
-    output: Output = "-"
 
 
 @takes()
@@ -110,7 +108,7 @@ def symmetrize(options: SymmetrizeOptions) -> None:
     then adds links of words that have none yet, final-and only links of two such
     words.
     """
-    with command_files({"FORWARD": options.forward, "BACKWARD": options.backward}, {"--output": options.output}):
+    with command_files(*files_of(options)):
         from spectrem.data import read_links, write_pharaoh
         from spectrem.data import symmetrize as merge
 
@@ -118,8 +116,8 @@ def symmetrize(options: SymmetrizeOptions) -> None:
         write_pharaoh(options.output, merge(forward, read_links(options.backward, forward.n_sentences), options.method))
 
 
-@dataclass(frozen=True)
-class LexiconOptions:
+@dataclass(frozen=True, kw_only=True)
+class LexiconOptions(ProbabilityOptions, OutputOption, LoadOption):
     """Arguments and options of `spectrem lexicon`.
 
     Parameters
@@ -135,9 +133,6 @@ class LexiconOptions:
         align read as --priors.
     """
 
-    load: Load
-    output: Output = "-"
-    min_probability: MinProbability = LEAST_PROBABILITY
     min_count: float = option(0.0, metavar="N", min=0.0)
     sort: Literal["source", "count", "probability"] = option("source")
     output_format: Literal["tsv", "eflomal"] = option("tsv")
@@ -149,7 +144,7 @@ _ORDERS: dict[str, Callable[[LexiconEntry], tuple[float, ...]]] = {
 }
 
 
-@takes()
+@takes(leave=["probabilities"])
 def lexicon(options: LexiconOptions, given: Given) -> None:
     """Write the translation table of a saved model as tab-separated values, or as priors for other text.
 
@@ -161,7 +156,7 @@ def lexicon(options: LexiconOptions, given: Given) -> None:
     were kept have no last column.
     """
     check_rules(_RULES_OF_LEXICON, given)
-    with command_files({"--load": options.load}, {"--output": options.output}):
+    with command_files(*files_of(options)):
         from spectrem.data import open_output
         from spectrem.estimators import WordAligner
         from spectrem.estimators.alignment import file

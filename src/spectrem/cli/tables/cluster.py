@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from spectrem.cli.declare import Given, Settings, argument, option, takes
 from spectrem.cli.ending import command_line, say
-from spectrem.cli.files import command_files, opened
+from spectrem.cli.files import opened
+from spectrem.cli.options import PlotOption
 from spectrem.cli.rules import Rule, check_rules, needs
-from spectrem.cli.tables.options import TableOptions, split_names
-from spectrem.cli.training import Annealing, Home, warn_gaining
+from spectrem.cli.tables.options import TableOptions, WeightOption, split_names
+from spectrem.cli.training import Annealing, Home, learning, warn_gaining
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
 from spectrem.estimators.shared_parameters import CONSTRAINTS
 from spectrem.exceptions import InvalidInputError, Unconverged, counted, quoted, spelled
@@ -68,8 +69,8 @@ _EVERYDAY = (
 _MEANINGS = {"row": "the number of the row", "label": "the cluster"}
 
 
-@dataclass(frozen=True)
-class ClusterOptions:
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions(PlotOption, WeightOption):
     """The argument and options of `spectrem cluster` besides the parameters of `GaussianMixture`.
 
     Parameters
@@ -81,8 +82,6 @@ class ClusterOptions:
         The columns to cluster by.
     id
         Names the rows, each differently; links then use these names.
-    weights
-        How many rows each row counts for.
     known
         Clusters that are known, as numbers from 0; empty (or -1) where unknown.
     standardize
@@ -97,8 +96,7 @@ class ClusterOptions:
     add_probabilities
         Add a column with the probability of each cluster: cluster_0, cluster_1, ...
     plot
-        Draw the clusters there, as .png, .svg or .pdf: by two features, or by the first two principal axes of more;
-        needs matplotlib (pip install 'spectrem[plot]').
+        It shows the clusters by two features, or by the first two principal axes of more.
     """
 
     data: str = argument("DATA")
@@ -109,14 +107,12 @@ class ClusterOptions:
         group=_COLUMNS,
     )
     id: str | None = option(None, metavar="COLUMN", show_default="rows are numbered from 0", group=_COLUMNS)
-    weights: str | None = option(None, metavar="COLUMN", show_default="1", group=_COLUMNS)
     known: str | None = option(None, metavar="COLUMN", group=_COLUMNS)
     standardize: bool = option(False, group=_COLUMNS)
     size: str | None = option(None, metavar="MIN:MAX", group=CONSTRAINTS)
-    must_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS)
-    cannot_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS)
+    must_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS, reads=True)
+    cannot_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS, reads=True)
     add_probabilities: bool = option(False, group=_MORE)
-    plot: str | None = option(None, metavar="FILE", group=_MORE)
 
 
 @takes(GaussianMixtureParameters, defaults={"n_components": ..., "random_state": 0}, leave=["spill"], shown=_EVERYDAY)
@@ -131,12 +127,8 @@ def cluster(
     are; a column that only numbers the rows is refused until --id or --features says
     what it is.
     """
-    annealing.check(settings.get("gamma", 1.0))
     check_rules(_RULES, given)
-    inputs = {"DATA": options.data, "--must-link": options.must_link, "--cannot-link": options.cannot_link}
-    inputs |= {"--constraints": shared.constraints}
-    outputs = {"--output": shared.output, "--plot": options.plot, "--report": shared.report}
-    with command_files(inputs, outputs, home.folders(settings)), home.opened(annealing.schedule(settings)) as placed:
+    with learning([shared, options], settings, annealing, home) as placed:
         _cluster(options, shared, placed, annealing.anneal)
 
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from spectrem.cli.declare import option
 from spectrem.cli.ending import say
-from spectrem.cli.options import ConstraintFile, Quiet, errors_located, parse_options
-from spectrem.estimators.shared_parameters import CONSTRAINTS
+from spectrem.cli.options import ConstraintOptions, OutputOption, errors_located, parse_options
 from spectrem.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
@@ -22,27 +21,31 @@ if TYPE_CHECKING:
     from spectrem.data import TableFile
 
 
-@dataclass(frozen=True)
-class TableOptions:
+@dataclass(frozen=True, kw_only=True)
+class WeightOption:
+    """An option of commands on tables whose rows may count for several.
+
+    Parameters
+    ----------
+    weights
+        How many rows each row counts for.
+    """
+
+    weights: str | None = option(None, metavar="COLUMN", show_default="1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(ConstraintOptions, OutputOption):
     """Options that commands on tables share.
 
     Parameters
     ----------
     output
-        Where to write: .csv, .tsv (either also .gz) or .parquet; - is standard output, CSV. The file appears once
-        complete.
+        The name says in which format: .csv, .tsv (either also .gz) or .parquet; standard output is CSV.
     constraint
-        What must hold in expectation; repeat for several. label is the label to be chosen (of clusters the number),
+        label is the label to be chosen (of clusters the number),
         row the number of the row, both from 0; other names are columns of the table. See docs/guide/constraints.md.
-    report
-        A page about the run and its constraints: what they demanded, changed and cost.
     """
-
-    constraints: ConstraintFile = None
-    constraint: list[str] | None = option(None, metavar="TEXT", group=CONSTRAINTS)
-    output: str = option("-", "--output", "-o", metavar="FILE")
-    report: str | None = option(None, metavar="FILE.html", group="More results")
-    quiet: Quiet = False
 
 
 def weight_column(file: TableFile, name: str) -> NDArray[np.float64]:

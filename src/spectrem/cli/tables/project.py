@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from itertools import combinations, takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from spectrem.cli.declare import Given, argument, option, takes
+from spectrem.cli.declare import Given, argument, files_of, option, takes
 from spectrem.cli.ending import Advance, command_line, progress_bar, say
 from spectrem.cli.files import command_files, opened
 from spectrem.cli.rules import Rule, check_rules, excludes, needs
-from spectrem.cli.tables.options import TableOptions, list_names, split_names, weight_column
+from spectrem.cli.tables.options import TableOptions, WeightOption, list_names, split_names, weight_column
 from spectrem.estimators.shared_parameters import CONSTRAINTS
 from spectrem.exceptions import InvalidInputError, listed, spelled
 
@@ -53,8 +53,8 @@ _SHOWN = 10
 _PER_POINT = "price_per_percentage_point"
 
 
-@dataclass(frozen=True)
-class ProjectOptions:
+@dataclass(frozen=True, kw_only=True)
+class ProjectOptions(WeightOption):
     """The argument and options of `spectrem project`.
 
     Parameters
@@ -74,8 +74,6 @@ class ProjectOptions:
         the same.
     normalize
         Divide the scores of every row by their sum: for counts, and for probabilities that were rounded.
-    weights
-        How many rows each row counts for.
     gamma
         1: the nearest probabilities (in KL divergence). 0: the best ones, a linear program. -inf: one label for
         each row, an integer program. Others above 0 lie between or are softer.
@@ -102,12 +100,11 @@ class ProjectOptions:
     long: str | None = option(None, metavar="ROW,LABEL,SCORE", group=_SCORES)
     log: bool = option(False, group=_SCORES)
     normalize: bool = option(False, group=_SCORES)
-    weights: str | None = option(None, metavar="COLUMN", show_default="1", group=_SCORES)
     gamma: float = option(1.0, metavar="GAMMA", group=_PROJECTION)
     infeasible: Literal["raise", "skip"] = option("raise", group=CONSTRAINTS)
     decide: bool = option(False, group=_MORE)
     time_limit: float | None = option(None, min=0.0, metavar="SECONDS", show_default="300", group=_MORE)
-    prices: str | None = option(None, metavar="FILE", group=_MORE)
+    prices: str | None = option(None, metavar="FILE", group=_MORE, writes=True)
 
 
 @takes()
@@ -129,9 +126,7 @@ def project(options: ProjectOptions, shared: TableOptions, given: Given) -> None
     **- (E[label == 'title'] <= 1).per('document')**
     """
     check_rules(_RULES, given)
-    inputs = {"SCORES": options.scores, "--constraints": shared.constraints}
-    outputs = {"--output": shared.output, "--prices": options.prices, "--report": shared.report}
-    with command_files(inputs, outputs):
+    with command_files(*files_of(shared, options)):
         _project(options, shared)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Reals
+from spectrem._damage import DamageError
 from spectrem.data import Vocabulary, prior_lines
 from spectrem.estimators import storage
 from spectrem.estimators.alignment.text import listed_pairs
@@ -139,9 +140,9 @@ def _read(aligner: WordAligner, values: dict[str, Any], arrays: dict[str, NDArra
     aligner.pruned_ = _read_pruned(values.get("pruned", [0.0, 0.0]))
     aligner.tokenizes_ = values.get("tokenizes")  # files of earlier versions lack it
     if not isinstance(aligner.tokenizes_, bool | None):
-        raise ValueError("whether text is split into tokens must be a truth value")
+        raise DamageError("whether text is split into tokens must be a truth value")
     if not 0 <= aligner.threshold_ <= 1:
-        raise ValueError(f"the threshold must lie in [0, 1], got {aligner.threshold_}")
+        raise DamageError(f"the threshold must lie in [0, 1], got {aligner.threshold_}")
     _check_arrays(aligner, table, *sides)
     table, sides = _in_order(table, sides)
     aligner.table_, aligner.params_ = table, AlignmentParameters(*sides)
@@ -161,7 +162,7 @@ def _in_order(table: PairTable, sides: list[DirectionParameters]) -> tuple[PairT
     order = np.append(np.lexsort((table.targets, table.sources)), table.n_pairs)
     table = replace(table, targets=table.targets[order[:-1]])
     if not _rows_increase(table):
-        raise ValueError("targets hold a word pair twice")
+        raise DamageError("targets hold a word pair twice")
     return table, [replace(side, translation=side.translation[order]) for side in sides]
 
 
@@ -174,7 +175,7 @@ def _rows_increase(table: PairTable) -> bool:
 def _read_pruned(saved: Any) -> Pruned:
     min_count, lost = (float(number) for number in saved)
     if not (0 <= min_count < np.inf and 0 <= lost <= 1):
-        raise ValueError(f"pruned must be an expected count and a share, got {saved}")
+        raise DamageError(f"pruned must be an expected count and a share, got {saved}")
     return Pruned(min_count, lost)
 
 
@@ -183,7 +184,7 @@ def _read_totals(name: str, header: dict[str, Any], arrays: dict[str, Any]) -> T
         return None
     numbers = [float(number) for number in header[name]]
     if len(numbers) != 3 or not all(0 <= number < np.inf for number in numbers):
-        raise ValueError(f"{name} must be three numbers of at least 0, got {numbers}")
+        raise DamageError(f"{name} must be three numbers of at least 0, got {numbers}")
     return Totals(arrays[name], *numbers)
 
 
@@ -194,28 +195,28 @@ def _check_arrays(
     n_sources, n_targets = len(aligner.source_vocabulary_), len(aligner.target_vocabulary_)
     for counts, n_words in ((aligner.source_counts_, n_sources), (aligner.target_counts_, n_targets)):
         if counts.shape != (n_words,) or (counts < 0).any():
-            raise ValueError("counts do not fit the words")
+            raise DamageError("counts do not fit the words")
     offsets, targets = table.row_offsets, table.targets
     if not storage.are_offsets(offsets, n_sources, len(targets)):
-        raise ValueError("row_offsets do not fit the words")
+        raise DamageError("row_offsets do not fit the words")
     if n_targets != table.n_target_words or targets.min(initial=0) < 0 or targets.max(initial=-1) >= n_targets:
-        raise ValueError("targets do not fit the words")
+        raise DamageError("targets do not fit the words")
     for side, direction, n_produced in (("forward", forward, n_targets), ("backward", backward, n_sources)):
         width = forward.max_jump
         expected = (len(targets) + 1, n_produced + 1, 2 * width + 1, width + 1)
         if tuple(len(getattr(direction, name)) for name in _ARRAYS) != expected:
-            raise ValueError("parameters do not fit the words")
+            raise DamageError("parameters do not fit the words")
         for name in _ARRAYS:
             storage.probabilities(f"{side}_{name}", getattr(direction, name), positive=True)
         totals, n_chosen = direction.totals, n_sources if side == "forward" else n_targets
         if totals is not None and (
             totals.words.shape != (n_chosen,) or not ((totals.words >= 0) & (totals.words < np.inf)).all()
         ):
-            raise ValueError(f"{side}_totals do not fit the words")
+            raise DamageError(f"{side}_totals do not fit the words")
         for name in ("jump", "end"):
             total = getattr(direction, name).sum()
             if abs(total - 1) > 1e-6:
-                raise ValueError(f"{side}_{name} must sum to 1, got {total:g}")
+                raise DamageError(f"{side}_{name} must sum to 1, got {total:g}")
 
 
 CODEC = storage.Codec(

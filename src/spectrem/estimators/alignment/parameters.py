@@ -18,7 +18,15 @@ DECODING = "Decoding"
 """A heading of ``--help``."""
 
 Decode: TypeAlias = Literal[
-    "posterior", "viterbi", "forward", "backward", "intersection", "union", "grow-diag-final-and"
+    "posterior",
+    "viterbi",
+    "forward",
+    "backward",
+    "intersection",
+    "union",
+    "grow-diag",
+    "grow-diag-final",
+    "grow-diag-final-and",
 ]
 KINDS = ("numbers", "urls", "punctuation", "words")
 """Kinds of tokens, see ``same``."""
@@ -115,16 +123,16 @@ class AlignerParameters(CorpusParameters):
         the columns sentence, direction, source, target and state (the position chosen; NULL is -1), and with a
         ``dictionary`` listed (whether both words of a link are in it together).
     gamma : float
-        How soft posteriors are in the last stage, 0 or greater, or -inf: 1 is EM (posterior regularisation), between 0
-        and 1 unified EM, 0 hard EM by linear program (slow), -inf hard EM by integer program (very slow). Model 1, when
-        it is not the last stage, uses 1.
+        How soft posteriors are, 0 or greater, or -inf: 1 is EM (posterior regularisation), between 0 and 1 unified EM,
+        0 hard EM by linear program (slow), -inf hard EM by integer program (very slow). That of the last stage: Model
+        1, when it comes before another one, uses 1.
     schedule : Schedule, optional
         Several gammas in turn in the last stage, as `spectrem.learning.Anneal` or `Quench`, in place of ``gamma``; or
         `Stepwise`, for all stages: EM whose M-step follows every batch of shards.
     max_iter : int
-        Iterations of the last stage at most, for every gamma.
+        Iterations of EM at most, for every gamma. Those of the last stage, of which few are best.
     tol : float
-        Relative gain of the objective below which the last stage stops at a gamma; 0 runs all iterations.
+        Relative gain of the objective below which EM stops at a gamma; 0 runs all iterations. That of the last stage.
     model1_iterations : int
         Iterations of IBM Model 1 as the first stage.
     null_probability : float
@@ -166,12 +174,14 @@ class AlignerParameters(CorpusParameters):
         Size of these steps.
     alpha : float
         Strength of the constraints, in [0, 1] ([Ganchev2010] appendix A).
-    decode : {"posterior", "viterbi", "forward", "backward", "intersection", "union", "grow-diag-final-and"}
-        "posterior": links whose mean probability over both directions exceeds ``threshold``, or what
-        ``rare_discount`` makes of it for rare words. Or the best alignment of one direction: "viterbi" (the same as
-        "forward"), "backward". Or of both merged: "intersection", "union", "grow-diag-final-and".
+    decode : {"posterior", "viterbi", "forward", "backward", "intersection", "union", "grow-diag", ...}
+        Which structures are predicted. "posterior": links whose mean probability over both directions exceeds
+        ``threshold``, or what ``rare_discount`` makes of it for rare words. Or the best alignment of one direction:
+        "viterbi" (the same as "forward"), "backward". Or of both merged as by `spectrem.data.symmetrize`:
+        "intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and".
     project_at_predict : bool
-        Whether probabilities meet the constraints when decoding too.
+        Whether new sentences meet the constraints, too. Those of the training text meet them, as well, unless it is
+        false.
     threshold : float or "auto"
         A probability in [0, 1]: higher gives fewer, surer links. "auto": where the expected F1 is greatest if,
         in (some hundreds of pairs of) the training text, links are right as far as both directions say so
@@ -186,7 +196,7 @@ class AlignerParameters(CorpusParameters):
         expected by chance: the product of their tokens over the number of sentence pairs. 0.1 saves a third of the
         memory of a large text, at a small loss; None keeps all pairs.
     max_length : int, optional
-        Do not train on pairs with more words on either side; they are aligned all the same.
+        Leave out sentences of more words. A pair with such a side is not trained on, but aligned all the same.
     """
 
     model: Literal["hmm", "ibm2", "ibm1"] = choice("hmm", "hmm", "ibm2", "ibm1", group=TRAINING, metavar="NAME")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem._damage import DamageError
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.corpus import Corpus
@@ -56,14 +57,14 @@ def _checked(vocabulary: SpanVocabulary) -> SpanVocabulary:
     """The vocabulary; ValueError unless its numbers belong together."""
     n_tags, offsets, contexts = vocabulary.n_tags, vocabulary.yield_offsets, vocabulary.context_keys
     if not storage.are_offsets(offsets, len(offsets) - 1, offsets[-1]):
-        raise ValueError("yield_offsets must begin at 0 and not fall")
+        raise DamageError("yield_offsets must begin at 0 and not fall")
     inside = contexts.min(initial=0) >= 0 and contexts.max(initial=0) < (n_tags + 1) ** 2
     # every yield extends one of one tag less
     before, length = vocabulary.yield_keys // n_tags - 1, vocabulary.yield_lengths
     first = length == 1
     extended = (before[first] == -1).all() and (before[~first] >= 0).all()
     if not inside or not extended or (length[before[~first]] != length[~first] - 1).any():
-        raise ValueError("yields or contexts do not fit the tags")
+        raise DamageError("yields or contexts do not fit the tags")
     return vocabulary
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators.declare import check_number, choice, count, given, switch
-from spectrem.estimators.shared_parameters import MODEL, TRAINING, CorpusParameters
+from spectrem.estimators.declare import check_number, choice, given, switch
+from spectrem.estimators.shared_parameters import MODEL, TRAINING, CorpusParameters, SentenceParameters
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _check_start(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class BracketingParameters(CorpusParameters):
+class BracketingParameters(SentenceParameters, CorpusParameters):
     """The parameters of `spectrem.BracketingModel`.
 
     Parameters
@@ -67,9 +67,6 @@ class BracketingParameters(CorpusParameters):
         Constraints in the language of `spectrem.E` over the columns sentence, start, end, span_length, constituent
         (true or false), and the tags of a span: first and last, before and after it, and yield, all of them with blanks
         between.
-    gamma : float
-        How soft posteriors are, 0 or greater, or -inf: 1 is EM, between 0 and 1 unified EM, 0 hard (Viterbi) EM, above
-        1 smoother posteriors.
     reference : {"split"}, optional
         At gamma > 1, posteriors are drawn to trees cut at random instead of to uniform ones: skewed annealing.
     init : {"split", "uniform"}, SpanParameters or BracketingModel
@@ -78,14 +75,6 @@ class BracketingParameters(CorpusParameters):
     smoothing : float or pair of floats
         Added to the expected counts of every yield and context that occurs, as a constituent and as a distituent. By
         default as published, 2 and 8, for some thousand sentences; smaller corpora want less.
-    decode : {"viterbi", "posterior"}
-        "viterbi": the most probable tree; "posterior": the tree with the largest expected number of right brackets.
-    project_at_predict : bool
-        Whether new sentences meet the constraints, too; those over the corpus then span the sentences given. Viterbi
-        finds the best trees that meet them by integer programs, for constraints inside sentences only.
-    dual_steps : int
-        Steps per iteration on the multipliers of constraints over the corpus, from those of the iteration before; 0
-        solves them every time.
     """
 
     by_length: bool = switch(True, group=MODEL)
@@ -97,6 +86,3 @@ class BracketingParameters(CorpusParameters):
     smoothing: float | Sequence[float] = given(
         (2.0, 8.0), _check_smoothing, convert=float, option="", least=0.0, group=MODEL, metavar="COUNT"
     )
-    decode: Literal["viterbi", "posterior"] = choice("viterbi", "viterbi", "posterior", group=MODEL, metavar="WAY")
-    project_at_predict: bool = switch(False, group=MODEL)
-    dual_steps: int = count(8, 0, group=TRAINING)

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import validate_data
 
 from spectrem._arrays import Floats
+from spectrem._damage import DamageError
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.data.frames import Columns, LabelsLike, Table
@@ -43,7 +44,7 @@ def _read(classifier: MaxEntClassifier, values: dict[str, Any], arrays: dict[str
     _CODEC.check_arrays(arrays, {"coef": (n_rows, *coef.shape[1:]), "intercept": (n_rows,)})
     storage.read_features(classifier, values, int(values["n_features_in"]))
     if coef.shape[1] > classifier.n_features_in_:
-        raise ValueError("numbers of features do not fit")
+        raise DamageError("numbers of features do not fit")
     classifier.classes_, classifier.coef_, classifier.intercept_ = classes, coef, intercept
 
 

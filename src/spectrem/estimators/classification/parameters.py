@@ -6,8 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators.declare import check_number, count, given, number, switch
-from spectrem.estimators.shared_parameters import CriterionParameters, check_column_names, check_constraints
+from spectrem.estimators.declare import check_number, given, number, switch
+from spectrem.estimators.shared_parameters import (
+    CriterionParameters,
+    WeightParameters,
+    check_column_names,
+    check_constraints,
+)
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -23,7 +28,7 @@ def _check_class_weight(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class MaxEntParameters(CriterionParameters):
+class MaxEntParameters(WeightParameters, CriterionParameters):
     """The parameters of a maximum-entropy classifier.
 
     Parameters
@@ -34,18 +39,19 @@ class MaxEntParameters(CriterionParameters):
         condition ``~part("labelled")`` leaves them out. Rows count by their ``sample_weight``, not by
         ``class_weight`` or ``unlabelled_weight``.
     C : float
-        One over the strength of the penalty, above 0: the variance of a Gaussian prior of the weights, where
-        ``l1_ratio`` is 0. As in scikit-learn, with two classes one array of weights is learnt, that of the second.
+        Variance of the Gaussian prior of weights, above 0, as in scikit-learn: the objective is the log-likelihood less
+        half their squares over C. With two classes one array of weights is learnt, as there, that of the second.
     l1_ratio : float
-        From 0 to 1: 0 penalises half the sum of squares of the weights, 1 the sum of their sizes, which makes many of
-        them 0, and between them is the elastic net.
+        From 0 to 1, as in scikit-learn: of the penalty 1 / C, this share is on the sizes of weights, of which many then
+        become 0, and the rest on half their squares.
     fit_intercept : bool
         Whether every class has a weight of its own, which is not penalised.
     class_weight : "balanced" or mapping of label -> float, optional
         By what the rows of a class are multiplied, 1 for classes that are not named; "balanced" makes all classes
         weigh the same. Of rows whose label is not known, with certainty or in shares, the weight does not change.
     unlabelled_weight : float
-        Of rows whose label has to be inferred, beside labelled ones; at least 0. c2 of [Samdani2012] eq. 5. The costs
+        How much a sentence or row counts whose labels, or heads, are missing or partial, beside those with all of them.
+        At 0 they are left out. It is c2 of [Samdani2012] eq. 5. The costs
         of constraints, slack included, are multiplied by it, too; those of `Expectations` have a strength instead.
     classes : sequence of labels, optional
         All labels that there are; by default those in y. Where one of them has no labelled row, training starts from
@@ -56,27 +62,18 @@ class MaxEntParameters(CriterionParameters):
         rows in cross-validation.
     tol : float
         Gain of the objective, in nats per row, below which training stops at a gamma; 0 runs all iterations.
-    m_steps : int, optional
-        Steps of L-BFGS at most, in an M-step or where weights climb a ``criterion`` or the log-likelihood. By default
-        as many as ``m_tol`` needs, 1000 at most; with few, such as 5, an iteration of EM is cheap and gains a little
-        (generalised EM). The start from labelled rows is always solved to ``m_tol``.
-    m_tol : float
-        How far from its maximum, relative to the objective, an M-step may stop, or the ascent.
     project_at_predict : bool
-        Whether the probabilities of `predict_proba` meet the constraints on the rows that it is given, all together;
-        `predict` takes the most probable labels. At gamma = -inf both are the best labels that meet them.
+        Whether new rows meet the constraints, too. All together, in the probabilities of `predict_proba`; `predict`
+        takes the most probable labels. At gamma = -inf both are the best labels that meet them.
     """
 
     constraints: Constraints = given((), check_constraints)
     _: KW_ONLY
-    C: float = number(1.0, open=True)
     l1_ratio: float = number(0.0, 0, 1)
     fit_intercept: bool = switch(True, option=None)
     class_weight: Literal["balanced"] | Mapping[Any, float] | None = given(None, _check_class_weight)
-    unlabelled_weight: float = number(1.0)
     classes: Sequence[Any] | None = given(None)
     columns: Sequence[Any] | Mapping[str, Any] | None = given(None, check_column_names)
     tol: float = number(1e-5)
-    m_steps: int | None = count(None)
     m_tol: float = number(1e-8, open=True)
     project_at_predict: bool = switch(False, option=None)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem._damage import DamageError
 from spectrem._first_use import sparse as sp
 from spectrem._validate import as_count, as_lengths
 from spectrem.constraints import check_columns
@@ -67,14 +68,14 @@ def _read(tagger: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) 
     if "features" in arrays:
         names = storage.unpack_names(arrays["features"], "features")
         if not all(isinstance(name, str) for name in names) or len(names) != n_features:
-            raise ValueError("features do not fit their number")
+            raise DamageError("features do not fit their number")
         index = FeatureIndex(names)
     n = len(tags)
     support = storage.read_pairs(arrays, _PAIRS, n_features, n) or Support(n_features, n)
     edges = storage.read_pairs(arrays, _EDGES, n_features, n * n)
     cells = arrays.get("transitions")
     if cells is not None and not storage.increase(cells, n * n):
-        raise ValueError("transitions do not fit the tags")
+        raise DamageError("transitions do not fit the tags")
     model = model_of(tagger, tags, support, cells, edges)
     _CODEC.check_arrays(arrays, {"theta": (model.n_weights,)})
     tagger.set_params(tags=list(tags))

@@ -6,8 +6,14 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators.declare import choice, count, given, number, switch
-from spectrem.estimators.shared_parameters import MODEL, TRAINING, CriterionParameters
+from spectrem.estimators.declare import choice, given, number
+from spectrem.estimators.shared_parameters import (
+    MODEL,
+    CriterionParameters,
+    SentenceParameters,
+    VocabularyParameters,
+    WeightParameters,
+)
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -25,7 +31,7 @@ def _check_names(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class CRFParameters(CriterionParameters):
+class CRFParameters(SentenceParameters, VocabularyParameters, WeightParameters, CriterionParameters):
     """The parameters of `spectrem.CRFTagger`.
 
     Parameters
@@ -49,13 +55,11 @@ class CRFParameters(CriterionParameters):
         Beginnings of the names of features, such as "pos[0]=", that transitions depend on, too: such a feature of a
         token has a weight for every pair of its tag and the tag before, besides that for its tag. Training then takes
         time and memory in proportion to the square of the number of tags.
-    min_count : int
-        Features that occur less often in training are left out.
     C : float
-        Variance of the Gaussian prior of weights, above 0: the objective is the log-likelihood less half their squares
-        over C. (CRFsuite's c2 is 1 / (2 C).) At the default, held-out sentences of most of twelve corpora are more
-        probable than at 1 or at 10; where some tags are rare, such as those of names, 10 may find more of them. For
-        data of your own, scikit-learn's ``GridSearchCV`` chooses it.
+        Variance of the Gaussian prior of weights, above 0, as in scikit-learn: the objective is the log-likelihood less
+        half their squares over C. (CRFsuite's c2 is 1 / (2 C).) At the default, held-out sentences of most of twelve
+        corpora are more probable than at 1 or at 10; where some tags are rare, such as those of names, 10 may find more
+        of them. For data of your own, scikit-learn's ``GridSearchCV`` chooses it.
     l1_ratio : float
         From 0 to 1, as in scikit-learn: of the penalty 1 / C, this share is on the sizes of weights, of which many then
         become 0, and the rest on half their squares.
@@ -63,29 +67,6 @@ class CRFParameters(CriterionParameters):
         In the language of `spectrem.E` over the columns sentence, token, occurrence, tag (or label), with templates
         also word, previous (the tag before) and those given to `fit`; see `spectrem.constraints` for shortcuts.
         Sentences labelled throughout are left alone by constraints inside sentences.
-    gamma : float
-        How soft the posteriors of sentences without full labels are, 0 or greater, or -inf: 1 is EM, between 0 and 1
-        unified EM, 0 hard (Viterbi) EM, above 1 smoother posteriors.
-    unlabelled_weight : float
-        How much a sentence counts whose labels are missing or partial, beside those with all labels. At 0 they are
-        left out.
-    m_steps : int, optional
-        Steps of L-BFGS at most, in an iteration of EM or where weights climb a ``criterion`` or the log-likelihood; by
-        default as many as ``m_tol`` needs, 1000 at most. Sentences with all labels are first trained on by themselves,
-        to ``m_tol``.
-    m_tol : float
-        How far below its maximum, relative to its size, the objective of an M-step may end, or that which weights
-        climb.
-    decode : {"viterbi", "posterior"}
-        "viterbi": the most probable sequence of tags; "posterior": the most probable tag of each token. The default is
-        not that of `HMMTagger`, since tags that mark chunks are right only together: those of single tokens may
-        contradict each other.
-    project_at_predict : bool
-        Whether new sentences meet the constraints, too; those over the corpus then span the sentences given. Viterbi
-        finds the best sequences that meet them by integer programs, for constraints inside sentences only.
-    dual_steps : int
-        Steps per iteration on the multipliers of constraints over the corpus, from those of the iteration before; 0
-        solves them every time.
     """
 
     features: Literal["tokens", "words", "chunking", "words+tags"] = choice(
@@ -106,12 +87,5 @@ class CRFParameters(CriterionParameters):
         help="Beginnings of the names of features, with commas between, such as 'w[0]=,pos[0]=', that transitions "
         "depend on, too. Training then takes time and memory in proportion to the square of the number of tags.",
     )
-    min_count: int = count(1, group=MODEL)
     C: float = number(3.0, open=True, group=MODEL)
     l1_ratio: float = number(0.0, 0.0, 1.0, group=MODEL)
-    unlabelled_weight: float = number(1.0, group=TRAINING)
-    m_steps: int | None = count(None, group=TRAINING)
-    m_tol: float = number(1e-4, group=TRAINING)
-    decode: Literal["viterbi", "posterior"] = choice("viterbi", "viterbi", "posterior", group=MODEL, metavar="WAY")
-    project_at_predict: bool = switch(False, option=None)
-    dual_steps: int = count(8, 0, group=TRAINING)

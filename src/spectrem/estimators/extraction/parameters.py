@@ -5,10 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from spectrem.estimators.declare import choice, count, given, number, rule, switch
-from spectrem.estimators.shared_parameters import MODEL, TRAINING, CorpusParameters, check_constraints
+from spectrem.estimators.declare import given, number, rule, switch
+from spectrem.estimators.shared_parameters import (
+    MODEL,
+    TRAINING,
+    CorpusParameters,
+    Decode,
+    SentenceParameters,
+    VocabularyParameters,
+    WeightParameters,
+    check_constraints,
+    decoding,
+)
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -33,7 +43,7 @@ def _check_names(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class ExtractionParameters(CorpusParameters):
+class ExtractionParameters(SentenceParameters, VocabularyParameters, WeightParameters, CorpusParameters):
     """The parameters of a `spectrem.RelationExtractor`.
 
     Parameters
@@ -43,8 +53,6 @@ class ExtractionParameters(CorpusParameters):
         to `fit`; of mentions also mention (its number in the sentence), type and text; of pairs also pair, relation,
         first and second (the numbers of its mentions). See `spectrem.constraints.argument_types`. Constraints
         ``.per("sentence", ...)`` leave labelled sentences alone; in all others these count as given.
-    C : float
-        Variance of the Gaussian prior of weights, above 0, as in scikit-learn.
     types, relations : sequence of str, optional
         Types of mentions, and relations, that there are; by default those of the training sentences.
     no_relation : str
@@ -57,49 +65,27 @@ class ExtractionParameters(CorpusParameters):
         classifier of pairs gives (for labelled sentences, one trained on four fifths of the others): what the same
         mentions are to each other the other way round, and whether an argument has a better partner. It needs
         ``type_features``, and six more trainings on labelled pairs.
-    min_count : int
-        Features that occur less often in training are left out.
     count_margin : float, optional
         Every relation must, over all training sentences, have its share of the labelled pairs, in expectation, give or
         take this much of it: 0.2 is [Samdani2012] §5. Relations without a labelled pair are free. By default all are.
-    unlabelled_weight : float
-        How much a sentence counts whose labels are missing or partial, beside those with all labels. At 0 they are
-        left out.
-    m_steps : int, optional
-        Steps of L-BFGS in an iteration of EM at most; by default as many as ``m_tol`` needs, 1000 at most. Sentences
-        with all labels are first trained on by themselves, to ``m_tol``.
-    m_tol : float
-        How far from its maximum, relative to the objective, an M-step may stop.
-    dual_steps : int
-        Steps per iteration on the multipliers of constraints over several sentences, from those of the iteration
-        before; 0 solves them every time.
     relation_bonus : float, optional
         Nats that the score of every relation gains beside that of none in `predict`. The most probable labels leave
         relations out that are less probable than none each, however many they are. By default 0 or, with
         ``relation_features``, what F1 asks for: with an F1 of F, predicting a relation pays from the probability F/2
         on, and F is estimated on labelled sentences by classifiers that were not trained on them.
-    decode : {"best", "posterior"}
-        "best": the most probable types and relations of a sentence, together; "posterior": of each mention and pair by
-        itself.
     project_at_predict : bool
-        Whether new sentences meet the constraints inside sentences, too: for "best" by an integer program for each
-        sentence, for "posterior" in expectation at the last gamma. Others speak of the training sentences only.
+        Whether new sentences meet the constraints, too. Those inside sentences: for "viterbi" by an integer program for
+        each sentence, for "posterior" in expectation at the last gamma. Others speak of the training sentences only.
     """
 
     constraints: Constraints = given((), check_constraints)
     _: KW_ONLY
-    C: float = number(1.0, open=True, group=MODEL)
     types: Sequence[str] | None = given(None, _check_names)
     relations: Sequence[str] | None = given(None, _check_names)
     no_relation: str = given("none", _TEXT, convert=str, option="", group=MODEL, metavar="NAME")
     type_features: bool = switch(True, option="", group=MODEL)
     relation_features: bool = switch(False, option="", group=MODEL, beside=_check_type_features)
-    min_count: int = count(1, group=MODEL)
     count_margin: float | None = number(None, 0.0, 1.0, group=TRAINING)
-    unlabelled_weight: float = number(1.0, group=TRAINING)
-    m_steps: int | None = count(None, group=TRAINING)
-    m_tol: float = number(1e-5, open=True, group=TRAINING)
-    dual_steps: int = count(8, 0, group=TRAINING)
     relation_bonus: float | None = number(None, -math.inf, option="", group=MODEL, metavar="NATS")
-    decode: Literal["best", "posterior"] = choice("best", "best", "posterior", group=MODEL, metavar="WAY")
+    decode: Decode = decoding("viterbi", former={"best": "viterbi"})
     project_at_predict: bool = switch(True, option=None)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem._damage import DamageError
 from spectrem.constraints import Constraint, E, check_columns, check_values, part
 from spectrem.constraints.text import flatten
 from spectrem.data import FeatureIndex, RelationSentence
@@ -50,9 +51,9 @@ def _read(extractor: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]
     if "guide" in arrays:
         contexts, pairs, bonus = arrays["contexts"], arrays.get("guide_pairs"), float(values.get("bonus", 0.0))
         if not np.isfinite(bonus):
-            raise ValueError("bonus is not finite")
+            raise DamageError("bonus is not finite")
         if len(contexts) and not 0 <= contexts.min() <= contexts.max() < n_features["pair"]:
-            raise ValueError("contexts are not features of pairs")
+            raise DamageError("contexts are not features of pairs")
         n_features["pair"] += len(contexts) * len(names["mention"]) ** 2
         members = _make_model(extractor, names, n_features).members
         sizes["guide"] = (members["mention"].n_weights,)
@@ -262,7 +263,7 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
         if bonus is None:
             bonus = 0.0 if self.first_classifiers_ is None else self.first_classifiers_.bonus
         labelled = []
-        inferred = fitted._infer(sentences, columns, best=self.decode == "best", bonus=bonus)
+        inferred = fitted._infer(sentences, columns, best=self.decode == "viterbi", bonus=bonus)
         for sentence, (types, relations) in zip(sentences, inferred, strict=True):
             chosen = zip(sentence.pairs, relations.argmax(axis=1).tolist(), strict=True)
             pairs = {pair: self.relations_[number] for pair, number in chosen if number}

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem._damage import DamageError
 from spectrem._validate import as_generator
 from spectrem.corpus import Corpus
 from spectrem.data.treebank import UNKNOWN_HEAD, check_heads
@@ -45,7 +46,7 @@ def _read(model: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -
     tags = sentences.check_tags(values["tags"])
     skips = values.get("skips_punctuation", False)  # files of earlier versions lack it
     if not isinstance(skips, bool):
-        raise ValueError("whether punctuation is left out must be a truth value")
+        raise DamageError("whether punctuation is left out must be a truth value")
     shapes = ValenceModel(len(tags), model.adjacency).shapes
     _CODEC.check_arrays(arrays, dict(zip(TABLES, shapes, strict=True)))
     model.set_params(tags=list(tags))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from spectrem.estimators.declare import choice, count, given, switch
+from spectrem.estimators.declare import given, switch
 from spectrem.estimators.shared_parameters import (
-    CROSSING,
     MODEL,
     TRAINING,
     CorpusParameters,
+    SentenceParameters,
     StartingParameters,
+    TreeParameters,
     prior_of,
     smoothing_of,
 )
@@ -49,19 +50,13 @@ def _check_start(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class GrammarSettings(CorpusParameters, StartingParameters):
+class GrammarSettings(TreeParameters, SentenceParameters, CorpusParameters, StartingParameters):
     """The parameters of `spectrem.DependencyModel`.
 
     Parameters
     ----------
     adjacency : bool
         Whether the tag of a child depends on its being the first one on its side.
-    single_root : bool
-        Whether exactly one word of a sentence hangs on the root, or any number of them.
-    crossing : {"lift", "skip", "raise"}
-        What to do about sentences to learn from of which some heads are known that fit no tree without crossing arcs.
-        "lift": words get the heads of their heads until some tree fits, unknown ones where these have none. "skip":
-        leave the sentence out. "raise": an error. Whole trees count as they are.
     tags : sequence of str or int, optional
         By default those of the sentences, sorted.
     constraints : constraint or its text, or a sequence of these or mapping of names to them
@@ -70,9 +65,6 @@ class GrammarSettings(CorpusParameters, StartingParameters):
         ``fit``; `spectrem.constraints.tag_rules` makes one of rules of grammar. A share of all words is written with
         ``E.count(..., each="occurrence")``, since decisions to stop are choices, too. Sentences with all heads are left
         alone by constraints inside sentences.
-    gamma : float
-        How soft posteriors are, 0 or greater, or -inf: 1 is EM, between 0 and 1 unified EM, 0 hard (Viterbi) EM, above
-        1 smoother posteriors.
     reference : fitted DependencyModel or GrammarParameters, optional
         At gamma > 1, posteriors are drawn to this model's instead of the uniform ones: skewed annealing.
     init : {"harmonic", "uniform", "random", "supervised"}, mapping, GrammarParameters or DependencyModel, optional
@@ -83,22 +75,13 @@ class GrammarSettings(CorpusParameters, StartingParameters):
     smoothing : float or mapping of {"root", "choose", "stop"} -> float
         Added to every expected count.
     prior : Prior or mapping of {"root", "choose", "stop"} -> Prior, optional
-        A prior in place of smoothing, such as `spectrem.models.priors.MeanFieldPrior` for variational Bayes: the
+        A prior in place of smoothing, such as `spectrem.models.priors.MeanFieldPrior` for variational Bayes. The
         objective is then a bound on the probability of the text, whatever the parameters, by which settings can be
         compared.
-    decode : {"viterbi", "posterior"}
-        "viterbi": the most probable tree; "posterior": the tree whose arcs have the largest sum of probabilities.
-    project_at_predict : bool
-        Whether new sentences meet the constraints, too; those over the corpus then span the sentences given.
-    dual_steps : int
-        Steps per iteration on the multipliers of constraints over the corpus, from those of the iteration before; 0
-        solves them every time.
     """
 
     adjacency: bool = switch(False, group=MODEL)
     _: KW_ONLY
-    single_root: bool = switch(True, group=MODEL)
-    crossing: Literal["lift", "skip", "raise"] = choice("lift", *CROSSING, group=TRAINING)
     tags: Sequence[str | int] | None = given(None)
     reference: DependencyModel | GrammarParameters | None = given(None, _check_fitted)
     init: str | Mapping[Any, Any] | GrammarParameters | DependencyModel | None = given(
@@ -114,6 +97,3 @@ class GrammarSettings(CorpusParameters, StartingParameters):
     )
     smoothing: float | Mapping[str, float] = smoothing_of(TABLES, group=MODEL)
     prior: Prior | Mapping[str, Prior] | None = prior_of(TABLES)
-    decode: Literal["viterbi", "posterior"] = choice("viterbi", "viterbi", "posterior", group=MODEL, metavar="WAY")
-    project_at_predict: bool = switch(False, group=MODEL)
-    dual_steps: int = count(8, 0, group=TRAINING)

@@ -15,6 +15,7 @@ from sklearn.mixture import GaussianMixture as Peer
 from sklearn.utils.validation import validate_data
 
 from spectrem._arrays import Floats, Ints
+from spectrem._damage import DamageError
 from spectrem._validate import as_sample_weight
 from spectrem.corpus import Local
 from spectrem.data.frames import Columns
@@ -69,17 +70,17 @@ def _read(mixture: GaussianMixture, values: dict[str, Any], arrays: dict[str, ND
     shapes = dict(zip(_ARRAYS, ((k,), (k, d), covariances, covariances, covariances), strict=True))
     _CODEC.check_arrays(arrays, shapes)
     if not abs(arrays["weights"].sum() - 1) <= _SUM_TOLERANCE:
-        raise ValueError(f"weights must sum to 1, got {arrays['weights'].sum():g}")
+        raise DamageError(f"weights must sum to 1, got {arrays['weights'].sum():g}")
     factors = arrays["precisions_cholesky"]
     scales = np.diagonal(factors, axis1=-2, axis2=-1) if covariances[-2:] == (d, d) else factors
     if not (scales > 0).all():
-        raise ValueError(f"precisions_cholesky must have a positive diagonal, got {scales.min():g}")
+        raise DamageError(f"precisions_cholesky must have a positive diagonal, got {scales.min():g}")
     for name in _ARRAYS:
         setattr(mixture, f"{name}_", arrays[name].astype(dtype))
     read_features(mixture, values, d)
     mixture.lower_bounds_ = [float(value) for value in values["lower_bounds"]]
     if len(mixture.lower_bounds_) != len(values["history"]):
-        raise ValueError("numbers of iterations or of features do not fit")
+        raise DamageError("numbers of iterations or of features do not fit")
     mixture.lower_bound_ = mixture.lower_bounds_[-1] if mixture.lower_bounds_ else -np.inf
 
 

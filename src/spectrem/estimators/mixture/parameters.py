@@ -13,8 +13,6 @@ from spectrem.estimators.shared_parameters import (
     LearningParameters,
     StartingParameters,
     check_constraints,
-    check_one_gamma,
-    check_schedule,
 )
 from spectrem.exceptions import InvalidInputError, quoted
 
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from spectrem.constraints.text import Constraints
-    from spectrem.inference.result import Infeasible
-    from spectrem.learning import Schedule
     from spectrem.models.mixture import CovarianceType
 
 BoundsLike: TypeAlias = "tuple[ArrayLike | None, ArrayLike | None] | None"
@@ -62,9 +58,6 @@ class GaussianMixtureParameters(LearningParameters, StartingParameters, Computin
         `spectrem.constraints`, or in the language of `spectrem.E` over the columns label (the component), row (number
         of the row in X) and those given as ``columns`` to `fit`. Constraints ``.per("row", ...)`` hold inside each
         row; rows of weight w count w times in all others but links.
-    infeasible : {"raise", "skip"}
-        What to do about a sentence or row that cannot meet the constraints inside it: raise an error, or leave these
-        constraints out there. To relax a constraint instead, give it slack.
     assign : {"probable", "feasible"}
         How the training rows are labelled under constraints: "probable" takes the most probable component of every
         row, so that the constraints hold in expectation; "feasible" the labels of largest total log-density for which
@@ -77,7 +70,7 @@ class GaussianMixtureParameters(LearningParameters, StartingParameters, Computin
         temperatures needs ``fixed=["covariances"]``: covariances that are learned there are alike, and components
         merge for good.
     max_iter : int
-        Iterations at most, for every gamma. 0 keeps the start.
+        Iterations of EM at most, for every gamma. 0 keeps the start.
     tol : float
         Change of the objective per row, in nats, below which EM stops at a gamma; 0 runs all iterations.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}
@@ -106,10 +99,8 @@ class GaussianMixtureParameters(LearningParameters, StartingParameters, Computin
     covariance_type: CovarianceType = choice("full", "full", "tied", "diag", "spherical", group=_MODEL)
     reg_covar: float = number(1e-6, group=_MODEL)
     constraints: Constraints = given((), check_constraints)
-    infeasible: Infeasible = choice("raise", "raise", "skip", group=_CONSTRAINTS)
     assign: Literal["probable", "feasible"] = choice("probable", "probable", "feasible", group=_CONSTRAINTS)
     partial_labels: bool = switch(False, option=None)
-    schedule: Schedule | None = given(None, check_schedule, beside=check_one_gamma)
     max_iter: int = count(100, 0, group=TRAINING)
     tol: float = number(1e-3, group=TRAINING, metavar="GAIN")
     init_params: Literal["kmeans", "k-means++", "random", "random_from_data"] = choice(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem._damage import DamageError
 from spectrem._validate import as_array, as_generator
 from spectrem.data import UNKNOWN_HEAD, ParsedSentence
 from spectrem.data.treebank import check_heads, check_texts
@@ -80,12 +81,12 @@ def _write(parser: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 def _read(parser: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     coarse, fine = values["coarse"], values["fine"]
     if not (isinstance(coarse, bool) and isinstance(fine, bool)):
-        raise ValueError("the tags are not said by truth values")
+        raise DamageError("the tags are not said by truth values")
     atoms = TokenAtoms(frozenset(storage.unpack_words(arrays["forms"], int(values["n_forms"]))), coarse, fine)
     model, places = _make_model(parser, atoms), arrays["places"]
     _CODEC.check_arrays(arrays, {"theta": (len(places),)})
     if not storage.increase(places, model.n_weights):
-        raise ValueError("places do not fit the table")
+        raise DamageError("places do not fit the table")
     parser.theta_ = np.zeros(model.n_weights, np.float32)
     parser.theta_[places] = arrays["theta"]
     parser.atoms_, parser.model_, parser.relations_ = atoms, model, _read_relations(parser, values, arrays)
@@ -97,10 +98,10 @@ def _read_relations(parser: Any, values: dict[str, Any], arrays: dict[str, NDArr
     if names is None:
         return None
     if not all(isinstance(name, str) for name in names) or not names:
-        raise ValueError("relations are not texts")
+        raise DamageError("relations are not texts")
     support = storage.read_pairs(arrays, ("relation_features", "relations"), N_FEATURES, len(names))
     if support is None:
-        raise ValueError("weights of relations do not fit their pairs")
+        raise DamageError("weights of relations do not fit their pairs")
     _CODEC.check_arrays(arrays, {"relation_theta": (support.n_weights,)})
     return RelationModel(tuple(names), relation_model(names, support, parser.C), arrays["relation_theta"])
 

@@ -11,7 +11,6 @@ from spectrem.estimators.shared_parameters import (
     LearningParameters,
     check_column_names,
     check_constraints,
-    check_gamma,
 )
 
 if TYPE_CHECKING:
@@ -37,14 +36,11 @@ class SelfTrainerParameters(LearningParameters, ComputingParameters):
         Constraints in the language of `spectrem.E` over the columns row, label (as in ``y``), labelled (a truth value)
         and those of ``columns``. Constraints ``.per("row", ...)`` leave labelled rows alone; in all others these count
         as given. A condition ``~part("labelled")`` leaves them out. Rows count by their ``sample_weight``, not by
-        ``weight``.
-    gamma : float
-        0 or greater, or -inf: 1 is EM, 0 hard labels (the linear relaxation), -inf hard labels (an integer program),
-        between them unified EM, above 1 smoother labels. Without constraints gamma = 1 changes nothing: the
-        classifier is fitted to what it says already.
-    weight : float
-        The weight of unlabelled rows beside labelled ones when the classifier is fitted; at least 0. c2 of
-        [Samdani2012] eq. 5.
+        ``unlabelled_weight``.
+    unlabelled_weight : float
+        How much a sentence or row counts whose labels, or heads, are missing or partial, beside those with all of them.
+        At 0 they are left out. It is c2 of [Samdani2012] eq. 5: the weight of unlabelled rows when the classifier is
+        fitted.
     columns : sequence of names, or mapping of name -> name or position, optional
         Columns of X (a frame, or an array with positions, such as ``{"document": 0}``; negative ones count from the
         last column) that constraints read and the estimator is not shown, in `predict` as in `fit`. They stay with
@@ -77,8 +73,7 @@ class SelfTrainerParameters(LearningParameters, ComputingParameters):
     estimator: BaseEstimator = given()
     constraints: Constraints = given((), check_constraints)
     _: KW_ONLY
-    gamma: float = given(1.0, check_gamma)
-    weight: float = number(1.0)
+    unlabelled_weight: float = number(1.0, former="weight")
     columns: Sequence[Any] | Mapping[str, Any] | None = given(None, check_column_names)
     classes: Sequence[Any] | None = given(None)
     soft_targets: bool = switch(False, option=None)

@@ -17,7 +17,7 @@ from sklearn.utils import indexable
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from spectrem._arrays import Floats, Ints
-from spectrem._damage import DAMAGE
+from spectrem._damage import DAMAGE, DamageError
 from spectrem._outputs import open_bytes
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
@@ -164,21 +164,21 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         check_columns(self.constraints, {"row": range(len(codes)), **constraint_columns})
         weights = row_weights(sample_weight, len(codes), "row of X")
         sample = Sample(features, codes, classes, weights, constraint_columns)
-        model = ClassifierModel(self.estimator, self.weight, self.soft_targets, weight_names(self.estimator))
+        model = ClassifierModel(self.estimator, self.unlabelled_weight, self.soft_targets, weight_names(self.estimator))
         rows, labelled = sample.compile(self.constraints), sample.labelled
-        learns = self.weight > 0 and not labelled.all()
+        learns = self.unlabelled_weight > 0 and not labelled.all()
         first = None
         if len(np.setdiff1d(np.arange(len(classes)), codes)) and (learns or not labelled.any()):
-            if not labelled.any() and self.weight == 0:
+            if not labelled.any() and self.unlabelled_weight == 0:
                 raise InvalidInputError(
-                    "weight must be above 0 where no row has a label, got 0; label some rows, or raise it"
+                    "unlabelled_weight must be above 0 where no row has a label, got 0; label some rows, or raise it"
                 )
             first = sample.without_classifier(rows, self.infeasible)
         task = engine.Task(
             model,
             engine.make_corpus(self, [sample]),
             partial(Fitted, first),
-            EStep(rows=rows, weight=self.weight, infeasible=self.infeasible, tol=TOLERANCE, warm_start=True),
+            EStep(rows=rows, weight=self.unlabelled_weight, infeasible=self.infeasible, tol=TOLERANCE, warm_start=True),
             stopping=None if learns else Stopping(1, 0.0),
             all_known=bool(labelled.all()),
         )
@@ -194,7 +194,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         self.report_ = report_training(
             self,
             len(codes),
-            {"estimator": name, "labelled rows": n_labelled, "weight": float(self.weight)},
+            {"estimator": name, "labelled rows": n_labelled, "unlabelled_weight": float(self.unlabelled_weight)},
             _report_last(trained),
             notes=describe_shares(sample, posteriors, predicted),
         )
@@ -360,8 +360,8 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         with damage_named(path, _KIND):
             content = skops.loads(data, trusted=list(trusted))
             if (content["kind"], content["version"]) != (_KIND, _LAYOUT):
-                raise ValueError(f"{content['kind']} of layout {content['version']}, expected {_KIND} of {_LAYOUT}")
-            trainer: Any = cls(content["estimator"], **read_parameters(content))
+                raise DamageError(f"{content['kind']} of layout {content['version']}, expected {_KIND} of {_LAYOUT}")
+            trainer: Any = cls(content["estimator"], **read_parameters(cls, content))
             check_parameters(trainer)
             take_saved_course(trainer, content)
             vars(trainer).update({name: value for name, value in content["learned"].items() if name in _LEARNED})

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem._damage import DamageError
 from spectrem._validate import as_generator, check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.data import TaggedCorpus, Vocabulary
@@ -52,7 +53,7 @@ def _read(tagger: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) 
     words = storage.unpack_names(arrays["dictionary_words"], "words")
     offsets, states = arrays["dictionary_offsets"], arrays["dictionary_states"].tolist()
     if not storage.are_offsets(offsets, len(words), len(states)):
-        raise ValueError("dictionary_states do not fit their offsets")
+        raise DamageError("dictionary_states do not fit their offsets")
     listed = (states[start:stop] for start, stop in pairwise(offsets.tolist()))
     dictionary = {word: tuple(allowed) for word, allowed in zip(words, listed, strict=True)}
     vocabulary = Vocabulary(storage.unpack_names(arrays["words"], "words"))
@@ -71,7 +72,7 @@ def _checked(coding: Coding, params: HMMParameters) -> HMMParameters:
     for states in (*coding.dictionary.values(), coding.free):
         whole = all(isinstance(state, int) and 0 <= state < n for state in states)
         if not whole or not states or any(first >= second for first, second in pairwise(states)):
-            raise ValueError("states do not fit the tags")
+            raise DamageError("states do not fit the tags")
     # counted here, since the lexicon itself may be far larger than the file
     words = coding.vocabulary.words
     n_cells = sum(n if word == coding.unknown else len(coding.states(word)) for word in words)

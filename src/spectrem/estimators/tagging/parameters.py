@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from spectrem.estimators.declare import choice, count, given, number, rule, seed, switch
+from spectrem.estimators.declare import count, given, number, rule
 from spectrem.estimators.shared_parameters import (
     MODEL,
     TRAINING,
     CorpusParameters,
+    Decode,
+    SentenceParameters,
     StartingParameters,
+    VocabularyParameters,
     check_amounts,
+    decoding,
     prior_of,
     smoothing_of,
 )
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import ArrayLike
 
     from spectrem.data import Vocabulary
@@ -102,7 +105,7 @@ def _check_start(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class TaggerParameters(CorpusParameters, StartingParameters):
+class TaggerParameters(SentenceParameters, VocabularyParameters, CorpusParameters, StartingParameters):
     """The parameters of `spectrem.HMMTagger`.
 
     Parameters
@@ -122,9 +125,6 @@ class TaggerParameters(CorpusParameters, StartingParameters):
         Constraints in the language of `spectrem.E` over the columns sentence, token, occurrence, word and label, or tag
         (as text if they are); see `spectrem.constraints` for shortcuts such as `at_least`. Sentences labelled
         throughout are left alone by constraints inside sentences.
-    gamma : float
-        How soft posteriors are, 0 or greater, or -inf: 1 is EM, between 0 and 1 unified EM, 0 hard (Viterbi) EM, above
-        1 smoother posteriors.
     reference : fitted HMMTagger, HMMParameters or list of arrays of shape (tokens, n_states), optional
         At gamma > 1, posteriors are drawn to this model's, or to these, instead of the uniform ones: skewed annealing.
     init : {"uniform", "posterior-uniform", "random", "unambiguous", "supervised"}, HMMParameters or HMMTagger, optional
@@ -138,7 +138,7 @@ class TaggerParameters(CorpusParameters, StartingParameters):
     init_smoothing : float or mapping of {"initial", "transition", "emission"} -> float, optional
         Pseudo-counts of the starts "unambiguous" (by default 1) and "supervised" (0.1); positive.
     smoothing : float or mapping of {"initial", "transition", "emission"} -> float
-        Added to every expected count of a possible event.
+        Added to every expected count. Only of possible events.
     prior : Prior or mapping of {"initial", "transition", "emission"} -> Prior, optional
         A prior in place of smoothing, such as `spectrem.models.priors.MeanFieldPrior` for variational Bayes.
     transition_mask : mapping of tag -> tags that may follow, or boolean array, optional
@@ -147,22 +147,9 @@ class TaggerParameters(CorpusParameters, StartingParameters):
         Probabilities that training keeps: arrays with NaN where free (emission: tags by words of the vocabulary), or
         mappings such as ``{"transition": {("DT", "VB"): 0.0}, "emission": {("DT", "the"): 0.6}}``.
     unknown : str
-        The word that stands for rare and unseen ones, if training met any (or ``vocabulary`` has it). Without it unseen
-        words say nothing about their tags, and `score` counts them as one more word.
-    min_count : int
-        Words that occur less often in training become ``unknown``; the dictionary still goes by their spelling.
-    decode : {"posterior", "viterbi"}
-        "posterior": the most probable tag of each token; "viterbi": the most probable sequence of tags. The default is
-        not that of `CRFTagger`: parts of speech are judged token by token, and the most probable tag of each has the
-        highest expected accuracy.
-    project_at_predict : bool
-        Whether new sentences meet the constraints, too; those over the corpus then span the sentences given. Viterbi
-        finds the best sequences that meet them by integer programs, for constraints inside sentences only.
-    dual_steps : int
-        Steps per iteration on the multipliers of constraints over the corpus, from those of the iteration before; 0
-        solves them every time, which takes long for `sparsity`.
-    random_state : int or numpy.random.Generator, optional
-        The same number gives the same result.
+        The word that stands for rare and unseen ones, if training met any (or ``vocabulary`` has it); the dictionary
+        still goes by the spelling of rare ones. Without it unseen words say nothing about their tags, and `score`
+        counts them as one more word.
     """
 
     order: int = given(
@@ -197,10 +184,4 @@ class TaggerParameters(CorpusParameters, StartingParameters):
     transition_mask: Mapping[Tag, Sequence[Tag]] | ArrayLike | None = given(None)
     fixed: Mapping[str, Any] | None = given(None)
     unknown: str = given("<unk>", _is_spelling, convert=str, option="", group=MODEL, metavar="WORD")
-    min_count: int = count(1, group=MODEL)
-    decode: Literal["posterior", "viterbi"] = choice("posterior", "posterior", "viterbi", group=MODEL, metavar="WAY")
-    project_at_predict: bool = switch(False, group=MODEL)
-    dual_steps: int = count(8, 0, group=TRAINING)
-    random_state: int | np.random.Generator | None = seed(
-        group=TRAINING, metavar="N", help="The same number gives the same model."
-    )
+    decode: Decode = decoding("posterior")

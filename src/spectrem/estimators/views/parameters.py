@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators.declare import choice, count, given, number, switch
-from spectrem.estimators.shared_parameters import CorpusParameters, check_constraints
+from spectrem.estimators.declare import count, given, number
+from spectrem.estimators.shared_parameters import CorpusParameters, SentenceParameters, check_constraints
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _check_agreement(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class ViewsParameters(CorpusParameters):
+class ViewsParameters(SentenceParameters, CorpusParameters):
     """The parameters of `spectrem.Views`.
 
     Parameters
@@ -70,17 +70,16 @@ class ViewsParameters(CorpusParameters):
     feature_groups : mapping of view -> sequence, optional
         For one matrix or frame X: the columns that each view sees, by number, or of frames by name.
     unlabelled_weight : float
-        Of rows or sentences that some view has no label for, beside the others; at least 0. Constraints count them
-        as any others. At 0 the views are trained by themselves, and agree when they predict.
-    decode : {"viterbi", "posterior"}
-        Of taggers in full agreement: the most probable sequence, or the most probable tag of each token.
-    project_at_predict : bool
-        Whether predictions meet ``constraints``, too. They always meet the agreement.
-    tol : float
-        Gain of the objective, in nats per row, below which training stops at a gamma; 0 runs all iterations.
+        How much a sentence or row counts whose labels, or heads, are missing or partial, beside those with all of them.
+        That is one that some view has no label for. Constraints count them as any others. At 0 the views are trained by
+        themselves, and agree when they predict.
     dual_steps : int
         Steps per iteration on the multipliers of constraints over the corpus, from those of the iteration before; 0
-        solves them every time.
+        solves them every time, as views must agree in every iteration.
+    project_at_predict : bool
+        Whether new sentences meet the constraints, too. They always meet the agreement.
+    tol : float
+        Gain of the objective, in nats per row, below which training stops at a gamma; 0 runs all iterations.
     """
 
     views: Sequence[tuple[str, Any]] = given(check=_check_views)
@@ -91,7 +90,5 @@ class ViewsParameters(CorpusParameters):
     agreement_penalty: float | None = number(None, open=True)
     feature_groups: Mapping[str, Sequence[Any]] | None = given(None)
     unlabelled_weight: float = number(1.0)
-    decode: Literal["viterbi", "posterior"] = choice("viterbi", "viterbi", "posterior")
-    project_at_predict: bool = switch(False, option=None)
     tol: float = number(1e-5)
     dual_steps: int = count(0, 0)

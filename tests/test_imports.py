@@ -19,6 +19,8 @@ LAYERS = [
 FOUNDATION = {
     "exceptions",
     "_heads",
+    "_html",
+    "_progress",
     "_lanes",
     "_logs",
     "_vectors",
@@ -46,6 +48,8 @@ ALLOWED = {
     "exceptions": set(),
     "_damage": set(),
     "_heads": set(),
+    "_html": set(),
+    "_progress": set(),
     "_arrays": set(),
     "_outputs": set(),
     "_reprs": set(),

@@ -18,6 +18,8 @@ from spectrem.estimators import engine, sentences, storage
 from spectrem.estimators.bracketing.parameters import BracketingParameters, span_smoothing
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
 from spectrem.estimators.declare import check_parameters, documented
+from spectrem.estimators.progress import shows_progress
+from spectrem.estimators.sentence_tables import span_label
 from spectrem.estimators.sentences import LabelledText, Sentences, Word
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, probabilities
 from spectrem.exceptions import InvalidInputError
@@ -126,6 +128,7 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
 
     _codec = _CODEC
 
+    @shows_progress
     def fit(
         self,
         X: Sentences,
@@ -216,7 +219,7 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         for size, spans in zip(new.lengths.tolist(), shares, strict=True):
             tables.append(np.zeros((size, size + 1)))
             tables[-1][np.triu_indices(size, 1, size + 1)] = spans
-        return tables
+        return new.shown(tables, span_label)
 
     def score(
         self,
@@ -245,7 +248,7 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         model, text = _make_model(as_fitted(self), self.tags_, self.coding_), _read_sentences(X)
         tags, named = _numbers(self.tags_, text.words), _read_columns(columns, text.lengths)
         shards = bracketing.build_shards(text.lengths, tags, self.coding_.number(text.lengths, tags), columns=named)
-        return engine.NewSentences(self, model, self.params_, shards, text.lengths)
+        return engine.NewSentences(self, model, self.params_, shards, text.lengths, text.words)
 
 
 def _read_sentences(X: Sentences) -> LabelledText:

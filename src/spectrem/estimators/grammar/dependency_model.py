@@ -18,6 +18,7 @@ from spectrem.estimators import engine, sentences
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.grammar.parameters import TABLES, GrammarSettings
+from spectrem.estimators.progress import shows_progress
 from spectrem.estimators.sentences import Crossing, Heads, Sentences, Tag
 from spectrem.estimators.shared_parameters import table_priors
 from spectrem.estimators.storage import Codec, Member, Saved, rows
@@ -116,6 +117,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
 
     _codec = _CODEC
 
+    @shows_progress
     def fit(
         self,
         X: Sentences,
@@ -209,7 +211,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
             One per sentence: [dependent, head], with arcs from the root on the diagonal. Rows sum to 1.
         """
         new = self._encoded(X, columns=columns)
-        return [arcs.reshape(n, n) for n, arcs in zip(new.lengths.tolist(), new.tables(new.lengths**2), strict=True)]
+        return new.arcs()
 
     def score(
         self,
@@ -259,7 +261,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         model = ValenceModel(len(names), fitted.adjacency, fitted.single_root, tags=names)
         numbers = _numbers(self.tags_, text.words, new=True)
         shards = grammar.build_shards(text.lengths, numbers, len(names), heads=heads, columns=named)
-        return engine.NewSentences(self, model, _with_unknown(self.params_), shards, text.lengths)
+        return engine.NewSentences(self, model, _with_unknown(self.params_), shards, text.lengths, text.words)
 
 
 def _numbers(tags: Sequence[Tag], words: Sequence[Tag], *, new: bool = False) -> Ints:

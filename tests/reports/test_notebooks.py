@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from functools import partial
 from html.parser import HTMLParser
 
 import numpy as np
@@ -13,7 +14,7 @@ from spectrem.constraints import compile_constraints, linear
 from spectrem.data import ROOT, UNKNOWN_HEAD, ParsedSentence
 from spectrem.data.treebank import Trees
 from spectrem.estimators import LinkPosteriors
-from spectrem.estimators.sentence_tables import SentenceTables, TagLabel, head_label, span_label
+from spectrem.estimators.sentence_tables import SentenceTables, head_label, span_label, tag_label
 from spectrem.inference import project_batch
 from spectrem.structures import Categorical, Parts
 
@@ -131,7 +132,7 @@ def test_tags_and_spans_word_by_word():
 
 @pytest.mark.parametrize("lengths", [[3, 2], [100, 3], [10] * 6, [1] * 9, [], [0, 2]])
 def test_tables_of_sentences_show_few_lines(lengths):
-    tables = SentenceTables([np.full((n, 2), 0.5) for n in lengths], [], TagLabel("ab"))
+    tables = SentenceTables([np.full((n, 2), 0.5) for n in lengths], [], partial(tag_label, "ab"))
     page = Elements(tables._repr_html_())
     heads = page.texts.count("most probable")
     assert page.n_lines - heads == min(MOST_LINES, sum(lengths[:MOST_SHOWN]))

@@ -27,13 +27,13 @@ class SentenceTables(list[Floats]):
     words : sequence of sequences
         The words of the first sentences, if they are known; else words are numbered from 0.
     label : callable
-        A `Label`, and a function of a module, since lists are pickled.
+        A `Label` that can be pickled, as lists of posteriors are.
 
     Examples
     --------
-    >>> tables = SentenceTables([np.array([[0.1, 0.9]])], [["runs"]], TagLabel(["NOUN", "VERB"]))
-    >>> tables[0].argmax(), "VERB" in tables._repr_html_()
-    (np.int64(1), True)
+    >>> arcs = SentenceTables([np.array([[0.1, 0.9], [0.0, 1.0]])], [["dogs", "bark"]], head_label)
+    >>> arcs[0].argmax(axis=1), "bark (2)" in arcs._repr_html_()
+    (array([1, 1]), True)
     """
 
     def __init__(self, tables: Iterable[Floats], words: Sequence[Sequence[Any]], label: Label) -> None:
@@ -66,14 +66,9 @@ class SentenceTables(list[Floats]):
         return escape(shorten(str(words[k]))), escape(shorten(best)), bar, also
 
 
-class TagLabel:
-    """The name of the tag of a column; see `Label`."""
-
-    def __init__(self, tags: Sequence[Any]) -> None:
-        self._tags = tags
-
-    def __call__(self, words: Sequence[Any], row: int, column: int) -> str:
-        return str(self._tags[column])
+def tag_label(tags: Sequence[Any], words: Sequence[Any], row: int, column: int) -> str:
+    """The name of the tag of a column; with the tags given by `functools.partial`, a `Label`."""
+    return str(tags[column])
 
 
 def head_label(words: Sequence[Any], row: int, column: int) -> str:

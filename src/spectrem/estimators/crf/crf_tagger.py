@@ -26,7 +26,7 @@ from spectrem.estimators.crf.scheme import check_labels, possible_moves
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.progress import shows_progress
-from spectrem.estimators.sentence_tables import TagLabel
+from spectrem.estimators.sentence_tables import tag_label
 from spectrem.estimators.sentences import (
     Tag,
     TokenLabels,
@@ -236,7 +236,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
     ) -> list[Floats]:
         """Posterior probabilities of tags (in the order of ``tags_``), an array of shape (tokens, n_tags) each."""
         new = self._encoded(X, lengths, columns)
-        return new.shown(new.tables(), TagLabel(self.tags_))
+        return new.shown(new.tables(), partial(tag_label, self.tags_))
 
     def n_best(self, X: TokenSentences, n: int = 5, *, lengths: ArrayLike | None = None) -> list[list[TagSequence]]:
         """The n most probable sequences of tags of every sentence, with their log-probabilities, best first.

@@ -19,7 +19,7 @@ from spectrem.estimators import conventions, engine, sentences, storage
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.progress import shows_progress
-from spectrem.estimators.sentence_tables import TagLabel
+from spectrem.estimators.sentence_tables import tag_label
 from spectrem.estimators.sentences import LabelledText, Sentences, Tag, TokenLabelsLike, Word
 from spectrem.estimators.shared_parameters import as_sequence, table_priors
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, probabilities, rows
@@ -311,7 +311,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
             One array per sentence.
         """
         new = self._encoded(sentences.read_text(X), columns)
-        return new.shown(new.tables(), TagLabel(self.tags_))
+        return new.shown(new.tables(), partial(tag_label, self.tags_))
 
     def score(
         self,

@@ -11,7 +11,7 @@ PYTEST := $(BIN)/pytest -n logical --maxprocesses 4 --dist loadfile
 # Python's own compiled code is kept, whatever the environment says: many tests start processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-all lint types bench reproduce picture clean
+.PHONY: help demo test test-all lint types docs bench reproduce picture clean
 
 help:
 	@echo "make demo      align a generated bitext under EM, PR and UEM; table and picture"
@@ -19,6 +19,7 @@ help:
 	@echo "make test-all  the suite with the slow tests (real corpora beside the checkout)"
 	@echo "make lint      ruff: rules and format"
 	@echo "make types     mypy"
+	@echo "make docs      the site, into docs/_build/html"
 	@echo "make bench     accuracy, time and memory (real corpora beside the checkout)"
 	@echo "make reproduce an experiment of a paper: NAME=uem-table2 ARGS=--quick; without NAME, the list of them"
 	@echo "make picture   the picture of README.md"
@@ -40,6 +41,10 @@ lint: $(VENV)/installed
 
 types: $(VENV)/installed
 	$(BIN)/mypy
+
+docs: $(VENV)/docs $(VENV)/warm
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/check_site.py docs/_build/html
 
 bench: $(VENV)/warm
 	$(BIN)/python benchmarks/hmm.py
@@ -70,11 +75,15 @@ $(VENV)/installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[plot,tables,dask,skops,text]" --group dev
 	@touch $@
 
+$(VENV)/docs: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
+	@touch $@
+
 # Numba keeps what it compiled beside the sources, so this is slow only once.
 $(VENV)/warm: $(VENV)/installed $(COMPILED)
 	$(BIN)/spectrem warmup
 	@touch $@
 
 clean:
-	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) out docs/_build docs/_generated docs/gallery docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests reproductions -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -12,6 +12,7 @@ import spectrem
 ROOT = Path(spectrem.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 REPRODUCTIONS = sorted((Path(__file__).parents[1] / "reproductions").rglob("*.py"))
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").rglob("*.py"))
 LAYERS = [
     *("kernels", "structures", "constraints", "inference", "models", "learning", "reports", "tables", "estimators"),
     "cli",
@@ -226,7 +227,7 @@ def test_the_library_does_not_import_reproductions(path):
 
 
 # Public modules that list no names.
-UNLISTED = {"spectrem.exceptions", "spectrem.models.priors"}
+UNLISTED = {"spectrem.models.priors"}
 
 
 def is_public(module, name):
@@ -237,8 +238,8 @@ def is_public(module, name):
     return name in getattr(listed, "__all__", ()) or (module in UNLISTED and not name.startswith("_"))
 
 
-@pytest.mark.parametrize("path", REPRODUCTIONS, ids=lambda p: "/".join(p.parts[-2:]))
-def test_reproductions_use_what_users_may_use(path):
+@pytest.mark.parametrize("path", [*REPRODUCTIONS, *EXAMPLES], ids=lambda p: "/".join(p.parts[-2:]))
+def test_reproductions_and_examples_use_what_users_may_use(path):
     private = [
         (module, name) for module, name in imported_names(path.read_text("utf-8")) if not is_public(module, name)
     ]

@@ -12,6 +12,16 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+__all__ = [
+    "ConvergenceWarning",
+    "InfeasibleConstraintError",
+    "InvalidInputError",
+    "NoEffectWarning",
+    "NotFittedError",
+    "SpectremError",
+    "Unconverged",
+]
+
 _LOOKED_THROUGH = 5000
 # C0 and C1, line and paragraph separators, marks of direction, and the bytes of C1 in names that are not UTF-8.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\udc80-\udc9f]")

@@ -9,12 +9,13 @@ from contextlib import chdir, redirect_stdout
 from pathlib import Path
 
 import pytest
-import typer
-
-from spectrem.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
+SCRIPTS = sorted((ROOT / "examples").glob("*/*.py"))
+
+
+def path_of(name):
+    return next(script for script in SCRIPTS if script.name == name)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def output_of(tmp_path_factory):
     def run(name):
         if name not in printed:
             folder = tmp_path_factory.mktemp("example")
-            output, script = io.StringIO(), str(ROOT / "examples" / name)
+            output, script = io.StringIO(), str(path_of(name))
             with pytest.MonkeyPatch.context() as patch, chdir(folder), redirect_stdout(output):
                 patch.setattr(sys, "argv", [script])
                 runpy.run_path(script, run_name="__main__")
@@ -49,7 +50,7 @@ def test_every_script_runs(script, output_of):
 
 
 def test_a_script_runs_in_a_process_of_its_own(tmp_path, output_of):
-    command = [sys.executable, "-W", "error", str(ROOT / "examples" / "own_constraint.py")]
+    command = [sys.executable, "-W", "error", str(path_of("own_constraint.py"))]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, output_of("own_constraint.py"), "")
 
@@ -177,34 +178,6 @@ def test_annealing_leaves_bad_starts_behind(output_of):
     reached = {name: int(count) for name, _, _, count in re.findall(row, output_of("annealing_mixture.py"))}
     assert reached["fixed, then EM"] > reached["EM"] + 8
     assert reached["annealed, variances learned"] < reached["EM"]
-
-
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-
-
-@pytest.mark.parametrize("code", blocks("python"), ids=lambda code: code.split("import ")[1].split("\n")[0])
-def test_python_of_the_readme_runs(code, capsys):
-    exec(code, {})
-    assert capsys.readouterr().out
-
-
-def test_commands_of_the_readme_exist():
-    """Every option named in the README is one of its command."""
-    root = typer.main.get_command(app)
-    lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("spectrem ")]
-    assert lines
-    for line in lines:
-        words = line.split("#")[0].split()
-        command = root.commands[words[1]]
-        command = getattr(command, "commands", {}).get(words[2], command)
-        known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
-        assert {word for word in words if word.startswith("-") and word != "-"} <= known, line
-
-
-def test_the_picture_is_there():
-    for name in re.findall(r"!\[.*?\]\((.*?)\)", (ROOT / "README.md").read_text(encoding="utf-8")):
-        assert (ROOT / name).is_file()
 
 
 def test_views_that_agree_carry_labels_on(output_of):

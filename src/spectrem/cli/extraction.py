@@ -53,7 +53,7 @@ class TrainingOptions:
         Further sentences with mentions, to be learned from besides LABELLED; their labels are ignored.
     constraint
         What must hold in expectation; repeat for several. "argument_types({'Kill': ('Peop', 'Peop')})": a
-        relation implies types. See docs/constraints.md.
+        relation implies types. See docs/guide/constraints.md.
     """
 
     save: Save

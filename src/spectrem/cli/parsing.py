@@ -199,7 +199,7 @@ class TrainingOptions:
         What must hold in expectation; repeat for several. "universal_rules()": 31 rules of what universal tags
         depend on, which every other arc pays for. "E[root & (dependent_tag == 'VERB')] >= '90%' *
         E.count(dependent_tag == 'VERB', each='sentence')": of nine in ten sentences with verbs, one is the root. See
-        docs/constraints.md.
+        docs/guide/constraints.md.
     """
 
     save: Save

@@ -191,7 +191,7 @@ class TrainingOptions:
     constraint
         What must hold in expectation; repeat for several. "E[tag == 'NOUN'] <= '30%'": of all words.
         "at_least(1, ['VERB', 'AUX'])": every sentence has one of these tags, or with --infeasible skip every one that
-        can. "sparsity(32)": every word has few tags. See docs/constraints.md.
+        can. "sparsity(32)": every word has few tags. See docs/guide/constraints.md.
     start
         Start from a model trained before. Then --anneal is skewed: soft posteriors are drawn to those of this
         model, not to uniform ones.

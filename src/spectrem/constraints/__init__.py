@@ -1,5 +1,7 @@
 """The constraint language and the sparse rows it compiles to."""
 
+# ruff: noqa: F401 - `__all__` is what is public; the other names are for the library itself
+
 from spectrem.constraints import shortcuts
 from spectrem.constraints.columns import Column, part
 from spectrem.constraints.compilation.compile import compile_constraints, compile_shard, corpus_rows, facts_of
@@ -27,8 +29,6 @@ __all__ = [
     "Column",
     "Constraint",
     "ConstraintTextError",
-    "CorpusFacts",
-    "CorpusRows",
     "CustomConstraint",
     "E",
     "Expectation",
@@ -36,19 +36,12 @@ __all__ = [
     "MaxOver",
     "Norm",
     "Rows",
-    "ShardRows",
     "Slack",
-    "check_columns",
-    "check_values",
     "compile_constraints",
-    "compile_shard",
-    "corpus_rows",
-    "facts_of",
     "linear",
     "parse_constraint",
     "part",
     "read_constraints",
-    "row_text",
     "write_constraints",
 ]
 __all__ += shortcuts.__all__

@@ -477,7 +477,7 @@ def read_constraints(
     Returns
     -------
     list of Constraint, or of links of rows
-        In the order of the file. The language is that of `parse_constraint`; ``docs/constraints.md`` describes it.
+        In the order of the file; ``docs/guide/constraints.md`` describes the language, which `parse_constraint` reads.
 
     Raises
     ------

@@ -1,5 +1,7 @@
 """Texts, bitexts, alignments, tagged text and treebanks: arrays, readers and writers."""
 
+# ruff: noqa: F401 - `__all__` is what is public; the other names are for the library itself
+
 from spectrem.data.bilingual import FactoredBitext, prior_lines, read_dictionary, read_priors, split_factors
 from spectrem.data.bitext import Bitext, encode_bitext
 from spectrem.data.features import FeatureIndex, mention_features, pair_features, token_features
@@ -45,14 +47,12 @@ from spectrem.data.treebank import (
 )
 
 __all__ = [
-    "MAX_LENGTH",
     "PENN_TO_17",
     "PENN_TO_UNIVERSAL",
     "ROOT",
     "UNKNOWN",
     "UNKNOWN_HEAD",
     "Bitext",
-    "EncodedPairs",
     "FactoredBitext",
     "FeatureIndex",
     "FileSentences",
@@ -61,26 +61,20 @@ __all__ = [
     "RelationSentence",
     "SegmentedText",
     "Symmetrization",
-    "TableFile",
     "TaggedCorpus",
     "Text",
     "Vocabulary",
     "complete_trees",
     "conserved_arcs",
     "copy_with_trees",
-    "display_name",
     "encode_bitext",
-    "encode_segmented",
     "is_projective",
     "links_of_words",
     "map_tags",
     "mention_features",
     "one_to_one",
-    "open_output",
-    "open_table",
     "pair_features",
     "pharaoh_lines",
-    "prior_lines",
     "projectivise",
     "read_bitext",
     "read_both_links",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from spectrem.constraints.text import Constraints
     from spectrem.corpus import Corpus
-    from spectrem.inference import Infeasible
+    from spectrem.inference.result import Infeasible
     from spectrem.learning import Expectations, Posteriors, Record, Schedule
     from spectrem.models.priors import Prior
 

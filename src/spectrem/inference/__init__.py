@@ -8,7 +8,7 @@ from spectrem._first_use import on_first_use
 if TYPE_CHECKING:
     from spectrem.inference.batch import project_batch
     from spectrem.inference.dual import shift_scores
-    from spectrem.inference.result import Infeasible, Projection, Status, check_infeasible
+    from spectrem.inference.result import Projection, Status
     from spectrem.inference.solvers.linear_program import LinearProgram, Subgradient
     from spectrem.inference.solvers.smooth import (
         Accelerated,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "batch": ["project_batch"],
     "dual": ["shift_scores"],
-    "result": ["Infeasible", "Projection", "Status", "check_infeasible"],
+    "result": ["Projection", "Status"],
     "solvers.smooth": [
         "Accelerated", "Bracket", "FixedStep", "Newton", "QuasiNewton", "Solution", "Solver", "Spectral"
     ],

@@ -19,7 +19,8 @@ from spectrem.constraints.compilation.rows import Rows
 from spectrem.constraints.text import Constraints
 from spectrem.corpus import Corpus
 from spectrem.exceptions import InvalidInputError
-from spectrem.inference import Infeasible, project_batch
+from spectrem.inference import project_batch
+from spectrem.inference.result import Infeasible
 from spectrem.structures import Categorical, Parts, Structure
 
 LEAST_PROBABILITY = 1e-10

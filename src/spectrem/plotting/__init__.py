@@ -1,5 +1,7 @@
 """Figures, by matplotlib (the extra ``plot``), which is loaded when the first one is drawn."""
 
+# ruff: noqa: F401 - `__all__` is what is public; the other names are for the library itself
+
 from spectrem.plotting.clusters import plot_clusters
 from spectrem.plotting.curves import (
     COLOURS,
@@ -19,7 +21,6 @@ __all__ = [
     "Line",
     "Panel",
     "draw_panels",
-    "plain_label",
     "plot_clusters",
     "plot_objective",
     "plot_posteriors",

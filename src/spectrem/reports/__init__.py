@@ -1,5 +1,7 @@
 """Reports of fits and projections: objective, violations and prices, as text and as HTML."""
 
+# ruff: noqa: F401 - `__all__` is what is public; the other names are for the library itself
+
 from spectrem.reports.constraints import (
     SIGNS,
     ConstraintReport,
@@ -17,23 +19,7 @@ from spectrem.reports.fit import FitReport, Section, ShowsReport, add_report, ga
 from spectrem.reports.posed import report_expectations, report_posed
 
 __all__ = [
-    "SIGNS",
     "ConstraintReport",
     "ConstraintSummary",
     "FitReport",
-    "OnDemand",
-    "Section",
-    "ShowsReport",
-    "add_report",
-    "constraint_lines",
-    "gamma_course",
-    "largest_rows",
-    "price_copies",
-    "prices_by_name",
-    "report_expectations",
-    "report_posed",
-    "report_rows",
-    "report_training",
-    "report_weighted",
-    "row_name",
 ]

@@ -30,10 +30,11 @@ from spectrem.data import open_output
 from spectrem.data.frames import as_frame, filled_frame
 from spectrem.data.table_file import as_label_names
 from spectrem.exceptions import InvalidInputError, listed, warn
-from spectrem.inference import Infeasible, Solver, Status, project_batch
+from spectrem.inference import Solver, Status, project_batch
 from spectrem.inference.assignment import OnStep, assign, unheard
 from spectrem.inference.dual import posteriors_alike, weigh_rows
 from spectrem.inference.program import Deadline
+from spectrem.inference.result import Infeasible
 from spectrem.reports import ConstraintReport, constraint_lines, price_copies, prices_by_name, report_rows
 from spectrem.reports.constraints import MOST_LINES, rounded
 from spectrem.reports.html import constraint_tables

@@ -151,7 +151,7 @@ class AlignmentOptions:
     constraint
         What must hold in expectation; repeat for several. agreement: both directions give every link the same
         probability. fertility: a word is linked at most --max-fertility times, in expectation. none: plain EM.
-        Others as docs/constraints.md says.
+        Others as docs/guide/constraints.md says.
     priors
         Expected links of other text, as pseudo-counts: lines LEX of eflomal-makepriors, or of spectrem lexicon
         --output-format eflomal.

@@ -33,7 +33,7 @@ class TableOptions:
         complete.
     constraint
         What must hold in expectation; repeat for several. label is the label to be chosen (of clusters the number),
-        row the number of the row, both from 0; other names are columns of the table. See docs/constraints.md.
+        row the number of the row, both from 0; other names are columns of the table. See docs/guide/constraints.md.
     report
         A page about the run and its constraints: what they demanded, changed and cost.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from spectrem.constraints.text import Constraints
-    from spectrem.inference import Infeasible
+    from spectrem.inference.result import Infeasible
     from spectrem.learning import Schedule
     from spectrem.models.mixture import CovarianceType
 

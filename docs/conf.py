@@ -1,0 +1,190 @@
+"""The site: what Sphinx needs to know, and three small steps of its own before it begins.
+
+API pages are made from `public_names.py`, figures of the guide are drawn by `figures.py`, and keys of papers in
+docstrings, such as ``[Samdani2012]``, become links to the references.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from pybtex.database import parse_file
+from pybtex.plugin import register_plugin
+from pybtex.style.formatting.plain import Style
+from pybtex.style.labels import BaseLabelStyle
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+import command_line  # noqa: E402
+import figures  # noqa: E402
+import public_names  # noqa: E402
+
+import spectrem  # noqa: E402
+
+project = "Spectrem"
+author = "The Spectrem developers"
+copyright = "2026, the Spectrem developers"
+release = version = spectrem.__version__
+language = "en"
+
+extensions = [
+    *("sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "numpydoc", "myst_parser"),
+    *("sphinx_gallery.gen_gallery", "sphinxcontrib.bibtex", "sphinx_copybutton", "sphinxext.opengraph"),
+    "sphinx_design",
+]
+exclude_patterns = ["_build", "README.md"]
+default_role = "py:obj"
+suppress_warnings = ["config.cache"]  # functions of the settings of the gallery cannot be kept between builds
+
+myst_enable_extensions = ["colon_fence", "dollarmath", "deflist", "attrs_inline"]
+myst_heading_anchors = 4
+
+autosummary_generate = True
+autodoc_typehints = "none"  # docstrings say them, with shapes and units
+autodoc_class_signature = "mixed"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "Spectrem"
+html_logo = "_static/logo.svg"
+html_favicon = "_static/logo.svg"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "logo": {"text": "Spectrem", "alt_text": "Spectrem"},
+    "navbar_align": "left",
+    "header_links_before_dropdown": 8,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+ogp_site_url = "/"
+ogp_social_cards = {"enable": False}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_exclude = ".linenos, .gp, .go"
+
+bibtex_bibfiles = ["references.bib"]
+bibtex_default_style = "keys"
+bibtex_reference_style = "label"
+
+
+def _figures_of(block: Any, variables: dict[str, Any], settings: dict[str, Any]) -> str:
+    """Save the figures that a block of an example has named, which are matplotlib's but not pyplot's."""
+    from matplotlib.figure import Figure
+    from sphinx_gallery.scrapers import figure_rst
+
+    seen = variables.setdefault("_figures_seen", [])
+    paths = []
+    for name, value in variables["example_globals"].items():
+        if isinstance(value, Figure) and not name.startswith("_") and all(value is not other for other in seen):
+            seen.append(value)
+            paths.append(next(variables["image_path_iterator"]))
+            value.savefig(paths[-1], dpi=120)
+    return figure_rst(paths, settings["src_dir"], str(variables.get("example_globals", {}).get("alt", "")))
+
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "ignore_pattern": "network_in_torch",
+    "download_all_examples": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+    "plot_gallery": True,
+    "min_reported_time": 5,
+    "image_scrapers": (_figures_of,),
+    "capture_repr": (),
+    "abort_on_example_error": True,
+}
+
+
+class _Keys(BaseLabelStyle):
+    """Papers are called by their keys, as in docstrings."""
+
+    def format_labels(self, sorted_entries: Any) -> Any:
+        return [entry.key for entry in sorted_entries]
+
+
+class _KeyStyle(Style):
+    default_label_style = _Keys
+
+
+register_plugin("pybtex.style.formatting", "keys", _KeyStyle)
+
+KEYS = frozenset(parse_file(HERE / "references.bib").entries)
+_CITED = re.compile(r"\[([A-Z][A-Za-z]+\d{2,4})(?:, ([^\]`]*))?\](?!_)")
+
+
+def cite(text: str) -> str:
+    """Make keys of papers in square brackets links to the references.
+
+    Raises
+    ------
+    ValueError
+        If a key is not in references.bib.
+
+    Examples
+    --------
+    >>> cite("By forward-backward [Rabiner1989].")
+    'By forward-backward :cite:p:`Rabiner1989`.'
+    """
+
+    def link(match: re.Match[str]) -> str:
+        if match[1] not in KEYS:
+            raise ValueError(f"[{match[1]}] is a key that docs/references.bib lacks; add the paper there")
+        return f":cite:p:`{match[1]}`" + (f" ({match[2]})" if match[2] else "")
+
+    return _CITED.sub(link, text)
+
+
+def _cite_lines(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    lines[:] = cite("\n".join(lines)).split("\n")
+
+
+def write_api(folder: Path) -> None:
+    """Write a page for each room of public names, and the page that lists these."""
+    folder.mkdir(exist_ok=True)
+    pages = {}
+    for room, (title, sentence, groups) in public_names.ROOMS.items():
+        lines = [title, "=" * len(title), "", sentence, "", f".. currentmodule:: {room}", ""]
+        for group, names in groups.items():
+            if len(groups) > 1:
+                lines += [group, "-" * len(group), ""]
+            elsewhere = [name for name in names if room != "spectrem" and name in spectrem.__all__]
+            here = [name for name in names if name not in elsewhere]
+            if here:
+                lines += [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""]
+                lines += [*(f"   {name}" for name in here), ""]
+            if elsewhere:
+                links = ", ".join(f":py:obj:`~spectrem.{name}`" for name in elsewhere)
+                lines += [f"As in ``spectrem``: {links}.", ""]
+        pages[room] = "\n".join(lines)
+    for room, text in pages.items():
+        path = folder / f"{room}.rst"
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def _prepare(app: Any) -> None:
+    figures.draw_all(HERE / "_generated")
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Connect the steps of this file to those of Sphinx."""
+    write_api(HERE / "api")
+    command_line.write(HERE / "api" / "command_line.md")
+    app.connect("builder-inited", _prepare)
+    app.connect("autodoc-process-docstring", _cite_lines, priority=400)  # before numpydoc
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

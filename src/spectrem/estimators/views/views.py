@@ -29,6 +29,7 @@ from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, r
 from spectrem.estimators.crf.crf_tagger import CRFTagger, best_states, read_sentences, with_pairs
 from spectrem.estimators.declare import check_parameters, documented, parameters_of
 from spectrem.estimators.labelled import fit_members
+from spectrem.estimators.progress import shows_progress
 from spectrem.estimators.sentences import read_labels
 from spectrem.estimators.shared_parameters import as_sequence
 from spectrem.estimators.storage import Codec, Saved, read_constraints, write_texts
@@ -171,6 +172,7 @@ class Views(Saved, ViewsParameters, Estimator):
 
     _codec = _CODEC
 
+    @shows_progress
     def fit(
         self,
         X: Any,

@@ -134,7 +134,7 @@ class Views(Saved, ViewsParameters, Estimator):
     ----------
     views_ : dict of str -> estimator
         The views as fitted estimators, which predict by themselves.
-    classes_ : ndarray, or tags_ : tuple
+    classes_, tags_ : ndarray or tuple
         In full agreement, the labels of all classifiers, or of all taggers.
     label_distributions_ : ndarray of shape (n_rows, n_classes), or dict of view -> ndarray
         Of the training data (of taggers, a row per token), under agreement and constraints: one table in full

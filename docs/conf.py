@@ -7,19 +7,18 @@ the references.
 
 from __future__ import annotations
 
-import re
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from pybtex.database import parse_file
 from pybtex.plugin import register_plugin
-from pybtex.style.formatting.plain import Style
-from pybtex.style.labels import BaseLabelStyle
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+import citations  # noqa: E402
 import command_line  # noqa: E402
 import experiments  # noqa: E402
 import figures  # noqa: E402
@@ -112,72 +111,33 @@ sphinx_gallery_conf = {
 }
 
 
-class _Keys(BaseLabelStyle):
-    """Papers are called by their keys, as in docstrings."""
-
-    def format_labels(self, sorted_entries: Any) -> Any:
-        return [entry.key for entry in sorted_entries]
-
-
-class _KeyStyle(Style):
-    default_label_style = _Keys
-
-
-register_plugin("pybtex.style.formatting", "keys", _KeyStyle)
-
-KEYS = frozenset(parse_file(HERE / "references.bib").entries)
-_CITED = re.compile(r"\[([A-Z][A-Za-z]+\d{2,4})(?:, ([^\]`]*))?\](?!_)")
-
-
-def cite(text: str, role: str = ":cite:p:") -> str:
-    """Make keys of papers in square brackets links to the references.
-
-    Parameters
-    ----------
-    text : str
-    role : str
-        As reStructuredText writes it, or MyST.
-
-    Raises
-    ------
-    ValueError
-        If a key is not in references.bib.
-
-    Examples
-    --------
-    >>> cite("By forward-backward [Rabiner1989].")
-    'By forward-backward :cite:p:`Rabiner1989`.'
-    """
-
-    def link(match: re.Match[str]) -> str:
-        if match[1] not in KEYS:
-            raise ValueError(f"[{match[1]}] is a key that docs/references.bib lacks; add the paper there")
-        return f"{role}`{match[1]}`" + (f" ({match[2]})" if match[2] else "")
-
-    return _CITED.sub(link, text)
+register_plugin("pybtex.style.formatting", "keys", citations.ByKey)
+_KEYS = frozenset(parse_file(HERE / "references.bib").entries)
 
 
 def _cite_lines(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    lines[:] = cite("\n".join(lines)).split("\n")
+    lines[:] = citations.link_citations(lines, _KEYS)
 
 
 def write_api(folder: Path) -> None:
     """Write a page for each room of public names, and the page that lists these."""
     folder.mkdir(exist_ok=True)
-    pages = {}
+    pages: dict[str, str] = {}
+    first: dict[int, str] = {}  # of every class and function, the room that explains it
     for room, (title, sentence, groups) in public_names.ROOMS.items():
         lines = [title, "=" * len(title), "", sentence, "", f".. currentmodule:: {room}", ""]
+        values = {name: getattr(import_module(room), name) for names in groups.values() for name in names}
+        homes = {name: first.setdefault(id(value), room) for name, value in values.items() if callable(value)}
         for group, names in groups.items():
             if len(groups) > 1:
                 lines += [group, "-" * len(group), ""]
-            elsewhere = [name for name in names if room != "spectrem" and name in spectrem.__all__]
-            here = [name for name in names if name not in elsewhere]
+            here = [name for name in names if homes.get(name, room) == room]
             if here:
                 lines += [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""]
                 lines += [*(f"   {name}" for name in here), ""]
-            if elsewhere:
-                links = ", ".join(f":py:obj:`~spectrem.{name}`" for name in elsewhere)
-                lines += [f"As in ``spectrem``: {links}.", ""]
+            if len(here) < len(names):
+                links = [f":py:obj:`{name} <{homes[name]}.{name}>`" for name in names if name not in here]
+                lines += [f"Explained elsewhere: {', '.join(links)}.", ""]
         pages[room] = "\n".join(lines)
     for room, text in pages.items():
         path = folder / f"{room}.rst"
@@ -185,9 +145,13 @@ def write_api(folder: Path) -> None:
             path.write_text(text, encoding="utf-8")
 
 
+def _cite_in_markdown(text: str) -> str:
+    return citations.link_citations([text], _KEYS)[0].replace(":cite:p:", "{cite:p}")
+
+
 def _prepare(app: Any) -> None:
     figures.draw_all(HERE / "_generated")
-    experiments.write(HERE / "_generated" / "experiments", lambda text: cite(text, "{cite:p}"))
+    experiments.write(HERE / "_generated" / "experiments", _cite_in_markdown)
 
 
 def setup(app: Any) -> dict[str, Any]:

@@ -20,6 +20,8 @@ LAYERS = [
 FOUNDATION = {
     "exceptions",
     "_heads",
+    "_html",
+    "_progress",
     "_lanes",
     "_logs",
     "_vectors",
@@ -47,6 +49,8 @@ ALLOWED = {
     "exceptions": set(),
     "_damage": set(),
     "_heads": set(),
+    "_html": set(),
+    "_progress": set(),
     "_arrays": set(),
     "_outputs": set(),
     "_reprs": set(),

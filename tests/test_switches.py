@@ -10,18 +10,15 @@ import pytest
 
 import spectrem
 from spectrem import estimators
-from spectrem.constraints import check_values
 from spectrem.data import (
     Links,
     conserved_arcs,
     encode_bitext,
-    encode_segmented,
     read_bitext,
     read_conllu,
     read_dictionary,
     read_pairs,
     read_priors,
-    segment_lines,
 )
 from spectrem.estimators import LinkPosteriors, transfer_parser
 from spectrem.estimators.declare import check_parameters, parameters_of
@@ -35,6 +32,7 @@ from spectrem.models.grammar import ValenceModel
 from spectrem.models.loglinear import LogLinearModel, Support
 from spectrem.models.parsing import EdgeFactoredModel
 from spectrem.structures import Alignment, NonProjectiveTrees, ProjectiveTrees, ValenceTrees
+from spectrem.tables import project
 
 ESTIMATORS = {name: getattr(estimators, name) for name in estimators.__all__}
 ESTIMATORS = {name: own for name, own in ESTIMATORS.items() if inspect.isclass(own) and hasattr(own, "fit")}
@@ -45,7 +43,6 @@ SWITCHES = [
     if isinstance(default, bool)
 ]
 LINKS = Links.from_pairs([[(0, 0)]])
-TEXTS = segment_lines(["a"]), segment_lines(["b"])
 CALLS = {
     ("Alignment", "reverse"): partial(Alignment, [1], [1]),
     ("AlignmentModel", "chain"): partial(AlignmentModel, None, 5, learn_positions=True),
@@ -59,6 +56,7 @@ CALLS = {
     ("LinkPosteriors.reliability", "possible"): partial(
         LinkPosteriors(np.array([1]), np.array([1]), [np.ones((1, 1))], [np.ones((1, 1))]).reliability, LINKS
     ),
+    ("ProjectedTable.decide", "verbose"): project([[0.5, 0.5]], []).decide,
     ("LogLinearModel", "chain"): partial(LogLinearModel, Support(1, 2)),
     ("LogLinearModel", "intercept"): partial(LogLinearModel, Support(1, 2)),
     ("LogLinearModel", "reference"): partial(LogLinearModel, Support(1, 2)),
@@ -68,11 +66,10 @@ CALLS = {
     ("ValenceModel", "adjacency"): partial(ValenceModel, 1),
     ("ValenceModel", "single_root"): partial(ValenceModel, 1),
     ("ValenceTrees", "single_root"): partial(ValenceTrees, [1]),
+    ("project", "verbose"): partial(project, [[0.5, 0.5]], []),
     ("bracket_scores", "whole"): partial(bracket_scores, [[]], [[]], [1]),
-    ("check_values", "every"): partial(check_values, (), "tag", ()),
     ("conserved_arcs", "roots"): partial(conserved_arcs, [[-1]], LINKS, [1]),
     ("encode_bitext", "lowercase"): partial(encode_bitext, ["a"], ["b"]),
-    ("encode_segmented", "lowercase"): partial(encode_segmented, *TEXTS),
     ("read_bitext", "lowercase"): partial(read_bitext, "nowhere"),
     ("read_conllu", "trees"): partial(read_conllu, "nowhere"),
     ("read_dictionary", "lowercase"): partial(read_dictionary, "nowhere"),

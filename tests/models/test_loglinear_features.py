@@ -172,7 +172,7 @@ def test_shards_hold_every_instance_once_and_do_not_change_the_optimum():
         (lambda: Features.of([[0.0, 1e200]]), "features must be below 1e+100 in size, got 1e+200 in row 0, column 1"),
         (lambda: Features.of(sp.csr_array([[0.0], [np.inf]])), "got inf in row 1, column 0"),
         (lambda: Support.pairs([0], [0, 1], 2, 2), "features and labels must have one length, got 1 and 2"),
-        (lambda: Support.pairs([2], [0], 2, 2), "features must be in 0..1, got 2; raise n_features"),
+        (lambda: Support.pairs([2], [0], 2, 2), "features must be in 0..1; got 2 at index 0; raise n_features"),
         (lambda: WeightPrior(-1.0), "l2 must be finite and at least 0, got -1.0"),
         (lambda: WeightPrior(l1=np.inf), "l1 must be finite and at least 0, got inf"),
         (lambda: build_shards(Features.of(np.eye(3)), [1, 1]), "lengths must add up to the number of tokens, got 2"),

@@ -10,9 +10,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn
 
+from spectrem import _progress
 from spectrem._outputs import OutputStream, remove_temporary, sent_directly
+from spectrem._progress import Advance, compilation_watched
 from spectrem.cli import signals
 from spectrem.exceptions import printable
 
@@ -157,58 +159,16 @@ def _undecoded(error: UnicodeError) -> tuple[bytes, int]:
 _UNDRAWN = b"\r\x1b[2K\x1b[?25h"  # the line erased, the cursor shown
 
 
-class Advance(Protocol):
-    """Say what is being done, and how much of the whole has just been finished."""
-
-    def __call__(self, doing: str, amount: float = 0.0) -> None: ...
-
-
 @contextmanager
 def progress_bar(total: float, *, shown: bool) -> Iterator[Advance]:
-    """A bar with the time left on standard error, if that is a terminal; gone when the block ends.
-
-    Parameters
-    ----------
-    total : float
-        The sum of all amounts that will be reported.
-    shown : bool
-        False never draws.
-    """
-    if not (shown and sys.stderr.isatty()):
-        yield lambda doing, amount=0.0: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description:<9}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TextColumn("time left"),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    progress = Progress(*columns, console=console, transient=True, redirect_stdout=False)
+    """The bar of `spectrem._progress`, which is gone when a signal ends the run, too."""
 
     def undraw() -> None:
-        if not console.is_dumb_terminal:
+        if shown and sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown"):
             os.write(2, _UNDRAWN)
 
-    with before_the_end(undraw), progress as bar:
-        said = "Starting"
-        task = bar.add_task(said, total=total)
-
-        def advance(doing: str, amount: float = 0.0) -> None:
-            nonlocal said
-            said = doing
-            bar.update(task, description=doing, advance=amount)
-
-        def compiling(n_kernels: int, n_open: int) -> None:
-            doing = f"Compiling kernels, once: {n_kernels} so far" if n_open else said
-            bar.update(task, description=doing)
-
-        with compilation_watched(compiling):
-            yield advance
+    with before_the_end(undraw), _progress.progress_bar(total, shown=shown) as bar:
+        yield bar
 
 
 @contextmanager
@@ -224,35 +184,3 @@ def compilation_announced(*, shown: bool) -> Iterator[None]:
 
     with compilation_watched(announce):
         yield
-
-
-@contextmanager
-def compilation_watched(show: Callable[[int, int], None]) -> Iterator[None]:
-    """Call something whenever a kernel is about to be compiled, or has been, in this block.
-
-    Parameters
-    ----------
-    show : callable
-        Takes how many kernels have been begun, and how many of them, each for the sake of another, are unfinished.
-    """
-    import logging
-
-    log = logging.getLogger("spectrem.compiling")
-    n_kernels = n_open = 0
-
-    def watch(record: logging.LogRecord) -> bool:
-        nonlocal n_kernels, n_open
-        begun = record.msg.startswith("compiling")
-        n_kernels += begun
-        n_open += 1 if begun else -1
-        show(n_kernels, n_open)
-        return True
-
-    level = log.level
-    log.addFilter(watch)
-    log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.removeFilter(watch)
-        log.setLevel(level)

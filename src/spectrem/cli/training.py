@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,16 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from spectrem._outputs import temporary_folder
 from spectrem.cli.declare import Given, Settings, files_of, option, option_of
-from spectrem.cli.ending import Advance, before_the_end, command_line, progress_bar, say
+from spectrem.cli.ending import before_the_end, command_line, progress_bar, say
 from spectrem.cli.files import command_files, opened
 from spectrem.cli.freeing import LITTLE, return_freed_memory
 from spectrem.cli.options import LearningOptions, errors_located
 from spectrem.estimators.declare import parameters_of
+from spectrem.estimators.progress import count_stages, iterations_shown
 from spectrem.estimators.shared_parameters import COMPUTING, TRAINING
 from spectrem.exceptions import InvalidInputError, SpectremError, Unconverged, counted, shorten, spelled
 
 if TYPE_CHECKING:
-    from spectrem.learning import Record
+    pass
 
 
 _RATE = 1.2  # that of `spectrem.learning.Anneal`
@@ -293,16 +293,11 @@ class TrainingRun:
         SpectremError
             As the estimator does.
         """
-        n_stages = getattr(estimator, "n_init", 1) * count_gammas(estimator)
         located = nullcontext() if place is None else errors_located("sentence", place)
-        with progress_bar(n_stages, shown=not self.options.quiet) as bar, located:
-            bar("Training")
-            progress = _Stages(bar, n_stages, estimator.max_iter)
-            estimator.set_params(on_iteration=progress.advance)
-            with without_unconverged(), spelled(advice):
+        with progress_bar(count_stages(estimator), shown=not self.options.quiet) as bar, located:
+            with iterations_shown(estimator, bar), without_unconverged(), spelled(advice):
                 result = fit()
-            progress.finish()
-            estimator.set_params(on_iteration=None).save(self.options.save)
+            estimator.save(self.options.save)
             with opened(self.options.report) as (page,):
                 if page is not None:
                     page.write(estimator.report_.to_html(command_line()))
@@ -319,38 +314,12 @@ class TrainingRun:
         warn_gaining(estimator)
 
 
-class _Stages:
-    """Stages of constant gamma, each a unit of the bar; one that converges early is counted when the next begins."""
-
-    def __init__(self, bar: Advance, n_stages: int, max_iter: int) -> None:
-        self._bar, self._n_stages, self._max_iter = bar, n_stages, max_iter
-        self._done, self._gamma = 0.0, math.nan
-
-    def advance(self, record: Record) -> None:
-        skipped = math.ceil(self._done - 1e-9) - self._done if record.gamma != self._gamma else 0.0
-        self._gamma = record.gamma
-        doing = f"Training: gamma {record.gamma:.3g}, objective {record.objective:.5g} nats"
-        self._move(doing, min(skipped + 1 / self._max_iter, self._n_stages - self._done))
-
-    def finish(self) -> None:
-        self._move("Saving", self._n_stages - self._done)
-
-    def _move(self, doing: str, amount: float) -> None:
-        self._done += amount
-        self._bar(doing, amount)
-
-
 @contextmanager
 def without_unconverged() -> Iterator[None]:
     """Train in this block without warnings about iterations that ran out; `warn_gaining` gives one afterwards."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Unconverged)
         yield
-
-
-def count_gammas(estimator: Any) -> int:
-    """The number of gammas that training goes through."""
-    return 1 if estimator.schedule is None else len(list(estimator.schedule.gammas()))
 
 
 def warn_gaining(estimator: Any) -> None:

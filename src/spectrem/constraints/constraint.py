@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from types import EllipsisType
 from typing import Any, Literal, Protocol, cast
 
@@ -14,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats
 from spectrem._first_use import sparse as sp
+from spectrem._html import MOST_LINES, page, paragraphs
 from spectrem.constraints.columns import Column, plain, quote
 from spectrem.constraints.compilation.rows import Norm, Slack
-from spectrem.exceptions import InvalidInputError, quoted, shorten
+from spectrem.exceptions import InvalidInputError, counted, quoted, shorten
 from spectrem.structures.structure import Structure
 
 
@@ -84,6 +86,9 @@ class AllOf(Sequence[Any]):
     def __repr__(self) -> str:
         return " & ".join(f"({one!r})" if getattr(one, "is_comparison", False) else repr(one) for one in self.members)
 
+    def _repr_html_(self) -> str:
+        return _page_of(self.members)
+
     def _each(self, method: str, *columns: Any, **options: Any) -> AllOf:
         for one in self.members:
             if not hasattr(one, method):
@@ -107,6 +112,19 @@ def join(*constraints: object) -> AllOf:
             )
         members += one.members if isinstance(one, AllOf) else [one]
     return AllOf(tuple(members))
+
+
+def _page_of(constraints: Sequence[Any]) -> str:
+    """Constraints as notebooks show them: their names, and their text without these."""
+    lines = []
+    for one in constraints[:MOST_LINES]:
+        label = getattr(one, "label", None)
+        unnamed = replace(one, label=None) if isinstance(one, Constraint) else one
+        name = "" if label is None else f"<strong>{escape(shorten(label))}</strong>: "
+        lines.append(f"<p>{name}<code>{escape(shorten(repr(unnamed), 300))}</code></p>")
+    more = len(constraints) - len(lines)
+    title = f"{counted(len(constraints), 'constraint')}{', all of which must hold' * (len(constraints) > 1)}"
+    return page(title, *lines, paragraphs([f"and {more:,} more"] if more else []))
 
 
 Sense = Literal["<=", ">=", "=="]
@@ -751,6 +769,9 @@ class Constraint:
         text = f"{self.expression!r} {sign} {bound!r}"
         return f"({text}){rest}" if rest else text
 
+    def _repr_html_(self) -> str:
+        return _page_of([self])
+
     @property
     def is_comparison(self) -> bool:
         """Whether its text is a bare comparison, which stands in parentheses beside operators."""
@@ -795,6 +816,9 @@ class LinearConstraint:
         return f"linear({text}, b, {quote(self.sense)}, name={quote(self.label)}, scope={quote(self.scope)})" + (
             _slack_text(self.allowance)
         )
+
+    def _repr_html_(self) -> str:
+        return _page_of([self])
 
 
 class CustomConstraint(Protocol):

@@ -13,11 +13,13 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Ints
 from spectrem._heads import ROOT, UNKNOWN_HEAD
+from spectrem._html import MOST_SHOWN, page, paragraphs
 from spectrem._reprs import briefly_shown
 from spectrem._validate import as_array, as_bool, as_integers, as_texts
 from spectrem.data.files import Lines, read_lines, write_texts
 from spectrem.data.tagged import MISSING, conllu_cells, conllu_words, number_lines
-from spectrem.exceptions import InvalidInputError, quoted, shorten
+from spectrem.data.tree_picture import draw_tree
+from spectrem.exceptions import InvalidInputError, counted, quoted, shorten
 
 _HINT = "write '_' where there is none"
 
@@ -51,8 +53,24 @@ class ParsedSentence(NamedTuple):
     heads: Ints | None = None
     relations: tuple[str, ...] | None = None
 
+    def _picture(self) -> str:
+        return draw_tree(self.forms, self.upos, self.heads, self.relations)
 
-class FileTrees(list[ParsedSentence]):
+    def _repr_html_(self) -> str:
+        return page(f"Sentence of {counted(len(self.forms), 'word')}", self._picture())
+
+
+class Trees(list[ParsedSentence]):
+    """Sentences of a treebank, of which notebooks show the first."""
+
+    def _repr_html_(self) -> str:
+        more = len(self) - MOST_SHOWN
+        pictures = (f"<div>{sentence._picture()}</div>" for sentence in self[:MOST_SHOWN])
+        rest = paragraphs([f"and {more:,} more"] if more > 0 else [])
+        return page(counted(len(self), "sentence"), *pictures, rest)
+
+
+class FileTrees(Trees):
     """Sentences of a file of CoNLL-U.
 
     Attributes

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from spectrem._arrays import Floats, Ints
+from spectrem._html import MOST_SHOWN
 from spectrem._validate import as_bool
 from spectrem.constraints.text import Constraints
 from spectrem.corpus import Corpus, Local
 from spectrem.estimators.conventions import PerSentence, row_weights, take_course
+from spectrem.estimators.sentence_tables import Label, SentenceTables, head_label
 from spectrem.estimators.shared_parameters import as_sequence, constraint_names
 from spectrem.exceptions import InvalidInputError, NoEffectWarning, Unconverged, quoted, setting, warn
 from spectrem.inference.dual import compile_slack
@@ -482,6 +485,8 @@ class NewSentences:
     shards : list of shards
     lengths : ndarray of shape (n_sentences,), int64
         Words of all sentences.
+    words : sequence
+        Those of all sentences, one after the other, to be shown; empty where they are not known.
     """
 
     estimator: Any
@@ -489,12 +494,23 @@ class NewSentences:
     params: Any
     shards: list[Any]
     lengths: Ints
+    words: Sequence[Any] = ()
 
     def tables(self, sizes: Ints | None = None) -> PerSentence:
         """The posteriors, an array for every sentence with so many rows, by default one for every word."""
         sizes, corpus = self.lengths if sizes is None else sizes, make_corpus(self.estimator, self.shards)
         pieces = posteriors(self.estimator, self.model, self.params, corpus)
         return PerSentence.cut(in_corpus_order(self.shards, pieces, sizes), sizes)
+
+    def shown(self, tables: Iterable[Floats], label: Label) -> SentenceTables:
+        """Tables of the sentences as a list that notebooks show with words and labels."""
+        ends = np.cumsum(self.lengths[:MOST_SHOWN]).tolist() if len(self.words) else []
+        return SentenceTables(tables, [self.words[a:b] for a, b in pairwise([0, *ends])], label)
+
+    def arcs(self) -> SentenceTables:
+        """The posteriors of arcs, an array of shape (n_words, n_words) for every sentence."""
+        flat = self.tables(self.lengths**2)
+        return self.shown((one.reshape(n, n) for n, one in zip(self.lengths.tolist(), flat, strict=True)), head_label)
 
     def structures(self, read: Read[Ints], structures: str, sizes: Ints | None = None, *, least: int = 0) -> Ints:
         """The best structures, the rows of sentence after sentence; see `best_structures`."""

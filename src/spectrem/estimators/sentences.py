@@ -154,6 +154,12 @@ def tag_names(tags: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(map(str, tags)) if any(isinstance(tag, str) for tag in tags) else tuple(tags)
 
 
+def tag_numbers(tags: Sequence[Tag], words: Sequence[Any], unknown: int = -1) -> Ints:
+    """The numbers of the tags of all words, ``unknown`` for those that are none of these tags."""
+    index = {tag: number for number, tag in enumerate(tags)}
+    return np.fromiter((index.get(word, unknown) for word in words), np.int64, len(words))
+
+
 def check_tag_values(constraints: Any, tags: Sequence[Tag], columns: Sequence[str] = ("tag", "label")) -> None:
     """Raise `InvalidInputError` if a constraint on one of the columns names a tag that there is not."""
     for column in columns:

@@ -28,7 +28,7 @@ MODEL, TRAINING, CONSTRAINTS, COMPUTING = "Model", "Training", "Constraints", "C
 CROSSING = ("lift", "skip", "raise")
 """What may be done about heads that only trees with crossing arcs have; see `sentences.Crossing`."""
 
-NOT_SAVED = ("corpus", "checkpoint", "on_iteration")
+NOT_SAVED = ("corpus", "checkpoint", "on_iteration", "verbose")
 """Parameters that belong to a run on a machine, and not to the model that it leaves behind."""
 
 AT_PREDICT = (
@@ -170,6 +170,9 @@ class LearningParameters:
     on_iteration : callable, optional
         Called with the `spectrem.learning.Record` of every iteration, or, of log-linear models that labels alone are
         learned from, of every step.
+    verbose : bool
+        Whether `fit` shows a progress bar where standard error is a terminal, and in notebooks, where that takes
+        ipywidgets.
     """
 
     gamma: float = given(1.0, check_gamma, convert=float, option="", group=TRAINING, metavar="GAMMA")
@@ -178,6 +181,7 @@ class LearningParameters:
     max_iter: int = count(100, group=TRAINING)
     tol: float = number(1e-6, group=TRAINING, metavar="GAIN")
     on_iteration: Callable[[Record], None] | None = given(None)
+    verbose: bool = switch(False, option=None)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem._html import BLUE, ORANGE, facts, page, paragraphs, table, with_bar
 from spectrem._reprs import brief_dataclass
-from spectrem.exceptions import InvalidInputError, warn_unconverged
+from spectrem.exceptions import InvalidInputError, counted, warn_unconverged
 from spectrem.structures.parts import Parts
 
 _MESSAGES = (
@@ -21,6 +22,7 @@ _MESSAGES = (
     "ran out of iterations before the tolerance was met",
     "no distribution meets the constraints",
 )
+_MOST_PRICES = 10  # that notebooks show
 Infeasible: TypeAlias = Literal["raise", "skip"]
 
 
@@ -101,6 +103,26 @@ class Projection:
     instance_status: NDArray[np.int8]
     instance_violation: Floats
     skipped: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def _repr_html_(self) -> str:
+        cost = {} if self.kl is None else {"cost of the constraints": f"{self.kl:.6g} nats"}
+        total = {"instances": f"{len(self.values):,}", "dual value": f"{self.dual_value:.6g} nats"}
+        left_out = {"rows left out": f"{len(self.skipped):,}"} if len(self.skipped) else {}
+        largest = np.argsort(-np.abs(self.multipliers), kind="stable")[:_MOST_PRICES]
+        most = float(np.abs(self.multipliers).max(initial=0.0))
+        prices = [
+            (f"{row:,}", with_bar(f"{price:.4g}", BLUE if price > 0 else ORANGE, abs(price) / most))
+            for row, price in zip(largest.tolist(), self.multipliers[largest].tolist(), strict=True)
+            if price
+        ]
+        binding = int(np.count_nonzero(self.multipliers))
+        return page(
+            f"Projection: {self.status.message}",
+            facts({**total, **cost, "largest violation": f"{self.violation:.3g}", **left_out}),
+            paragraphs([f"{binding:,} of {counted(len(self.multipliers), 'row')} of the constraints have a price."]),
+            table(("row", "price, nats"), prices) if prices else "",
+            paragraphs([f"and {binding - len(prices):,} of smaller prices"] if binding > len(prices) else []),
+        )
 
 
 def warn_open(status: NDArray[np.int8], detail: str, way_out: str) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from spectrem._arrays import Floats, Ints
 from spectrem._heads import ROOT
 from spectrem._outputs import open_bytes
+from spectrem.data.tree_picture import arc_levels
 from spectrem.exceptions import InvalidInputError
 from spectrem.plotting.curves import COLOURS, make_figure, plain_label
 
@@ -179,7 +180,7 @@ def plot_trees(
     sizes = np.array(widths) * _INCHES_PER_LETTER + _GAP
     places = np.cumsum(sizes) - sizes / 2
     drawn = [_arcs(table, true, min_probability) for table in tables.values()]
-    levels = [_levels(arcs) for arcs in drawn]
+    levels = [arc_levels(arcs) for arcs in drawn]
     tops = [max(heights.values(), default=1) + 1 for heights in levels]
     height = 0.34 * sum(tops) + (0.75 + 0.25 * any(tables)) * len(tables)
     figure = make_figure(max(float(sizes.sum()) + 0.3, 2.5), height)
@@ -252,16 +253,6 @@ def _arcs(table: Floats, true: Ints | None, least: float) -> _Arcs:
             elif true is not None and true[dependent] == head:
                 arcs[dependent, head] = -1.0
     return arcs
-
-
-def _levels(arcs: _Arcs) -> _Levels:
-    """The height of every arc that is not from the root: above all shorter ones that it overlaps."""
-    levels: _Levels = {}
-    for arc in sorted((arc for arc in arcs if arc[1] != ROOT), key=lambda arc: (abs(arc[0] - arc[1]), arc)):
-        low, high = min(arc), max(arc)
-        below = [level for other, level in levels.items() if min(other) < high and low < max(other)]
-        levels[arc] = max(below, default=0) + 1
-    return levels
 
 
 def _ends(places: Floats, arcs: _Arcs, levels: _Levels) -> dict[Any, float]:

@@ -10,8 +10,8 @@ from html import escape
 import numpy as np
 
 from spectrem._arrays import Floats, Ints
+from spectrem._html import COLOURS, picture, swatch, table
 from spectrem.models.mixture import MixtureParameters
-from spectrem.reports.html import COLOURS, table
 
 MOST_FEATURES, MOST_COMPONENTS = 8, 30
 """Features and components that are shown; the picture has all components."""
@@ -48,9 +48,9 @@ class Components:
         features = self.features[:MOST_FEATURES]
         rows = []
         for k in order[:MOST_COMPONENTS].tolist():
-            swatch = f'<span class="swatch" style="background:{COLOURS[k % len(COLOURS)]}"></span>{k}'
             cells = [_cell(self.params.means[k, j], deviations[k, j]) for j in range(len(features))]
-            rows.append((swatch, f"{self.sizes[k]:,}", f"{self.params.weights[k]:.1%}", *cells))
+            name = f"{swatch(COLOURS[k % len(COLOURS)])}{k}"
+            rows.append((name, f"{self.sizes[k]:,}", f"{self.params.weights[k]:.1%}", *cells))
         head = ("component", "rows", "weight", *(escape(name) for name in features))
         left_out = [
             f"{number - most} more {what}"
@@ -61,11 +61,11 @@ class Components:
             if number > most
         ]
         others = f"<p>and {' and '.join(left_out)}</p>" if left_out else ""
-        picture = self._picture()
-        drawn = "; the picture shows the ellipses of one standard deviation" if picture else ""
+        drawing = self._picture()
+        drawn = "; the picture shows the ellipses of one standard deviation" if drawing else ""
         legend = f"<p>Means of the features, ± their standard deviations{drawn}.</p>"
         side_by_side = "display:flex;flex-wrap:wrap;gap:24px;align-items:flex-start"
-        return f'{legend}<div style="{side_by_side}"><div>{table(head, rows)}{others}</div>{picture}</div>'
+        return f'{legend}<div style="{side_by_side}"><div>{table(head, rows)}{others}</div>{drawing}</div>'
 
     @property
     def _covariances(self) -> Floats:
@@ -94,15 +94,14 @@ class Components:
         middle = (low + high) / 2
         places = np.array([_SIDE, _SIDE]) / 2 + (means - middle) * unit * np.array([1.0, -1.0])
         shapes = "".join(_ellipses(places, covariances * unit**2, self.params.weights))
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_SIDE} {_SIDE}" width="{_SIDE}" height="{_SIDE}" '
-            f'role="img" aria-label="the {len(means)} components" fill="currentColor" font-family="sans-serif" '
-            f'font-size="11"><rect x="{_EDGE - 14}" y="4" width="{_SIDE - _EDGE + 8}" height="{_SIDE - _EDGE + 4}" '
+        pieces = (
+            f'<rect x="{_EDGE - 14}" y="4" width="{_SIDE - _EDGE + 8}" height="{_SIDE - _EDGE + 4}" '
             'fill="none" stroke="currentColor" stroke-opacity="0.35"/>'
             f'{shapes}<text x="{_SIDE / 2 + 8:.0f}" y="{_SIDE - 8}" text-anchor="middle">{escape(names[0])}</text>'
             f'<text x="12" y="{_SIDE / 2 - 8:.0f}" text-anchor="middle" transform="rotate(-90 12 {_SIDE / 2 - 8:.0f})">'
-            f"{escape(names[1])}</text></svg>"
+            f"{escape(names[1])}</text>"
         )
+        return picture(_SIDE, _SIDE, f"the {len(means)} components", pieces)
 
 
 def covariance_matrices(covariance_type: str, means: Floats, covariances: Floats) -> Floats:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from spectrem._arrays import Floats
+from spectrem._html import document, facts, page, paragraphs
 from spectrem.data import open_output
 from spectrem.exceptions import counted, shorten
 from spectrem.learning.schedule import FitStatus, Record
@@ -18,17 +19,7 @@ from spectrem.reports.constraints import (
     constraint_lines,
     prices_by_name,
 )
-from spectrem.reports.html import (
-    constraint_tables,
-    curves,
-    document,
-    facts,
-    find_stages,
-    gamma_text,
-    page,
-    paragraphs,
-    summary_table,
-)
+from spectrem.reports.html import constraint_tables, curves, find_stages, gamma_text, summary_table
 
 _ENDINGS = {
     FitStatus.CONVERGED: "converged",

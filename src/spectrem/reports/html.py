@@ -1,17 +1,15 @@
-"""Pieces of a page: self-contained HTML and SVG without scripts, whose colours are those of the notebook around it."""
+"""Pieces of a page about a fit: curves of its course, and tables of its constraints."""
 
 from __future__ import annotations
 
 import math
-import os
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
-from importlib import import_module
 
 import numpy as np
 
 from spectrem._arrays import Floats
+from spectrem._html import BLUE, MOST_LINES, ORANGE, paragraphs, picture, swatch, table, with_bar
 from spectrem.exceptions import shorten
 from spectrem.learning.schedule import Record
 from spectrem.reports.constraints import (
@@ -23,10 +21,6 @@ from spectrem.reports.constraints import (
     most_important,
     total_cost,
 )
-
-BLUE, ORANGE = "#3b8ed0", "#d9701f"
-COLOURS = (BLUE, ORANGE, "#4a9e5c", "#b45fc0", "#c9a227", "#3aa6a6", "#d0506e", "#8a8f98")
-"""On light and on dark ground."""
 
 WIDTH, HEIGHT = 430, 180
 _LEFT, _RIGHT, _TOP, _BOTTOM = 74, 12, 34, 34
@@ -74,12 +68,7 @@ def draw_curve(
     def y(value: float) -> float:
         return _TOP + (HEIGHT - _TOP - _BOTTOM) * (high - value) / (high - low)
 
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-        f'role="img" aria-label="{escape(title)} at each of {len(values)} iterations" fill="currentColor" '
-        'font-family="sans-serif" font-size="11">',
-        f'<text x="{_LEFT}" y="13" font-weight="bold">{escape(title)}</text>',
-    ]
+    out = [f'<text x="{_LEFT}" y="13" font-weight="bold">{escape(title)}</text>']
     bottom = HEIGHT - _BOTTOM
     out += [
         f'<path d="M{_LEFT} {_TOP - 4}V{bottom + 4}H{WIDTH - _RIGHT}" fill="none" stroke="currentColor" '
@@ -102,7 +91,7 @@ def draw_curve(
             out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
         if len(points) == 1 or len(values) <= 40:
             out += [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="2.4" fill="{colour}"/>' for a, b in points]
-    return "".join([*out, "</svg>"])
+    return picture(WIDTH, HEIGHT, f"{title} at each of {len(values)} iterations", out)
 
 
 def find_stages(gammas: Sequence[float]) -> list[tuple[int, int]]:
@@ -156,17 +145,15 @@ MOST_ROWS, MOST_FREE = 20, 5
 MOST_CONSTRAINTS = 40
 """Constraints that are shown at most."""
 
-_BAR = 60  # pixels of the largest bar
 
-
-def _swatch(colour: str, meaning: str) -> str:
-    return f'<span class="key"><span class="swatch" style="background:{colour}"></span>{meaning}</span>'
+def _key(colour: str, meaning: str) -> str:
+    return f'<span class="key">{swatch(colour)}{meaning}</span>'
 
 
 _LEGEND = (
     "<p>The price of a bound is what the objective would gain, in nats, if the bound were relaxed by one unit, or one "
     "percentage point of a share; bounds that do not bind have none. Bars of prices have one scale for units and one "
-    f"for percentage points. {_swatch(BLUE, 'The upper bound binds.')} {_swatch(ORANGE, 'The lower bound binds.')}</p>"
+    f"for percentage points. {_key(BLUE, 'The upper bound binds.')} {_key(ORANGE, 'The lower bound binds.')}</p>"
 )
 _OVERVIEW_LEGEND = "<p>The cost of a constraint is about what all its rows cost the objective, in nats.</p>"
 _SUMMARY_LEGEND = (
@@ -174,75 +161,6 @@ _SUMMARY_LEGEND = (
     "are violated by more than a thousandth of their size; violations without the constraints → under them; the range "
     "of the prices, in nats per unit of the bound or percentage point of a share.</p>"
 )
-_STYLE = """<style>
-.spectrem-report{color:inherit;font-family:sans-serif;font-size:13px;line-height:1.4}
-.spectrem-report table{border-collapse:collapse;margin:4px 0 8px;font-size:12px;color:inherit}
-.spectrem-report th,.spectrem-report td{padding:2px 10px;text-align:right;color:inherit;
-border-bottom:1px solid rgba(128,128,128,.35)}
-.spectrem-report th:first-child,.spectrem-report td:first-child{text-align:left}
-.spectrem-report .broken{font-weight:bold;color:#d9701f}
-.spectrem-report .swatch{display:inline-block;height:9px;width:9px;border-radius:2px;margin:0 5px}
-.spectrem-report .key{white-space:nowrap}
-.spectrem-report .track{display:inline-block;width:64px;margin-left:6px;text-align:left}
-.spectrem-report .track .swatch{margin:0}
-.spectrem-report .wide{overflow-x:auto}
-.spectrem-report td{white-space:nowrap}
-.spectrem-report td:first-child{white-space:normal;min-width:8em;max-width:24em}
-@media(max-width:600px){.spectrem-report th,.spectrem-report td{padding:2px 5px}
-.spectrem-report td:first-child{min-width:5.5em}}
-.spectrem-report code{overflow-wrap:anywhere}
-.spectrem-report summary{cursor:pointer}
-.spectrem-report svg{max-width:100%;color:inherit}
-</style>"""
-
-
-def page(title: str, *pieces: str) -> str:
-    """All pieces under a title, with their style."""
-    return f'<div class="spectrem-report">{_STYLE}<p><strong>{escape(title)}</strong></p>{"".join(pieces)}</div>'
-
-
-def document(title: str, body: str, command: str | None = None) -> str:
-    """A whole file of HTML around a page, light or dark as its reader has set, that ends with what made it and when.
-
-    Parameters
-    ----------
-    title, body : str
-    command : str, optional
-        The command line.
-    """
-    version = import_module("spectrem").__version__
-    head = (
-        '<meta charset="utf-8"><meta name="color-scheme" content="light dark">'
-        f'<meta name="viewport" content="width=device-width,initial-scale=1"><title>{escape(title)}</title>'
-    )
-    by = f" by <code>{escape(command)}</code>" if command else ""
-    footer = f'<footer class="spectrem-report">made{by} with Spectrem {version}, {_date()}</footer>'
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{body}{footer}</body></html>\n'
-
-
-def _date() -> str:
-    """The time in UTC, to minutes; that of SOURCE_DATE_EPOCH (seconds since 1970) where a build has set it."""
-    told = os.environ.get("SOURCE_DATE_EPOCH", "")
-    seconds = float(told) if told.isdecimal() and len(told) < 12 else time.time()
-    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
-
-
-def facts(entries: Mapping[str, object]) -> str:
-    """Names and values as a line."""
-    parts = (f"{escape(name)} <strong>{escape(_text(value))}</strong>" for name, value in entries.items())
-    return f"<p>{' · '.join(parts)}</p>" if entries else ""
-
-
-def paragraphs(lines: Iterable[str]) -> str:
-    """A paragraph per line."""
-    return "".join(f"<p>{escape(line)}</p>" for line in lines)
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are HTML already; one wider than the page is scrolled."""
-    top = "".join(f"<th>{name}</th>" for name in head)
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def curves(history: Sequence[Record], tolerance: float = 0.0) -> str:
@@ -263,7 +181,8 @@ def curves(history: Sequence[Record], tolerance: float = 0.0) -> str:
 def constraint_tables(constraints: Sequence[ConstraintReport]) -> str:
     """A line per constraint, then a table for each of several rows, those that matter most first.
 
-    A single constraint has its table alone. Sentences above say what prices and bars are.
+    A single constraint has its table alone. Tables beyond `MOST_LINES` lines in all are folded. Sentences above
+    say what prices and bars are.
     """
     if not constraints:
         return ""
@@ -275,11 +194,11 @@ def constraint_tables(constraints: Sequence[ConstraintReport]) -> str:
         for unit in (False, True)
     }
     single = len(constraints) == 1
-    tables = [
-        _constraint(report, chosen, most[report.is_share])
-        for report, chosen in shown
-        if single or count_demands(report) > 1
-    ]
+    tables, n_lines = [], 0 if single else len(shown)
+    for report, chosen in shown:
+        if single or count_demands(report) > 1:
+            n_lines += len(chosen)
+            tables.append(_constraint(report, chosen, most[report.is_share], is_open=n_lines <= MOST_LINES))
     left_out = len(constraints) - len(shown)
     rest = f"<p>and {left_out:,} more constraints</p>" if left_out else ""
     return _LEGEND + ("" if single else _overview(shown)) + rest + "".join(tables)
@@ -301,7 +220,7 @@ def _overview(shown: Sequence[tuple[ConstraintReport, Sequence[Demand]]]) -> str
         rows.append(
             (
                 f"<strong>{escape(shorten(report.name))}</strong>",
-                _with_bar(f"{cost:.4g}", colour, cost / most if cost else 0.0),
+                with_bar(f"{cost:.4g}", colour, cost / most if cost else 0.0),
                 f"{int(report.binding.sum()):,} of {n:,}",
                 price,
                 before,
@@ -353,7 +272,7 @@ def _chosen(report: ConstraintReport) -> list[Demand]:
     return [demand for k, demand in enumerate(demands) if k < MOST_FREE or demand.binds or demand.miss > 0]
 
 
-def _constraint(report: ConstraintReport, chosen: Sequence[Demand], most: float) -> str:
+def _constraint(report: ConstraintReport, chosen: Sequence[Demand], most: float, *, is_open: bool) -> str:
     n = count_demands(report)
     heading = f"<summary><strong>{escape(shorten(report.name))}</strong> {escape(_outcome(report, n))}</summary>"
     rows = [
@@ -364,7 +283,7 @@ def _constraint(report: ConstraintReport, chosen: Sequence[Demand], most: float)
     rest = f"<p>and {n - len(chosen):,} more{none}</p>" if n > len(chosen) else ""
     price = "price, per percentage point" if report.is_share else "price"
     values = table(("", "without the constraints", "under them", price), rows) if n else ""
-    return f"<details open>{heading}{values}{rest}</details>"
+    return f"<details{' open' * is_open}>{heading}{values}{rest}</details>"
 
 
 def _outcome(report: ConstraintReport, n: int) -> str:
@@ -396,19 +315,8 @@ def _price(demand: Demand, most: float) -> str:
     """The price and a bar of its size, in the colour of the bound that binds."""
     price = demand.price / demand.scale if demand.binds else 0.0
     text = f"{price:.3g}" if demand.binds else _no_price(demand.price)
-    return _with_bar(text, BLUE if demand.from_above else ORANGE, abs(price) / most if price else 0.0)
+    return with_bar(text, BLUE if demand.from_above else ORANGE, abs(price) / most if price else 0.0)
 
 
 def _no_price(price: Floats | float) -> str:
     return "unknown" if np.isnan(price).any() else "0"
-
-
-def _with_bar(text: str, colour: str, share: float) -> str:
-    """A number, and a bar of this share of the largest."""
-    width = max(_BAR * share, 2.0) if share else 0.0
-    bar = f'<span class="swatch" style="background:{colour};width:{width:.0f}px"></span>' if share else ""
-    return f'{text}<span class="track">{bar}</span>'
-
-
-def _text(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -7,8 +7,8 @@ from dataclasses import field
 from html import escape
 from typing import NamedTuple
 
+from spectrem._html import BLUE, ORANGE, facts, picture
 from spectrem._reprs import brief_dataclass, briefly_shown
-from spectrem.reports.html import BLUE, ORANGE, facts
 
 _LINE, _MIDDLE, _SIDE, _EDGE = 19, 70, 125, 6
 _LONGEST = 18  # letters of a word that fit into a side
@@ -92,11 +92,7 @@ def _picture(pair: LinkedPair) -> str:
     linked = {i for i, _, _ in links}, {j for _, j, _ in links}
     left, width = _SIDE, 2 * _SIDE + _MIDDLE
     height = _LINE * max(1, *map(len, sides)) + _EDGE
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img" aria-label="links of pair {pair.number + 1}" fill="currentColor" font-family="sans-serif" '
-        'font-size="12">'
-    ]
+    out = []
     for i, j, probability in links:
         words = f"{pair.source[i]} – {pair.target[j]}: {probability:.2g}"  # noqa: RUF001 -- a dash
         colour = BLUE if probability >= 0.5 else ORANGE
@@ -114,7 +110,7 @@ def _picture(pair: LinkedPair) -> str:
             shown = word if len(word) <= _LONGEST else f"{word[: _LONGEST - 1]}…"
             full = "" if shown == word else f"<title>{escape(word)}</title>"
             out.append(f'<text x="{x}" y="{_height(k)}" text-anchor="{anchor}"{pale}>{escape(shown)}{full}</text>')
-    return "".join([*out, "</svg>"])
+    return picture(width, height, f"links of pair {pair.number + 1}", out, 12)
 
 
 def _height(word: int) -> int:

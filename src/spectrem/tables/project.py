@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._html import document, facts, page
+from spectrem._progress import progress_bar, share_shown
 from spectrem._reprs import brief_dataclass
-from spectrem._validate import as_sample_weight, check_same_index
+from spectrem._validate import as_bool, as_sample_weight, check_same_index
 from spectrem.constraints import Rows, check_columns, check_values, compile_constraints
 from spectrem.constraints.columns import read_columns
 from spectrem.constraints.compilation.draft import each_columns, used_columns
@@ -35,7 +37,7 @@ from spectrem.inference.program import Deadline
 from spectrem.inference.result import Infeasible
 from spectrem.reports import ConstraintReport, constraint_lines, price_copies, prices_by_name, report_rows
 from spectrem.reports.constraints import MOST_LINES, rounded
-from spectrem.reports.html import constraint_tables, document, facts, page
+from spectrem.reports.html import constraint_tables
 from spectrem.structures import Categorical, Chain, EdgeChain, Parts
 from spectrem.structures.structure import has_one_label
 
@@ -678,7 +680,14 @@ class ProjectedTable:
         """``price`` of every constraint by its name; a second one of the same name is called ``"name (2)"``."""
         return prices_by_name((report.name, report.price) for report in self.constraints)
 
-    def decide(self, *, time_limit: float | None = None, gap: float = 1e-4, on_step: OnStep = unheard) -> Decision:
+    def decide(
+        self,
+        *,
+        time_limit: float | None = None,
+        gap: float = 1e-4,
+        on_step: OnStep = unheard,
+        verbose: bool = False,
+    ) -> Decision:
         """The best single label for every row such that the constraints hold exactly.
 
         Maximises the sum of the scores of the labels chosen (the log of the probabilities that the table had before the
@@ -700,6 +709,8 @@ class ProjectedTable:
             that none are, which may take many times longer. Smaller tables are always solved to the end.
         on_step : callable, optional
             Called with the share of the work that is done, from 0 to 1, to show progress.
+        verbose : bool
+            Whether to show it by a bar, as `project` does.
 
         Returns
         -------
@@ -719,6 +730,10 @@ class ProjectedTable:
         >>> table.decide().labels
         array([0, 0, 1])
         """
+        if as_bool(verbose, "verbose"):
+            with progress_bar(1.0, shown=True) as bar:
+                show = share_shown(bar, "Deciding", on_step)
+                return self.decide(time_limit=time_limit, gap=gap, on_step=show)
         cells, structure, rows = self._cells, self._cells.structure, self._rows
         scores, weights = cells.scores, cells.weights
         values: dict[str, Any]
@@ -824,6 +839,7 @@ def project(
     max_iter: int | None = None,
     infeasible: Infeasible = "raise",
     time_limit: float | None = None,
+    verbose: bool = False,
 ) -> ProjectedTable:
     """The table nearest to a model's predictions whose expectations meet the constraints.
 
@@ -871,6 +887,9 @@ def project(
     time_limit : float or None
         Seconds for the linear and integer programs of gamma = 0 and -inf together, as in
         `spectrem.inference.project_batch`; None is 300, inf no limit.
+    verbose : bool
+        Whether to show that work goes on, where standard error is a terminal, and in notebooks, where that takes
+        ipywidgets.
 
     Returns
     -------
@@ -940,10 +959,12 @@ def project(
     cells = replace(cells, weights=as_sample_weight(sample_weight, cells.structure.n_instances, unit))
     rows = _compile(constraints, columns, cells)
     before = expected_before(cells, rows)
-    solution = project_batch(
-        cells.structure, cells.scores, rows, gamma,
-        solver=solver, weights=cells.weights, tol=tol, max_iter=max_iter, infeasible=infeasible, time_limit=time_limit,
-    )  # fmt: skip
+    with progress_bar(None, shown=as_bool(verbose, "verbose")) as bar:
+        bar("Projecting")
+        solution = project_batch(
+            cells.structure, cells.scores, rows, gamma, solver=solver, weights=cells.weights, tol=tol,
+            max_iter=max_iter, infeasible=infeasible, time_limit=time_limit,
+        )  # fmt: skip
     multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows.bounds))
     prices = price_copies(rows, cells.weights, multipliers)
     reports = report_rows(rows, prices, before, expected_of(cells, rows, solution.marginals.unary))

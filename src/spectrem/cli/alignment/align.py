@@ -29,12 +29,12 @@ from spectrem.cli.training import (
     Annealing,
     Home,
     StepwiseOptions,
-    count_gammas,
     spill_folder,
     warn_gaining,
     without_unconverged,
 )
 from spectrem.estimators.alignment.parameters import AlignerParameters
+from spectrem.estimators.progress import count_gammas
 from spectrem.estimators.shared_parameters import CONSTRAINTS, TRAINING
 from spectrem.exceptions import InvalidInputError, counted, no_such
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations, takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
+from spectrem._progress import share_shown
 from spectrem.cli.declare import Given, argument, files_of, option, takes
 from spectrem.cli.ending import Advance, command_line, progress_bar, say
 from spectrem.cli.files import command_files, opened
@@ -184,14 +185,8 @@ def _project(options: ProjectOptions, shared: TableOptions) -> None:
 def _decide(table: ProjectedTable, options: ProjectOptions, advance: Advance) -> Decision:
     """The labels, while the bar moves on by one."""
     advance("Deciding", 1.0)
-    done = 0.0
-
-    def on_step(share: float) -> None:
-        nonlocal done
-        advance("Deciding", share - done)
-        done = share
-
-    return table.decide(time_limit=options.time_limit, on_step=on_step)
+    show = share_shown(advance, "Deciding", lambda share: None)
+    return table.decide(time_limit=options.time_limit, on_step=show)
 
 
 def _summary(scores: Scores, table: ProjectedTable, decision: Decision | None, gamma: float) -> list[str]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
+from spectrem._html import BLUE, MOST_SHOWN, page, paragraphs, picture
 from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_bool
 from spectrem.corpus import Local, stream
@@ -24,6 +25,7 @@ from spectrem.estimators.alignment.text import (
     recode,
     unseen_pairs,
 )
+from spectrem.exceptions import counted
 from spectrem.kernels.alignments.cells import discount_links, explained_shares
 from spectrem.learning import EStep, Step
 from spectrem.learning.posed_corpus import posterior_alone
@@ -45,6 +47,7 @@ Result = TypeVar("Result")
 SAMPLE = 500  # sentence pairs: a few thousand links, at the cost of a small part of one E-step
 _GRID = np.round(np.arange(0.05, 0.96, 0.025), 3)
 _LEAST = 1e-12
+_MOST_WORDS, _CELL, _FAINTEST = 30, 12, 0.05  # of a picture: words of a side, pixels, probability
 
 
 @brief_dataclass(frozen=True)
@@ -68,6 +71,18 @@ class LinkPosteriors:
         """Those of the pairs at these places, counted from 0."""
         sides = ([side[k] for k in chosen] for side in (self.forward, self.backward))
         return LinkPosteriors(self.source_lengths[chosen], self.target_lengths[chosen], *sides)
+
+    def _repr_html_(self) -> str:
+        shown = zip(self.forward[:MOST_SHOWN], self.backward[:MOST_SHOWN], strict=True)
+        pictures = (_drawn((forward + backward) / 2, k) for k, (forward, backward) in enumerate(shown))
+        more = len(self.forward) - MOST_SHOWN
+        return page(
+            f"Posteriors of links of {counted(len(self.forward), 'sentence pair')}",
+            "<p>Source words from top to bottom, target words from left to right; the fuller a square, the more "
+            "probable the link, by the mean of both directions.</p>",
+            f'<div style="display:flex;flex-wrap:wrap;gap:12px">{"".join(pictures)}</div>',
+            paragraphs([f"and {counted(more, 'pair')} more"] if more > 0 else []),
+        )
 
     @property
     def average(self) -> list[Floats]:
@@ -116,6 +131,25 @@ class LinkPosteriors:
         sizes = self.source_lengths * self.target_lengths
         starts, sentence = np.cumsum(sizes) - sizes, gold.sentence
         return starts[sentence] + gold.source * self.target_lengths[sentence] + gold.target
+
+
+def _drawn(matrix: Floats, number: int) -> str:
+    """The links of a pair as a square for every probable cell, of the first words of both sentences."""
+    rows, columns = (min(size, _MOST_WORDS) for size in matrix.shape)
+    width, height = _CELL * columns, _CELL * rows
+    out = [f'<rect width="{width}" height="{height}" fill="none" stroke="currentColor" stroke-opacity="0.35"/>']
+    for i, j in np.argwhere(matrix[:rows, :columns] >= _FAINTEST).tolist():
+        out.append(
+            f'<rect x="{_CELL * j + 1}" y="{_CELL * i + 1}" width="{_CELL - 2}" height="{_CELL - 2}" fill="{BLUE}" '
+            f'fill-opacity="{matrix[i, j]:.2f}"><title>{i} – {j}: {matrix[i, j]:.2g}</title></rect>'  # noqa: RUF001
+        )
+    likely = ", ".join(f"{i}-{j}" for i, j in np.argwhere(matrix[:rows, :columns] >= 0.5).tolist())
+    sizes = " and ".join(
+        f"the first {most} of {size} words" if most < size else counted(size, "word")
+        for most, size in zip((rows, columns), matrix.shape, strict=True)
+    )
+    drawing = picture(width, height, f"pair {number + 1}, links above one half: {likely or 'none'}", out)
+    return f"<div><div>pair {number + 1}: {sizes}</div>{drawing}</div>"
 
 
 @brief_dataclass(frozen=True)

@@ -22,6 +22,7 @@ from spectrem.estimators.alignment.parameters import AlignerParameters, is_coupl
 from spectrem.estimators.alignment.text import KnownLinks, Lines, LongPairs, TrainingText
 from spectrem.estimators.conventions import Estimator, as_fitted, check_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
+from spectrem.estimators.progress import shows_progress
 from spectrem.estimators.shared_parameters import constraint_names
 from spectrem.estimators.storage import Saved
 from spectrem.exceptions import InvalidInputError
@@ -93,6 +94,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
 
     _codec = file.CODEC
 
+    @shows_progress
     def fit(
         self,
         source: Bitext | Lines,

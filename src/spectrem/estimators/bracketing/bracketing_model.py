@@ -19,6 +19,8 @@ from spectrem.estimators import engine, sentences, storage
 from spectrem.estimators.bracketing.parameters import BracketingParameters, span_smoothing
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
 from spectrem.estimators.declare import check_parameters, documented
+from spectrem.estimators.progress import shows_progress
+from spectrem.estimators.sentence_tables import span_label
 from spectrem.estimators.sentences import LabelledText, Sentences, Word
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, probabilities
 from spectrem.exceptions import InvalidInputError
@@ -127,6 +129,7 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
 
     _codec = _CODEC
 
+    @shows_progress
     def fit(
         self,
         X: Sentences,
@@ -217,7 +220,7 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         for size, spans in zip(new.lengths.tolist(), shares, strict=True):
             tables.append(np.zeros((size, size + 1)))
             tables[-1][np.triu_indices(size, 1, size + 1)] = spans
-        return tables
+        return new.shown(tables, span_label)
 
     def score(
         self,
@@ -244,9 +247,9 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
 
     def _encoded(self, X: Sentences, columns: Mapping[str, Any] | None = None) -> engine.NewSentences:
         model, text = _make_model(as_fitted(self), self.tags_, self.coding_), _read_sentences(X)
-        tags, named = _numbers(self.tags_, text.words), _read_columns(columns, text.lengths)
+        tags, named = sentences.tag_numbers(self.tags_, text.words), _read_columns(columns, text.lengths)
         shards = bracketing.build_shards(text.lengths, tags, self.coding_.number(text.lengths, tags), columns=named)
-        return engine.NewSentences(self, model, self.params_, shards, text.lengths)
+        return engine.NewSentences(self, model, self.params_, shards, text.lengths, text.words)
 
 
 def _read_sentences(X: Sentences) -> LabelledText:
@@ -288,18 +291,13 @@ def _learn_spans(
     counted = weights > 0
     words = [text.words[k] for k in np.flatnonzero(np.repeat(counted, text.lengths))]
     tags = sentences.sort_tags(words)
-    flat = _numbers(tags, words)
+    flat = sentences.tag_numbers(tags, words)
     # Sentences of weight 0 keep their numbers, as sentences without words.
     lengths = np.where(counted, text.lengths, 0)
     vocabulary, numbers = SpanVocabulary.learn(lengths, flat, len(tags))
     of_words = {name: values[np.repeat(counted, text.lengths)] for name, values in columns.of_words.items()}
     columns = columns._replace(of_words=of_words)
     return tags, vocabulary, bracketing.build_shards(lengths, flat, numbers, weights, columns)
-
-
-def _numbers(tags: tuple[Word, ...], words: list[Any]) -> Ints:
-    index = {tag: number for number, tag in enumerate(tags)}
-    return np.fromiter((index.get(word, -1) for word in words), np.int64, len(words))
 
 
 def _make_model(settings: Any, tags: tuple[Word, ...], vocabulary: SpanVocabulary) -> ConstituentContextModel:

@@ -22,6 +22,7 @@ from spectrem.estimators.classification.parameters import MaxEntParameters
 from spectrem.estimators.conventions import as_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
+from spectrem.estimators.progress import shows_progress
 from spectrem.estimators.shared_parameters import as_sequence
 from spectrem.estimators.storage import Codec, Member, Saved, finite
 from spectrem.estimators.table_input import Targets
@@ -117,6 +118,7 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
 
     _codec = _CODEC
 
+    @shows_progress
     def fit(
         self, X: Table, y: LabelsLike | None = None, sample_weight: ArrayLike | None = None, columns: Columns = None
     ) -> MaxEntClassifier:

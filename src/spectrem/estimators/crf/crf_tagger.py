@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Floats, Ints
 from spectrem._damage import DamageError
 from spectrem._first_use import sparse as sp
+from spectrem._html import MOST_SHOWN
 from spectrem._validate import as_count, as_lengths
 from spectrem.constraints import check_columns
 from spectrem.constraints.compilation.draft import used_columns
@@ -25,6 +26,8 @@ from spectrem.estimators.crf.parameters import CRFParameters
 from spectrem.estimators.crf.scheme import check_labels, possible_moves
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
+from spectrem.estimators.progress import shows_progress
+from spectrem.estimators.sentence_tables import tag_label
 from spectrem.estimators.sentences import (
     Tag,
     TokenLabels,
@@ -157,6 +160,7 @@ class CRFTagger(Saved, CRFParameters, Estimator):
 
     _codec = _CODEC
 
+    @shows_progress
     def fit(
         self,
         X: TokenSentences,
@@ -232,7 +236,8 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         self, X: TokenSentences, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
     ) -> list[Floats]:
         """Posterior probabilities of tags (in the order of ``tags_``), an array of shape (tokens, n_tags) each."""
-        return list(self._encoded(X, lengths, columns).tables())
+        new = self._encoded(X, lengths, columns)
+        return new.shown(new.tables(), partial(tag_label, self.tags_))
 
     def n_best(self, X: TokenSentences, n: int = 5, *, lengths: ArrayLike | None = None) -> list[list[TagSequence]]:
         """The n most probable sequences of tags of every sentence, with their log-probabilities, best first.
@@ -345,7 +350,9 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         self, X: TokenSentences, lengths: ArrayLike | None, columns: Mapping[str, Any] | None
     ) -> engine.NewSentences:
         text = self._read(X, lengths, columns)
-        return engine.NewSentences(self, _constrained_model(self), self.theta_, self._shards(text), text.sizes)
+        words = [token for sentence in X[:MOST_SHOWN] for token in sentence] if isinstance(X, list) else []
+        known = words if all(isinstance(word, str) for word in words) else ()  # others are mappings of features
+        return engine.NewSentences(self, _constrained_model(self), self.theta_, self._shards(text), text.sizes, known)
 
     def _shards(self, text: LogLinearShard, labels: Labels | None = None, known: Any = None) -> list[LogLinearShard]:
         return loglinear.build_shards(

@@ -21,6 +21,7 @@ from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, r
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.extraction.parameters import ExtractionParameters
 from spectrem.estimators.labelled import fit_members
+from spectrem.estimators.progress import shows_progress
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite, pack_names, unpack_names
 from spectrem.estimators.table_input import row_columns
 from spectrem.exceptions import InvalidInputError, quoted
@@ -146,6 +147,7 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
 
     _codec = _CODEC
 
+    @shows_progress
     def fit(
         self,
         X: Iterable[RelationSentence],

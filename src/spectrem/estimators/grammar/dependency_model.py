@@ -19,6 +19,7 @@ from spectrem.estimators import engine, sentences
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.grammar.parameters import TABLES, GrammarSettings
+from spectrem.estimators.progress import shows_progress
 from spectrem.estimators.sentences import Crossing, Heads, Sentences, Tag
 from spectrem.estimators.shared_parameters import table_priors
 from spectrem.estimators.storage import Codec, Member, Saved, rows
@@ -117,6 +118,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
 
     _codec = _CODEC
 
+    @shows_progress
     def fit(
         self,
         X: Sentences,
@@ -210,7 +212,7 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
             One per sentence: [dependent, head], with arcs from the root on the diagonal. Rows sum to 1.
         """
         new = self._encoded(X, columns=columns)
-        return [arcs.reshape(n, n) for n, arcs in zip(new.lengths.tolist(), new.tables(new.lengths**2), strict=True)]
+        return new.arcs()
 
     def score(
         self,
@@ -258,24 +260,25 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
         named = sentences.read_sentence_columns(columns, text.lengths, _TAKEN)
         names = sentences.tag_names((*self.tags_, _UNKNOWN))
         model = ValenceModel(len(names), fitted.adjacency, fitted.single_root, tags=names)
-        numbers = _numbers(self.tags_, text.words, new=True)
+        numbers = sentences.tag_numbers(self.tags_, text.words, len(self.tags_))
         shards = grammar.build_shards(text.lengths, numbers, len(names), heads=heads, columns=named)
-        return engine.NewSentences(self, model, _with_unknown(self.params_), shards, text.lengths)
+        return engine.NewSentences(self, model, _with_unknown(self.params_), shards, text.lengths, text.words)
 
 
-def _numbers(tags: Sequence[Tag], words: Sequence[Tag], *, new: bool = False) -> Ints:
-    """The numbers of the tags of all words; if there may be new ones, they have the next number.
+def _numbers(tags: Sequence[Tag], words: Sequence[Tag]) -> Ints:
+    """The numbers of the tags of all words.
 
     Raises
     ------
     InvalidInputError
-        If there is a new tag where there may be none.
+        If there is another tag.
     """
-    index = {tag: number for number, tag in enumerate(tags)}
-    missing = next((tag for tag in words if tag not in index), None)
-    if missing is not None and not new:
-        raise InvalidInputError(f"X must hold the tags of tags only, got {missing!r}; add it to tags")
-    return np.array([index.get(tag, len(tags)) for tag in words], np.int64)
+    numbers = sentences.tag_numbers(tags, words)
+    if (numbers < 0).any():
+        raise InvalidInputError(
+            f"X must hold the tags of tags only, got {words[int(numbers.argmin())]!r}; add it to tags"
+        )
+    return numbers
 
 
 def _start(

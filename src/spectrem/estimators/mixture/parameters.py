@@ -114,7 +114,7 @@ class GaussianMixtureParameters(LearningParameters, StartingParameters, Computin
     means_bounds: BoundsLike = given(None)
     variances_bounds: BoundsLike = given(None)
     warm_start: bool = switch(False, option=None)
-    verbose: int = given(
+    verbose: int = given(  # type: ignore[assignment]  # as of scikit-learn's
         0, rule("be an integer of at least 0", lambda value: isinstance(value, Integral) and int(value) >= 0)
     )
     verbose_interval: int = count(10, option=None)

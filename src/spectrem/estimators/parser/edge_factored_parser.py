@@ -13,14 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem._damage import DamageError
+from spectrem._html import MOST_SHOWN
 from spectrem._validate import as_array, as_generator
 from spectrem.data import UNKNOWN_HEAD, ParsedSentence
-from spectrem.data.treebank import check_heads, check_texts
+from spectrem.data.treebank import Trees, check_heads, check_texts
 from spectrem.estimators import engine, storage
 from spectrem.estimators.conventions import Estimator, PerSentence, check_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.parser.parameters import ParserParameters
+from spectrem.estimators.progress import shows_progress
 from spectrem.estimators.sentences import (
     Crossing,
     check_single_root,
@@ -173,6 +175,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
 
     _codec = _CODEC
 
+    @shows_progress
     def fit(
         self,
         X: Iterable[ParsedSentence],
@@ -282,7 +285,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         Those of arcs from the root stand on the diagonal; the heads of a word add up to 1.
         """
         new = self._new(self._read(X), columns)
-        return [arcs.reshape(n, n) for n, arcs in zip(new.lengths.tolist(), new.tables(new.lengths**2), strict=True)]
+        return new.arcs()
 
     def parse(self, X: Iterable[ParsedSentence], *, columns: Mapping[str, Any] | None = None) -> list[ParsedSentence]:
         """The sentences with the heads that `predict` finds, and relations where they were learned.
@@ -292,10 +295,10 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         sentences = self._read(X)
         heads = self.predict(sentences, columns=columns)
         relations = self.predict_relations(sentences, heads)
-        return [
+        return Trees(
             sentence._replace(heads=array, relations=names if self.relations_ else None)
             for sentence, array, names in zip(sentences, heads, relations, strict=True)
-        ]
+        )
 
     def predict_relations(
         self, X: Iterable[ParsedSentence], heads: Sequence[ArrayLike] | None = None
@@ -392,7 +395,8 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         named = read_columns(sentences, columns, _tag_field(self.atoms_)) if engine.projects(self) else Columns()
         text = ParsingText.raw(_lengths(sentences), self.atoms_.encode(sentences), named)
         shards = (text if heads is None else replace(text, heads=heads)).shards()
-        return engine.NewSentences(self, self.model_, self.theta_, shards, text.lengths)
+        words = [word for sentence in sentences[:MOST_SHOWN] for word in sentence.forms]
+        return engine.NewSentences(self, self.model_, self.theta_, shards, text.lengths, words)
 
 
 def _lengths(sentences: Sequence[ParsedSentence]) -> Ints:

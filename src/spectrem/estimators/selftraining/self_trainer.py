@@ -25,6 +25,7 @@ from spectrem.data.frames import Columns, LabelsLike, Table, as_frame
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import as_fitted, check_fitted, row_weights, take_course
 from spectrem.estimators.declare import check_parameters, documented
+from spectrem.estimators.progress import shows_progress
 from spectrem.estimators.selftraining.parameters import SelfTrainerParameters
 from spectrem.estimators.shared_parameters import NOT_SAVED
 from spectrem.estimators.storage import damage_named, read_parameters, settings_of, take_saved_course
@@ -115,6 +116,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
     ([0, 0, 0, 0, 1, 1], 2.0)
     """
 
+    @shows_progress
     def fit(
         self, X: Table, y: LabelsLike | None = None, sample_weight: ArrayLike | None = None, columns: Columns = None
     ) -> SelfTrainer:

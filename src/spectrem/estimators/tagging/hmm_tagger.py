@@ -19,6 +19,8 @@ from spectrem.data import TaggedCorpus, Vocabulary
 from spectrem.estimators import conventions, engine, sentences, storage
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
+from spectrem.estimators.progress import shows_progress
+from spectrem.estimators.sentence_tables import tag_label
 from spectrem.estimators.sentences import LabelledText, Sentences, Tag, TokenLabelsLike, Word
 from spectrem.estimators.shared_parameters import as_sequence, table_priors
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, probabilities, rows
@@ -218,6 +220,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         conventions.take_course(tagger, [], FitStatus.FIXED_ITERATIONS)
         return tagger
 
+    @shows_progress
     def fit(
         self,
         X: Sentences,
@@ -308,7 +311,8 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         list of ndarray of shape (n_tokens, n_states)
             One array per sentence.
         """
-        return list(self._encoded(sentences.read_text(X), columns).tables())
+        new = self._encoded(sentences.read_text(X), columns)
+        return new.shown(new.tables(), partial(tag_label, self.tags_))
 
     def score(
         self,
@@ -378,7 +382,7 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         lexicon, entries = fitted.coding_.encode(text)
         model = HMMModel(lexicon, self.params_.order, names=self.coding_.names)
         shards = tagging.build_shards(lexicon, text.lengths, entries, known=text.labels.known(), columns=named)
-        return engine.NewSentences(self, model, self.params_, shards, text.lengths)
+        return engine.NewSentences(self, model, self.params_, shards, text.lengths, text.words)
 
     def _log_likelihoods(self, text: LabelledText, finite: bool = False) -> Floats:
         new = self._encoded(text)

@@ -29,6 +29,7 @@ from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, r
 from spectrem.estimators.crf.crf_tagger import CRFTagger, best_states, read_sentences, with_pairs
 from spectrem.estimators.declare import check_parameters, documented, parameters_of
 from spectrem.estimators.labelled import fit_members
+from spectrem.estimators.progress import shows_progress
 from spectrem.estimators.sentences import read_labels
 from spectrem.estimators.shared_parameters import as_sequence
 from spectrem.estimators.storage import Codec, Saved, read_constraints, write_texts
@@ -133,7 +134,7 @@ class Views(Saved, ViewsParameters, Estimator):
     ----------
     views_ : dict of str -> estimator
         The views as fitted estimators, which predict by themselves.
-    classes_ : ndarray, or tags_ : tuple
+    classes_, tags_ : ndarray or tuple
         In full agreement, the labels of all classifiers, or of all taggers.
     label_distributions_ : ndarray of shape (n_rows, n_classes), or dict of view -> ndarray
         Of the training data (of taggers, a row per token), under agreement and constraints: one table in full
@@ -171,6 +172,7 @@ class Views(Saved, ViewsParameters, Estimator):
 
     _codec = _CODEC
 
+    @shows_progress
     def fit(
         self,
         X: Any,

@@ -18,7 +18,7 @@ from spectrem.constraints.compilation.groups import Key
 from spectrem.data.features import LARGEST_VALUE
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels import loglinear as kernel
-from spectrem.models.shards import check_total, cut
+from spectrem.models.shards import check_numbers, check_total, cut
 from spectrem.structures._ragged import offsets_of, positions_of, ranges_of, rows_of
 
 _MOST_FEATURES = 2**31 - 1
@@ -214,9 +214,7 @@ class Support:
                 f"features and labels must have one length, got {len(rows)} and {len(columns)}; list pairs"
             )
         for name, numbers, size in (("features", rows, n), ("labels", columns, k)):
-            if len(numbers) and not 0 <= numbers.min() <= numbers.max() < size:
-                bad = numbers[(numbers < 0) | (numbers >= size)][0]
-                raise InvalidInputError(f"{name} must be in 0..{size - 1}, got {bad}; raise n_{name} or drop the pair")
+            check_numbers(numbers, size, name, f"raise n_{name} or drop the pair")
         cells = np.unique(rows * k + columns)
         return cls._of_cells(cells, n, k)
 

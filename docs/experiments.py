@@ -28,8 +28,9 @@ from reproductions.__main__ import EXPERIMENTS  # noqa: E402
 
 LARGEST = 100_000  # bytes of a figure
 SHOWN = 16  # rows of a table that is not folded
-WITH_TEXT = ("pr-fig10",)
-"""Experiments whose figures show sentences of corpora, which are not passed on."""
+WITH_TEXT = {"pr-fig10": "Arcs of the sentence shown"}
+"""Experiments whose figures show sentences of corpora, which are not passed on, with the beginning of the part of their
+text that does, too."""
 
 
 class Run(NamedTuple):
@@ -69,6 +70,8 @@ def take(folder: Path, run: Run) -> None:
 
     RESULTS.mkdir(exist_ok=True)
     text = (folder / f"{run.name}.txt").read_text(encoding="utf-8")
+    if run.name in WITH_TEXT:
+        text = "\n\n".join(part for part in text.split("\n\n") if not part.startswith(WITH_TEXT[run.name]))
     (RESULTS / f"{run.name}.txt").write_text(text, encoding="utf-8")
     if run.name not in WITH_TEXT:
         figure = Image.open(folder / f"{run.name}.png").convert("RGB")
@@ -151,6 +154,11 @@ def section(name: str, folder: Path, cite: Callable[[str], str] = str) -> str:
                 "Less text, fewer starts and iterations show that everything works. They say nothing of the paper."
             ]
         lines += [":::", ""]
+    if name in WITH_TEXT:
+        lines += [
+            "Its figure, and the table of the arcs of one sentence, show text of a corpus and are not kept here.",
+            "",
+        ]
     if (folder / f"{name}.png").is_file():
         lines += [
             f"```{{image}} results/{name}.png",

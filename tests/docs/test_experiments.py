@@ -30,6 +30,17 @@ def test_results_are_those_that_runs_name():
     assert RUNS.keys() <= PAGES.EXPERIMENTS.keys()
 
 
+@pytest.mark.parametrize(("name", "heading"), PAGES.WITH_TEXT.items())
+def test_text_of_corpora_is_left_out(name, heading, tmp_path, monkeypatch):
+    kept = f"Title\n\nCounts\na  b\n1  2\n\nNotes\n- {heading} is left out.\n"
+    (tmp_path / f"{name}.txt").write_text(kept.replace("\n\nNotes", f"\n\n{heading}, with words\nc  d\nw  v\n\nNotes"))
+    monkeypatch.setattr(PAGES, "RESULTS", tmp_path / "results")
+    PAGES.take(tmp_path, PAGES.Run(name, "", "2026-01-01", 1, 1))
+    assert (tmp_path / "results" / f"{name}.txt").read_text() == kept
+    assert not (tmp_path / "results" / f"{name}.png").exists()
+    assert heading not in "".join(path.read_text(encoding="utf-8") for path in FOLDER.glob(f"results/{name}.txt"))
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_no_word_of_a_result_is_lost(name):
     parsed = PAGES.parse(result(name))
@@ -78,7 +89,7 @@ def test_a_run_that_is_not_whole_says_so(tmp_path, options, words):
     assert ("Run: " in text) == bool(words)
     assert r"| size | a\|b |" in text
     assert "| **paper** | **0.25** |" in text
-    assert "does not hold` PR is better" in text
+    assert ("does not hold` PR is better" in text) == (options != "--quick")
     assert ("3 minutes of the processor" in text and f'NAME=dmv ARGS="{options}"' in text) or not options
 
 

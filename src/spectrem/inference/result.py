@@ -84,6 +84,8 @@ class Projection:
         ``violation`` of the rows that the instance is solved together with.
     skipped : ndarray of int64
         Rows that were left out because they cannot hold; their multipliers are 0.
+    free_expected : ndarray of shape (n_rows,) or None
+        ``U mu`` of all rows without any of them at the same gamma, where the solver came by it.
     """
 
     marginals: Parts
@@ -101,6 +103,7 @@ class Projection:
     instance_status: NDArray[np.int8]
     instance_violation: Floats
     skipped: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    free_expected: Floats | None = None
 
 
 def warn_open(status: NDArray[np.int8], detail: str, way_out: str) -> None:

@@ -482,9 +482,9 @@ class BatchDual:
         self.n_evaluations += 1
         alike = self.rows.alike
         if alike is not None and self.gamma > 0 and active is None:
-            values, marginals = posteriors_alike(alike, self.scores.unary, self.transpose @ multipliers, self.gamma)
+            values, unary = posteriors_alike(alike, self.scores.unary, self.transpose @ multipliers, self.gamma)
             refuse_impossible(values)
-            return values, Parts(marginals)
+            return values, Parts(unary)
         shifted = self._shifted(self.scores, multipliers, active)
         values, marginals = self.structure.smoothed_max(shifted, self.gamma, active=active, weights=weights)
         refuse_impossible(values)
@@ -520,7 +520,7 @@ class BatchDual:
         alike, scores, one = cast(Alike, self.rows.alike), self.scores.unary, self.weights.strides == (0,)
         counts = np.bincount(alike.kind)
         offsets, exponentials, tops = offsets_of(counts), np.empty(len(scores)), np.zeros(len(counts))
-        mass = counts * 1.0 if one else np.bincount(alike.kind, self.weights)
+        mass = np.asarray(counts if one else np.bincount(alike.kind, self.weights), np.float64)
         given = np.ascontiguousarray(self.weights[:1] if one else self.weights)
         gamma, places, weights = float(self.gamma), offsets[:-1].copy(), np.empty(len(given))
         sort_kinds(alike.kind, alike.width, scores, gamma, given, places, exponentials, weights, tops)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import NamedTuple, Protocol, cast
 
 import numpy as np
@@ -540,7 +540,7 @@ class BatchDual:
         width = cast(Alike, self.rows.alike).width
         offsets, exponentials, weights, mass, tops = self._sorted_by_kind
         prices = (self.transpose @ multipliers).reshape(-1, width)
-        least = prices.min(axis=1)
+        least = reduce(np.minimum, prices.T)  # many times faster than along short rows
         with np.errstate(under="ignore"):
             factors = np.exp((least[:, None] - prices) / self.gamma).ravel()
         logarithms, expected = np.zeros(len(tops)), np.zeros(len(factors))

@@ -114,6 +114,23 @@ def test_problems_have_the_same_units(constraints, weights):
     assert found.n_problems == wanted.n_problems
 
 
+@pytest.mark.parametrize("largest", [0.3, 4000.0], ids=["common prices", "normalisers underflow"])
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS.keys())
+def test_passes_over_sorted_rows_are_those_over_every_row(weights, largest):
+    cells, given = cells_of(*table(), weights)
+    rows = compile_table(flatten(FEW["many rows"]), cells, given)
+    found, wanted = (BatchDual(cells.structure, cells.scores, own, 0.5, weights) for own in (rows, rows.whole))
+    assert found.row_problem.tolist() == wanted.row_problem.tolist()
+    prices = largest * np.random.default_rng(2).random(len(rows.bounds))
+    everything = np.ones(found.n_problems, np.bool_)
+    assert (found._pass_by_kind(prices, everything) is None) == (largest > 1)
+    for active in (everything, np.arange(found.n_problems) % 3 > 0):
+        own, other = found.evaluate(prices, active), wanted.evaluate(prices, active)
+        np.testing.assert_allclose(own.value[active], other.value[active], rtol=1e-12)
+        at = active[found.row_problem]
+        np.testing.assert_allclose(own.gradient[at], other.gradient[at], rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 def test_project_hands_back_the_same(gamma, monkeypatch):
     proba, columns = table()

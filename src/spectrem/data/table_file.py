@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from itertools import islice
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,8 @@ _CODE = r"^[+-]?0[0-9]+$"
 _PADDED = r"^[+-]?0[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?$"
 _NUMBER = r"^[+-]?(?:(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:nan|inf|infinity))$"
 _WRITTEN = r"^[+-]?(?:[0-9]{1,3}(?:[,' ][0-9]{3})+(?:\.[0-9]+)?|[0-9]+,[0-9]+|[0-9]+(?:\.[0-9]+)? ?%)$"
-_BEGINS_SO = r"^(?:[+-]?[.0-9]|[+-]?(?i:nan|inf))"  # whatever matches one of these
+_BEGINS_SO = r"^\s*(?:[+-]?[.0-9]|[+-]?(?i:nan|inf))"  # whatever matches one of these, with spaces around it
+_ZERO_IN_FRONT = r"^\s*[+-]?0[0-9]"
 _ROWS_AT_ONCE = 50_000
 _FIRST_ROWS = 1_000  # which mostly tell what a column holds
 _ROUNDED = r"^-?[0-9]{16,}$"
@@ -121,13 +122,13 @@ class TableFile:
             Naming the row of the first cell that is missing or no number; ``hint`` says what to try about a column.
         """
         numbers, odd, start = np.empty((len(self), len(names))), dict[str, int](), 0
-        for rows in batches(self.data.select(*map(self._number, names))):
-            for k, column in enumerate(rows.iter_columns()):
+        for columns in self._number_pieces(names):
+            for k, column in enumerate(columns):
                 wrong = column.is_null() | column.is_nan()
                 if wrong.any():
                     odd.setdefault(names[k], start + int(wrong.arg_max() or 0))
-                numbers[start : start + len(rows), k] = column.to_numpy()
-            start += len(rows)
+                numbers[start : start + len(column), k] = column.to_numpy()
+            start += len(columns[0])
         for name in names:
             if name in odd:
                 raise self.refusal(odd[name], name, f"{_wrong_cell(self._cell(odd[name], name))}; {hint(name)}")
@@ -230,14 +231,24 @@ class TableFile:
         """For every column: are all cells numbers; if not, does that seem a slip; are some."""
         if not self.is_text:
             return {name: (kind.is_numeric(), False, False) for name, kind in self.schema.items()}
+        import polars
+
         first = self.data.head(_FIRST_ROWS).select(map(self._text, self.names)).collect()
         text = {column.name for column in first if not column.str.contains(_BEGINS_SO).any()}
-        patterns = {name: _BEGINS_SO if name in text else _NUMBER for name in self.names}
-        filled, found = self._count(dict.fromkeys(self.names, _ANY), patterns)
-        types = {name: (name not in text and filled[name] > 0, False, False) for name in self.names}
-        mixed = [name for name in self.names if (found[name] > 0 if name in text else found[name] < filled[name])]
-        numbers, *others = self._count(*(dict.fromkeys(mixed, one) for one in (_NUMBER, _WHOLE, _CODE, _WRITTEN)))
-        whole, codes, written = others
+        mixed = list[str]()
+        for rows in batches(self.data):  # most columns hold nothing but numbers, or none at all
+            for cells in rows.select(polars.exclude(mixed)).iter_columns():
+                name = cells.name
+                odd = cells.str.contains(_BEGINS_SO if name in text else _ZERO_IN_FRONT).any()
+                if name not in text:
+                    self._read_numbers.setdefault(name, []).append(cells.cast(polars.Float64, strict=False))
+                    odd |= self._read_numbers[name][-1].null_count() > 0
+                if odd:
+                    mixed.append(name)
+                    self._read_numbers.pop(name, None)
+        types = {name: (name not in text, False, False) for name in self.names}
+        patterns = (dict.fromkeys(mixed, one) for one in (_ANY, _NUMBER, _WHOLE, _CODE, _WRITTEN))
+        filled, numbers, whole, codes, written = self._count(*patterns)
         for name in mixed:
             # names of rows may be 007 and 8, but not 0.5
             are_names = numbers[name] + codes[name] == filled[name] and numbers[name] == whole[name]
@@ -245,6 +256,19 @@ class TableFile:
             complete = numbers[name] == filled[name]
             types[name] = (complete, slip and not complete, not complete and numbers[name] + codes[name] > 0)
         return types
+
+    @cached_property
+    def _read_numbers(self) -> dict[str, list[polars.Series]]:
+        """Columns of numbers, piece by piece, that were read when columns were looked at, until somebody wants some."""
+        return {}
+
+    def _number_pieces(self, names: Sequence[str]) -> Iterator[Sequence[polars.Series]]:
+        """Columns as numbers, null or NaN where a cell is something else, some ten thousand rows at a time."""
+        known = dict(self._read_numbers)
+        self._read_numbers.clear()
+        if all(name in known for name in names):
+            return zip(*(known[name] for name in names), strict=True)
+        return (rows.get_columns() for rows in batches(self.data.select(*map(self._number, names))))
 
     def _count(self, *patterns: Mapping[str, str]) -> list[dict[str, int]]:
         """For each mapping from columns of text to patterns, in how many rows they match."""
@@ -515,8 +539,8 @@ class _Text:
     def _has_returns(self) -> bool:
         """Whether a carriage return stands without a line feed behind it."""
         with _open(self.source) as stream:
-            while piece := stream.read(1 << 20) + stream.readline():
-                if piece.count(b"\r") != piece.count(b"\r\n"):
+            while piece := stream.read(1 << 20):
+                if b"\r" in piece and (piece := piece + stream.readline()).count(b"\r") != piece.count(b"\r\n"):
                     return True
         return False
 
@@ -586,20 +610,24 @@ def _parquet(source: Path | bytes, name: str) -> TableFile:
 
 
 def _write_text(table: TableFile, stream: TextIO, separator: str) -> None:
-    import polars
-
     for name, kind in table.schema.items():
         if kind.is_nested():
             raise InvalidInputError(
                 f"{table.name}, column {name!r}: holds {kind}, which no line of text can; write .parquet"
             )
-    header = True
-    for rows in batches(table.data):
+    stream.flush()
+    binary = getattr(stream, "buffer", None)  # a program may have put a stream of text in place of standard output
+    for number, rows in enumerate(batches(table.data)):
         # polars leaves a carriage return without quotes, which others take for the end of a line
-        returns = any(column.str.contains("\r", literal=True).any() for column in rows if column.dtype == polars.String)
-        quotes: Any = "non_numeric" if returns else "necessary"
-        stream.write(rows.write_csv(separator=separator, include_header=header, quote_style=quotes))
-        header = False
+        for quotes in ("necessary", "non_numeric"):
+            piece = io.BytesIO()
+            rows.write_csv(piece, separator=separator, include_header=number == 0, quote_style=cast(Any, quotes))
+            if b"\r" not in (written := piece.getvalue()):
+                break
+        if binary is None:
+            stream.write(written.decode())
+        else:
+            binary.write(written)
 
 
 def _write_parquet(table: TableFile, stream: TextIO) -> None:

@@ -169,6 +169,7 @@ class _Task:
             solution = solve_relaxation(dual, chosen, start)
         else:
             solution = chosen.solve(dual, start)
+        dual.forget_order()
         if rows.alike is not None and (solution.status != Status.SOLVED).any():
             return self.solve(scores, rows.whole, first)  # which tells what is wrong
         if (solution.status == Status.MAX_ITERATIONS).any():
@@ -191,7 +192,7 @@ class _Task:
             raise
         multipliers = np.zeros(len(wanted))
         multipliers[wanted] = solved.multipliers
-        return replace(solved, multipliers=multipliers, skipped=np.flatnonzero(~wanted))
+        return replace(solved, multipliers=multipliers, skipped=np.flatnonzero(~wanted), free_expected=None)
 
     def _weightless(self, rows: Rows) -> Bools:
         """Rows inside instances of weight 0, if there are rows of corpus scope, too."""
@@ -273,6 +274,7 @@ def _finish(dual: BatchDual, solution: Solution) -> Projection:
         dual_value=dual_value,
         primal_value=dual.total(score - terms.cost(excess), values),
         kl=None if free_value is None else free_value - dual_value,
+        free_expected=dual.free_expected,
         n_iter=solution.n_iter,
         residual=float(solution.residual.max(initial=0.0)),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import NamedTuple, Protocol, cast
 
 import numpy as np
@@ -12,7 +12,13 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem._first_use import sparse as sp
 from spectrem.constraints.compilation.rows import PIECE, Alike, Block, Rows, Slack
 from spectrem.exceptions import InvalidInputError, quoted
-from spectrem.kernels.categorical import add_up_kinds, normalise_rows, shift_kinds, shift_rows
+from spectrem.kernels.categorical import (
+    normalise_rows,
+    shift_kinds,
+    shift_rows,
+    sort_kinds,
+    sum_kinds,
+)
 from spectrem.kernels.duals.spectral import project_l1_balls, project_l2_balls
 from spectrem.kernels.sparse import product_where
 from spectrem.structures import Product
@@ -389,6 +395,8 @@ class BatchDual:
         What a problem counts in sums over the batch: the mean weight of its instances.
     free_value : float or None
         The sum over problems at multipliers of 0, once that was evaluated.
+    free_expected : ndarray of shape (n_rows,) or None
+        ``U mu`` at multipliers of 0, once that was evaluated where instances are alike.
     """
 
     def __init__(
@@ -403,6 +411,7 @@ class BatchDual:
         kinds = structure if alike is None else Categorical(np.full(rows.matrix.shape[1] // alike.width, alike.width))
         self.instance_problem, self.row_problem, self.n_problems = split_problems(kinds, weighed)
         if alike is not None:
+            self.kind_problem = self.instance_problem
             whole = weights is None and self.n_problems == 1 and self.instance_problem.min() == 0
             self.instance_problem = np.broadcast_to(0, n) if whole else self.instance_problem[alike.kind]
             if not whole:
@@ -422,6 +431,7 @@ class BatchDual:
         self.terms = compile_slack(rows.blocks, self.row_problem, self.n_problems, self.row_weight)
         self.n_evaluations = 0
         self.free_value = None if self.n_problems else 0.0
+        self.free_expected: Floats | None = None
 
     @cached_property
     def _squares(self) -> Floats:
@@ -449,15 +459,20 @@ class BatchDual:
         return np.where(largest > 0, largest, 1.0)
 
     def evaluate(self, multipliers: Floats, active: Bools) -> Evaluation:
-        if has_one_label(self.structure) and self.gamma > 0 and active.all():
-            values, expected = self._whole_pass(self.structure, multipliers)
+        alike, whole = self.rows.alike is not None and self.gamma > 0, active.all()
+        if alike and (by_kind := self._pass_by_kind(multipliers, active)) is not None:
+            total, expected = by_kind
         else:
-            values, marginals = self.smoothed_max(multipliers, self.instances_of(active))
-            expected = self.expected(marginals, active)
-        total = self.per_problem(values, multipliers)
+            if has_one_label(self.structure) and self.gamma > 0 and whole and not alike:
+                values, expected = self._whole_pass(self.structure, multipliers)
+            else:
+                values, marginals = self.smoothed_max(multipliers, None if alike else self.instances_of(active))
+                expected = self.expected(marginals, active)
+            total = self.per_problem(values, multipliers)
         gradient = self.row_weight * (self.rows.bounds - expected)
-        if self.free_value is None and active.all() and not multipliers.any():
+        if self.free_value is None and whole and not multipliers.any():
             self.free_value = float(self.problem_weight @ total)
+            self.free_expected = expected if alike else None
         return Evaluation(total, gradient)
 
     def smoothed_max(
@@ -467,10 +482,9 @@ class BatchDual:
         self.n_evaluations += 1
         alike = self.rows.alike
         if alike is not None and self.gamma > 0 and active is None:
-            marginals, prices = Parts(np.empty(len(self.scores.unary))), self.transpose @ multipliers
-            values, _ = posteriors_alike(alike, self.scores.unary, prices, self.gamma, self.weights, marginals.unary)
+            values, unary = posteriors_alike(alike, self.scores.unary, self.transpose @ multipliers, self.gamma)
             refuse_impossible(values)
-            return values, marginals
+            return values, Parts(unary)
         shifted = self._shifted(self.scores, multipliers, active)
         values, marginals = self.structure.smoothed_max(shifted, self.gamma, active=active, weights=weights)
         refuse_impossible(values)
@@ -491,11 +505,6 @@ class BatchDual:
         """Values and ``U mu`` of a categorical structure, row by row of U and with NumPy's exponential."""
         self.n_evaluations += 1
         rows, gamma = self.rows.matrix, float(self.gamma)
-        if self.rows.alike is not None:
-            prices = self.transpose @ multipliers
-            values, total = posteriors_alike(self.rows.alike, self.scores.unary, prices, gamma, self.weights)
-            refuse_impossible(values)
-            return values, self.matrix @ total
         shifted, tops = np.empty(structure.n_unary), np.empty(structure.n_instances)
         offsets = structure.offsets
         shift_rows(offsets, self.scores.unary, rows.indptr, rows.indices, rows.data, multipliers, gamma, shifted, tops)
@@ -504,6 +513,46 @@ class BatchDual:
         normalise_rows(offsets, gamma, tops, shifted)
         refuse_impossible(tops)
         return tops, self.matrix @ shifted
+
+    @cached_property
+    def _sorted_by_kind(self) -> tuple[Ints, Floats, Floats, Floats, Floats]:
+        """Where instances of every kind begin once sorted, exponentials, weights, and sums of weights and of maxima."""
+        alike, scores, one = cast(Alike, self.rows.alike), self.scores.unary, self.weights.strides == (0,)
+        counts = np.bincount(alike.kind)
+        offsets, exponentials, tops = offsets_of(counts), np.empty(len(scores)), np.zeros(len(counts))
+        mass = np.asarray(counts if one else np.bincount(alike.kind, self.weights), np.float64)
+        given = np.ascontiguousarray(self.weights[:1] if one else self.weights)
+        gamma, places, weights = float(self.gamma), offsets[:-1].copy(), np.empty(len(given))
+        sort_kinds(alike.kind, alike.width, scores, gamma, given, places, exponentials, weights, tops)
+        with np.errstate(under="ignore"):
+            np.exp(exponentials, out=exponentials)
+        return offsets, exponentials, weights, mass, tops
+
+    def forget_order(self) -> None:
+        """Drop the sorted copy of instances that are alike, which no more than evaluations need."""
+        vars(self).pop("_sorted_by_kind", None)
+
+    def _pass_by_kind(self, multipliers: Floats, active: Bools) -> tuple[Floats, Floats] | None:
+        """Values per problem and ``U mu`` where instances are alike: an exponential for every kind, not for every part.
+
+        None where normalisers are so small that they may have lost digits.
+        """
+        width = cast(Alike, self.rows.alike).width
+        offsets, exponentials, weights, mass, tops = self._sorted_by_kind
+        prices = (self.transpose @ multipliers).reshape(-1, width)
+        least = reduce(np.minimum, prices.T)  # many times faster than along short rows
+        with np.errstate(under="ignore"):
+            factors = np.exp((least[:, None] - prices) / self.gamma).ravel()
+        logarithms, expected = np.zeros(len(tops)), np.zeros(len(factors))
+        chosen = np.append(active, False)[self.kind_problem]
+        if not sum_kinds(offsets, width, exponentials, weights, factors, chosen, logarithms, expected):
+            return None
+        self.n_evaluations += 1
+        values = tops - least * mass + self.gamma * logarithms
+        unit = np.where(self.problem_weight > 0, self.problem_weight, 1.0)
+        total = sum_by(self.row_problem, self.row_weight * self.rows.bounds * multipliers, self.n_problems)
+        total += sum_by(self.kind_problem[chosen], values[chosen], self.n_problems) / unit
+        return total, self.matrix @ expected
 
     def _shifted(self, scores: Parts, multipliers: Floats, active: Bools | None) -> Parts:
         """``s - U^T multipliers`` of the active instances; scores of the others are not read."""
@@ -705,10 +754,8 @@ def choice_offsets(structure: Structure) -> Ints | None:
     return offsets_of(np.concatenate([np.diff(cast("Labels", member).offsets) for member in members]))
 
 
-def posteriors_alike(
-    alike: Alike, scores: Floats, prices: Floats, gamma: float, weights: Floats, marginals: Floats | None = None
-) -> tuple[Floats, Floats]:
-    """``smax_gamma(s - prices)`` of every instance, and its gradient summed by the columns that instances share.
+def posteriors_alike(alike: Alike, scores: Floats, prices: Floats, gamma: float) -> tuple[Floats, Floats]:
+    """``smax_gamma(s - prices)`` of every instance, and its gradient.
 
     Memory beyond the two results is that of some ten thousand instances.
 
@@ -718,38 +765,32 @@ def posteriors_alike(
     scores : ndarray of shape (n_unary,)
         Nats.
     prices : ndarray of shape (n_columns,)
-        ``U^T lambda`` of the columns, nats.
+        ``U^T lambda`` of the columns that instances share, nats.
     gamma : float, > 0
-    weights : ndarray of shape (n_instances,)
-        Which instances count by in the sums.
-    marginals : ndarray of shape (n_unary,), optional
-        Filled with the gradient itself.
 
     Returns
     -------
     values : ndarray of shape (n_instances,)
         Nats; -inf where no part is possible.
-    total : ndarray of shape (n_columns,)
+    marginals : ndarray of shape (n_unary,)
 
     Examples
     --------
     >>> scores = np.log([0.5, 0.5, 0.2, 0.8])
-    >>> values, total = posteriors_alike(Alike(np.zeros(2, int), 2), scores, np.zeros(2), 1.0, np.ones(2))
-    >>> values.round(12).tolist(), total.round(12).tolist()
-    ([0.0, 0.0], [0.7, 1.3])
+    >>> values, marginals = posteriors_alike(Alike(np.zeros(2, int), 2), scores, np.zeros(2), 1.0)
+    >>> values.round(12).tolist(), marginals.round(12).tolist()
+    ([0.0, 0.0], [0.5, 0.5, 0.2, 0.8])
     """
     n, width = len(alike.kind), alike.width
     offsets = np.arange(0, (min(n, PIECE) + 1) * width, width)
-    values, total, scratch = np.empty(n), np.zeros(len(prices)), np.empty(offsets[-1] if marginals is None else 0)
+    values, marginals = np.empty(n), np.empty(len(scores))
     for instances, cells in alike.pieces():
-        kind, top = alike.kind[instances], values[instances]
-        piece = scratch[: len(kind) * width] if marginals is None else marginals[cells]
+        kind, top, piece = alike.kind[instances], values[instances], marginals[cells]
         shift_kinds(kind, width, scores[cells], prices, float(gamma), piece, top)
         with np.errstate(under="ignore"):
             np.exp(piece, out=piece)
         normalise_rows(offsets[: len(kind) + 1], float(gamma), top, piece)
-        add_up_kinds(kind, width, piece, np.ascontiguousarray(weights[instances]), total)
-    return values, total
+    return values, marginals
 
 
 def largest_alike(alike: Alike, scores: Floats, prices: Floats) -> Floats:
@@ -762,6 +803,8 @@ def largest_alike(alike: Alike, scores: Floats, prices: Floats) -> Floats:
     array([-3., -1.])
     """
     n, width = len(alike.kind), alike.width
+    if scores.min() > -np.inf:
+        return (-prices.reshape(-1, width)).max(axis=1)[alike.kind]
     values, scratch = np.empty(n), np.empty(min(n, PIECE) * width)
     for instances, cells in alike.pieces():
         possible = np.where(np.isneginf(scores[cells]), -np.inf, 0.0)

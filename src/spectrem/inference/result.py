@@ -86,6 +86,8 @@ class Projection:
         ``violation`` of the rows that the instance is solved together with.
     skipped : ndarray of int64
         Rows that were left out because they cannot hold; their multipliers are 0.
+    free_expected : ndarray of shape (n_rows,) or None
+        ``U mu`` of all rows without any of them at the same gamma, where the solver came by it.
     """
 
     marginals: Parts
@@ -103,6 +105,7 @@ class Projection:
     instance_status: NDArray[np.int8]
     instance_violation: Floats
     skipped: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    free_expected: Floats | None = None
 
     def _repr_html_(self) -> str:
         cost = {} if self.kl is None else {"cost of the constraints": f"{self.kl:.6g} nats"}

@@ -85,6 +85,59 @@ def add_up_kinds(kind, width, parts, weights, total):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def sort_kinds(kind, width, unary, gamma, weights, places, shifted, sorted_weights, tops):
+    """Sort instances of ``width`` labels by kind: their scores, less their maximum and over gamma, and their weights.
+
+    ``places[k]`` is where the next instance of kind k goes; ``tops`` are sums of weighted maxima by kind. One weight is
+    that of all instances.
+    """
+    step = 1 if len(weights) > 1 else 0
+    for n in range(len(kind)):
+        start, k = n * width, kind[n]
+        top = -np.inf
+        for j in range(start, start + width):
+            top = max(top, unary[j])
+        tops[k] += weights[n * step] * top
+        place = places[k]
+        places[k] += 1
+        sorted_weights[place * step] = weights[n * step]
+        for j in range(width):
+            shifted[place * width + j] = (unary[start + j] - top) / gamma
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_kinds(offsets, width, exponentials, weights, factors, active, values, expected):
+    """Sums over the instances that `sort_kinds` sorted, whose labels count ``factors`` times, by kind.
+
+    Instances of kind k are ``offsets[k]:offsets[k + 1]``. Fills their weighted marginals and the logarithms of their
+    normalisers where kinds are active. Whether no normaliser is so small that it may have lost digits.
+    """
+    step = 1 if len(weights) > 1 else 0
+    for kind in range(len(offsets) - 1):
+        column, value, product = kind * width, 0.0, 1.0
+        for n in range(offsets[kind], offsets[kind + 1] if active[kind] else 0):
+            start, total = n * width, 0.0
+            for j in range(width):
+                total += exponentials[start + j] * factors[column + j]
+            if not total > 1e-150:
+                return False
+            share = weights[n * step] / total
+            for j in range(width):
+                expected[column + j] += share * exponentials[start + j]
+            if step:
+                value += weights[n] * math.log(total)
+            else:  # one logarithm for many normalisers
+                product *= total
+                if not 1e-150 < product < 1e150:
+                    value += weights[0] * math.log(product)
+                    product = 1.0
+        values[kind] = value + weights[0] * math.log(product)
+        for j in range(column, column + width):
+            expected[j] *= factors[j]
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def shift_rows(offsets, unary, indptr, indices, data, prices, gamma, shifted, tops):
     """``shifted = (unary - prices of the rows, less its maximum per instance) / gamma``; ``tops`` are those maxima.
 

@@ -32,7 +32,7 @@ from spectrem.data.table_file import as_label_names
 from spectrem.exceptions import InvalidInputError, listed, warn
 from spectrem.inference import Solver, Status, project_batch
 from spectrem.inference.assignment import OnStep, assign, unheard
-from spectrem.inference.dual import posteriors_alike, weigh_rows
+from spectrem.inference.dual import weigh_rows
 from spectrem.inference.program import Deadline
 from spectrem.inference.result import Infeasible
 from spectrem.reports import ConstraintReport, constraint_lines, price_copies, prices_by_name, report_rows
@@ -165,8 +165,9 @@ def check_probabilities(values: Floats, offsets: Ints) -> Floats:
 
     Sums that differ from 1 by no more than rounding to the decimals of the table explains are told by a warning.
     """
-    _check_cells(np.isnan(values), "nan", values, offsets)
-    _check_cells((values < 0) | (values == np.inf), "no probability", values, offsets)
+    if not (values.min() >= 0 and values.max() < np.inf):
+        _check_cells(np.isnan(values), "nan", values, offsets)
+        _check_cells((values < 0) | (values == np.inf), "no probability", values, offsets)
     totals = np.add.reduceat(values, offsets[:-1])
     off = ~(np.abs(totals - 1.0) <= SUM_TOLERANCE)
     decimals = _decimals(values) if off.any() else None
@@ -542,10 +543,7 @@ def expected_of(cells: Cells, rows: Rows, values: Floats) -> Floats:
 
 def expected_before(cells: Cells, rows: Rows) -> Floats:
     """Expected values under the probabilities that the table had before the projection."""
-    if rows.alike is None:
-        return expected_of(cells, rows, cells.structure.smoothed_max(cells.scores, 1.0)[1].unary)
-    free = np.zeros(rows.matrix.shape[1])
-    return rows.matrix @ posteriors_alike(rows.alike, cells.scores.unary, free, 1.0, _weights(cells))[1]
+    return expected_of(cells, rows, cells.structure.smoothed_max(cells.scores, 1.0)[1].unary)
 
 
 def _weights(cells: Cells) -> Floats:
@@ -958,13 +956,15 @@ def project(
     unit = "row of proba" if cells.is_table else "sequence of the lattice"
     cells = replace(cells, weights=as_sample_weight(sample_weight, cells.structure.n_instances, unit))
     rows = _compile(constraints, columns, cells)
-    before = expected_before(cells, rows)
     with progress_bar(None, shown=as_bool(verbose, "verbose")) as bar:
         bar("Projecting")
         solution = project_batch(
             cells.structure, cells.scores, rows, gamma, solver=solver, weights=cells.weights, tol=tol,
             max_iter=max_iter, infeasible=infeasible, time_limit=time_limit,
         )  # fmt: skip
+    before = solution.free_expected if gamma == 1 else None
+    if before is None:
+        before = expected_before(cells, rows)
     multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows.bounds))
     prices = price_copies(rows, cells.weights, multipliers)
     reports = report_rows(rows, prices, before, expected_of(cells, rows, solution.marginals.unary))

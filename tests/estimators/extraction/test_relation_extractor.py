@@ -283,7 +283,7 @@ def test_damaged_files_are_named(supervised, tmp_path):
         ({"types": []}, LABELLED, "types must list different names"),
         ({"relations": "Kill"}, LABELLED, "relations must list different names"),
         ({"C": 0.0}, LABELLED, "C must be finite and above 0"),
-        ({"decode": "viterbi"}, LABELLED, "decode must be one of viterbi, posterior"),
+        ({"decode": "greedy"}, LABELLED, "decode must be one of viterbi, posterior"),
         ({"count_margin": 2.0}, LABELLED, r"count_margin must lie in \[0, 1\]"),
         ({"constraints": ["E[type == 'Pepo'] <= 3"]}, LABELLED, "there is no type 'Pepo'; did you mean 'Peop'"),
         ({"constraints": ["E[relation == 'Kil'] <= 3"]}, LABELLED, "there is no relation 'Kil'; did you mean 'Kill'"),

@@ -34,13 +34,11 @@ class Problems(NamedTuple):
 class Instances(NamedTuple):
     """Instance i has the labels ``offsets[i]:offsets[i + 1]``, of scores ``unary``, and counts ``weight[i]`` times.
 
-    ``indptr, indices, data`` hold, for every label, the rows that it takes part in, those of instance i from
-    ``kind[i] * width`` on; ``place[r]`` is a row's number inside its problem.
+    ``indptr, indices, data`` hold, for every label, the rows that it takes part in; ``place[r]`` is a row's number
+    inside its problem.
     """
 
     offsets: np.ndarray
-    kind: np.ndarray
-    width: int
     unary: np.ndarray
     indptr: np.ndarray
     indices: np.ndarray
@@ -80,7 +78,7 @@ def evaluate(chosen, instances, x, slot, n_slots, scratch, mass, slope, bend):
     ``slope[a] = E[U_a h]``, ``mass[a] = E[|U_a| h]``, ``bend`` (lower triangle) the covariances over gamma of the rows
     that have a slot, by slots; ``slot[a]`` is -1 for the others.
     """
-    offsets, kind, width, unary, indptr, indices, data, place, weight, gamma = instances
+    offsets, unary, indptr, indices, data, place, weight, gamma = instances
     shifted, mean, touched = scratch
     slope[:] = 0.0
     mass[:] = 0.0
@@ -90,11 +88,10 @@ def evaluate(chosen, instances, x, slot, n_slots, scratch, mass, slope, bend):
         if weight[i] == 0.0:
             continue
         start, stop = offsets[i], offsets[i + 1]
-        column = kind[i] * width
         top = -np.inf
         for k in range(stop - start):
             s = unary[start + k]
-            for e in range(indptr[column + k], indptr[column + k + 1]):
+            for e in range(indptr[start + k], indptr[start + k + 1]):
                 s -= data[e] * x[place[indices[e]]]
             shifted[k] = s
             top = max(top, s)
@@ -112,7 +109,7 @@ def evaluate(chosen, instances, x, slot, n_slots, scratch, mass, slope, bend):
             if q == 0.0:
                 continue
             q *= share
-            for e in range(indptr[column + k], indptr[column + k + 1]):
+            for e in range(indptr[start + k], indptr[start + k + 1]):
                 a = place[indices[e]]
                 c = data[e] * q
                 slope[a] += c
@@ -125,7 +122,7 @@ def evaluate(chosen, instances, x, slot, n_slots, scratch, mass, slope, bend):
                     n_touched += 1
                     mean[a] = 1e-300  # not 0, which marks a row that the instance has not met yet
                 mean[a] += c
-                for f in range(indptr[column + k], e + 1):
+                for f in range(indptr[start + k], e + 1):
                     b = slot[place[indices[f]]]
                     if b < 0:
                         continue
@@ -156,16 +153,15 @@ def evaluate(chosen, instances, x, slot, n_slots, scratch, mass, slope, bend):
 @njit(cache=True, nogil=True, error_model="numpy")
 def longest_range(chosen, instances, d):
     """The largest range, over instances, of the changes of the scores of possible labels along a step ``d``."""
-    offsets, kind, width, unary, indptr, indices, data, place, _, _ = instances
+    offsets, unary, indptr, indices, data, place, _, _ = instances
     longest = 0.0
     for i in chosen:
         low, high = np.inf, -np.inf
-        start, column = offsets[i], kind[i] * width
-        for k in range(offsets[i + 1] - start):
-            if unary[start + k] == -np.inf:
+        for k in range(offsets[i], offsets[i + 1]):
+            if unary[k] == -np.inf:
                 continue
             s = 0.0
-            for e in range(indptr[column + k], indptr[column + k + 1]):
+            for e in range(indptr[k], indptr[k + 1]):
                 s += data[e] * d[place[indices[e]]]
             low, high = min(low, s), max(high, s)
         longest = max(longest, high - low)

@@ -1,5 +1,6 @@
 """Sections of experiments hold what the experiments wrote, and every experiment stands on one page."""
 
+import doctest
 import re
 from collections import Counter
 
@@ -14,6 +15,10 @@ FOLDER = ROOT / "docs" / "experiments"
 
 def result(name):
     return (PAGES.RESULTS / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def test_the_examples_of_its_docstrings_run():
+    assert doctest.testmod(PAGES) == (0, 1)
 
 
 def test_every_experiment_stands_on_one_page():

@@ -35,8 +35,16 @@ extensions = [
     *("sphinx_gallery.gen_gallery", "sphinxcontrib.bibtex", "sphinx_copybutton", "sphinxext.opengraph"),
     "sphinx_design",
 ]
-exclude_patterns = ["_build", "README.md"]
+exclude_patterns = ["_build", "_templates", "README.md"]
+templates_path = ["_templates"]
 default_role = "py:obj"
+nitpicky = True
+nitpick_ignore_regex = [  # what stands in single backticks and has no page of its own, or is another library's
+    ("py:.*", r"(sklearn|skops|numpy|scipy|typer|operator|matplotlib|polars|pandas|dask|distributed)\b.*"),
+    ("py:.*", r"spectrem\.(models|kernels|cli)\b.*"),
+    ("py:obj", r"partial_fit|update|decide|out/annealing\.png"),  # in the headers of examples
+    ("py:.*", r"(.*\.)?[a-z]\w*_"),  # attributes of estimators, which their class explains
+]
 suppress_warnings = ["config.cache"]  # functions of the settings of the gallery cannot be kept between builds
 
 myst_enable_extensions = ["colon_fence", "dollarmath", "deflist", "attrs_inline"]
@@ -110,7 +118,29 @@ sphinx_gallery_conf = {
 
 
 register_plugin("pybtex.style.formatting", "keys", citations.ByKey)
+HOMES: dict[str, str] = {}
+"""The room whose pages explain a public class or function, by its name."""
+
 _KEYS = frozenset(parse_file(HERE / "references.bib").entries)
+
+
+def _link_public_name(app: Any, env: Any, node: Any, text: Any) -> Any:
+    """Lead from a public name, or a method of one, to the page of the room that explains it, wherever it is named."""
+    target = node.get("reftarget", "")
+    for room in public_names.ROOMS:
+        inside = target.removeprefix(f"{room}.")
+        home = HOMES.get(inside.partition(".")[0])
+        if node.get("refdomain") == "py" and home and (inside == target or room != home):
+            full = f"{home}.{inside}"
+            if full != target:
+                return env.domains["py"].resolve_xref(env, node["refdoc"], app.builder, "obj", full, node, text)
+    return None
+
+
+def _skip_fields(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out fields of named tuples, which their class explains, and methods that are scikit-learn's or Python's."""
+    theirs = str(getattr(obj, "__module__", "")).startswith("sklearn") or "metadata_rout" in name or "_request" in name
+    return True if theirs or type(obj).__name__ in ("_tuplegetter", "method_descriptor") else None
 
 
 def _cite_lines(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
@@ -123,9 +153,11 @@ def write_api(folder: Path) -> None:
     pages: dict[str, str] = {}
     first: dict[int, str] = {}  # of every class and function, the room that explains it
     for room, (title, sentence, groups) in public_names.ROOMS.items():
-        lines = [title, "=" * len(title), "", sentence, "", f".. currentmodule:: {room}", ""]
+        lines = [title, "=" * len(title), "", sentence, "", f".. module:: {room}", ""]
         values = {name: getattr(import_module(room), name) for names in groups.values() for name in names}
         homes = {name: first.setdefault(id(value), room) for name, value in values.items() if callable(value)}
+        for name in values:
+            HOMES.setdefault(name, homes.get(name, room))
         for group, names in groups.items():
             if len(groups) > 1:
                 lines += [group, "-" * len(group), ""]
@@ -152,5 +184,7 @@ def setup(app: Any) -> dict[str, Any]:
     write_api(HERE / "api")
     command_line.write(HERE / "api" / "command_line.md")
     app.connect("builder-inited", _prepare)
+    app.connect("missing-reference", _link_public_name)
+    app.connect("autodoc-skip-member", _skip_fields)
     app.connect("autodoc-process-docstring", _cite_lines, priority=400)  # before numpydoc
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from pybtex.database import parse_file
 from pybtex.plugin import register_plugin
 
@@ -29,6 +30,7 @@ author = "The Spectrem developers"
 copyright = "2026, the Spectrem developers"
 release = version = spectrem.__version__
 language = "en"
+smartquotes = False  # options and code are quoted as they are typed
 
 extensions = [
     *("sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "numpydoc", "myst_parser"),
@@ -139,8 +141,19 @@ def _link_public_name(app: Any, env: Any, node: Any, text: Any) -> Any:
 
 def _skip_fields(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
     """Leave out fields of named tuples, which their class explains, and methods that are scikit-learn's or Python's."""
-    theirs = str(getattr(obj, "__module__", "")).startswith("sklearn") or "metadata_rout" in name or "_request" in name
+    module = str(getattr(obj, "__module__", ""))
+    theirs = (
+        module.startswith(("sklearn", "collections", "_collections")) or "metadata_rout" in name or "_request" in name
+    )
     return True if theirs or type(obj).__name__ in ("_tuplegetter", "method_descriptor") else None
+
+
+def _describe_thumbnails(app: Any, doctree: Any) -> None:
+    """Give the small pictures of the gallery, which come without a text, one that names the example."""
+    for image in doctree.findall(nodes.image):
+        name = Path(image["uri"]).stem.removeprefix("sphx_glr_").removesuffix("_thumb").replace("_", " ")
+        if not image.get("alt") and "thumb" in image["uri"]:
+            image["alt"] = f"Example: {name}"
 
 
 def _cite_lines(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
@@ -153,7 +166,7 @@ def write_api(folder: Path) -> None:
     pages: dict[str, str] = {}
     first: dict[int, str] = {}  # of every class and function, the room that explains it
     for room, (title, sentence, groups) in public_names.ROOMS.items():
-        lines = [title, "=" * len(title), "", sentence, "", f".. module:: {room}", ""]
+        lines = [title, "=" * len(title), "", f".. module:: {room}", "", sentence, ""]
         values = {name: getattr(import_module(room), name) for names in groups.values() for name in names}
         homes = {name: first.setdefault(id(value), room) for name, value in values.items() if callable(value)}
         for name in values:
@@ -184,6 +197,7 @@ def setup(app: Any) -> dict[str, Any]:
     write_api(HERE / "api")
     command_line.write(HERE / "api" / "command_line.md")
     app.connect("builder-inited", _prepare)
+    app.connect("doctree-read", _describe_thumbnails)
     app.connect("missing-reference", _link_public_name)
     app.connect("autodoc-skip-member", _skip_fields)
     app.connect("autodoc-process-docstring", _cite_lines, priority=400)  # before numpydoc

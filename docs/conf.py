@@ -6,6 +6,7 @@ docstrings, such as ``[Samdani2012]``, become links to the references.
 
 from __future__ import annotations
 
+import shutil
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -89,18 +90,29 @@ bibtex_reference_style = "label"
 
 
 def _figures_of(block: Any, variables: dict[str, Any], settings: dict[str, Any]) -> str:
-    """Save the figures that a block of an example has named, which are matplotlib's but not pyplot's."""
+    """The figures that a block of an example has named, or written to ``out``; pyplot knows none of them."""
     from matplotlib.figure import Figure
     from sphinx_gallery.scrapers import figure_rst
 
+    example, named = Path(variables["src_file"]), variables["example_globals"]
     seen = variables.setdefault("_figures_seen", [])
     paths = []
-    for name, value in variables["example_globals"].items():
+    for name, value in named.items():
         if isinstance(value, Figure) and not name.startswith("_") and all(value is not other for other in seen):
             seen.append(value)
             paths.append(next(variables["image_path_iterator"]))
             value.savefig(paths[-1], dpi=120)
-    return figure_rst(paths, settings["src_dir"], str(variables.get("example_globals", {}).get("alt", "")))
+    written = example.parent / "out"
+    for picture in sorted(written.glob("*.png")):
+        if not paths:  # else it is one of those that have a name
+            paths.append(next(variables["image_path_iterator"]))
+            shutil.copyfile(picture, paths[-1])
+        picture.unlink()
+    if written.is_dir() and not any(written.iterdir()):
+        written.rmdir()
+    return figure_rst(
+        paths, settings["src_dir"], str(named.get("alt") or f"Figure of {example.stem.replace('_', ' ')}")
+    )
 
 
 sphinx_gallery_conf = {
@@ -113,6 +125,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "plot_gallery": True,
     "min_reported_time": 5,
+    "write_computation_times": False,
     "image_scrapers": (_figures_of,),
     "capture_repr": (),
     "abort_on_example_error": True,

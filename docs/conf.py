@@ -1,7 +1,8 @@
-"""The site: what Sphinx needs to know, and three small steps of its own before it begins.
+"""The site: what Sphinx needs to know, and four small steps of its own before it begins.
 
-API pages are made from `public_names.py`, figures of the guide are drawn by `figures.py`, and keys of papers in
-docstrings, such as ``[Samdani2012]``, become links to the references.
+API pages are made from `public_names.py`, figures of the guide are drawn by `figures.py`, sections of experiments are
+made of their results by `experiments.py`, and keys of papers in docstrings, such as ``[Samdani2012]``, become links to
+the references.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ sys.path.insert(0, str(HERE))
 
 import citations  # noqa: E402
 import command_line  # noqa: E402
+import experiments  # noqa: E402
 import figures  # noqa: E402
 import public_names  # noqa: E402
 
@@ -38,7 +40,7 @@ extensions = [
     *("sphinx_gallery.gen_gallery", "sphinxcontrib.bibtex", "sphinx_copybutton", "sphinxext.opengraph"),
     "sphinx_design",
 ]
-exclude_patterns = ["_build", "_templates", "README.md"]
+exclude_patterns = ["_build", "_templates", "_generated/**/*.md", "README.md"]
 templates_path = ["_templates"]
 default_role = "py:obj"
 nitpicky = True
@@ -201,8 +203,13 @@ def write_api(folder: Path) -> None:
             path.write_text(text, encoding="utf-8")
 
 
+def _cite_in_markdown(text: str) -> str:
+    return citations.link_citations([text], _KEYS)[0].replace(":cite:p:", "{cite:p}")
+
+
 def _prepare(app: Any) -> None:
     figures.draw_all(HERE / "_generated")
+    experiments.write(HERE / "_generated" / "experiments", _cite_in_markdown)
 
 
 def setup(app: Any) -> dict[str, Any]:

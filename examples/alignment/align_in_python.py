@@ -12,6 +12,7 @@ from spectrem import WordAligner
 from spectrem.data import pharaoh_lines
 from spectrem.datasets import make_bitext
 from spectrem.metrics import alignment_scores
+from spectrem.plotting import plot_posteriors
 
 # A made-up bitext whose true links are known. Your own: lists of tokenised lines, or spectrem.data.read_bitext.
 source, target, gold = make_bitext(n_pairs=500, seed=1)
@@ -45,3 +46,8 @@ with tempfile.TemporaryDirectory() as folder:
     aligner.save(Path(folder, "model.npz"))
     again = WordAligner.load(Path(folder, "model.npz"))
     print("new text:", pharaoh_lines(again.predict([f"{source[0]} unheard-of"], [target[0]]))[0])
+
+# %%
+# Probabilities of the first pair: rows are source words, columns target words, boxes are the true links.
+figure = plot_posteriors({"first pair": posteriors.average[0]}, source[0].split(), target[0].split(), gold.pairs(0))
+alt = "Shaded table of the link probabilities of one sentence pair; the dark cells are those of the true links"

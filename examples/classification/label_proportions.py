@@ -13,10 +13,12 @@ remains the less likely label; gamma = 0.5 hardens the labels while it counts, a
 """
 
 import numpy as np
+from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 
 from spectrem import SelfTrainer
 from spectrem.constraints import label_proportions
+from spectrem.plotting import plot_clusters
 
 rng = np.random.default_rng(0)
 gold = np.where(rng.random(2000) < 0.1, "rare", "usual")
@@ -30,6 +32,7 @@ unlabelled = np.equal(y, None)
 
 tenth = label_proportions({"rare": 0.1})
 classifier = LogisticRegression()
+predictions = {}
 print(f"{'':>22}  accuracy  said to be rare")
 for title, trainer in (
     ("labelled rows alone", SelfTrainer(classifier, unlabelled_weight=0.0)),
@@ -38,7 +41,8 @@ for title, trainer in (
     ("a tenth, gamma 0.5", SelfTrainer(classifier, tenth, gamma=0.5)),
 ):
     trainer.fit(X, y)
-    predicted = trainer.predict(X[unlabelled])
+    predictions[title] = trainer.predict(X)
+    predicted = predictions[title][unlabelled]
     accuracy, share = np.mean(predicted == gold[unlabelled]), np.mean(predicted == "rare")
     print(f"{title:>22}  {accuracy:8.3f}  {share:15.3f}")
 
@@ -48,3 +52,11 @@ print(
 )
 print(f"the constraint cost {first.penalty:.1f} nats at the first, {last.penalty:.1f} at the last")
 print(f"soft labels of the rare class, all rows: {trainer.label_distributions_[:, 0].sum():.3f} of 200")
+
+# %%
+# Where the classifier draws its border, and where the rare class really is.
+figure = Figure((12.6, 4.2), layout="constrained")
+labels = {"truth": gold, "labelled rows alone": predictions["labelled rows alone"], title: predictions[title]}
+for (name, shown), axes in zip(labels.items(), figure.subplots(1, 3), strict=True):
+    plot_clusters(X, (shown == "rare").astype(int), title=name, axes=axes)
+alt = "Points of a frequent and a rare class: true classes, and those predicted without and with the known share"

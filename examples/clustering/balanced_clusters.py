@@ -11,9 +11,11 @@ from the first iteration on; with equal spheres that stay as they are, this is b
 """
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from spectrem import GaussianMixture
 from spectrem.constraints import cluster_size
+from spectrem.plotting import plot_clusters
 
 rng = np.random.default_rng(0)
 homes = np.array([[0.0, 0.0], [6.0, 1.0], [5.0, 6.0], [-1.0, 6.0]])
@@ -36,3 +38,10 @@ for name, mixture in mixtures.items():
 
 expected = mixtures["balanced, feasible"].posteriors_.sum(axis=0)
 print(f"\nexpected sizes under the constraint: {np.sort(expected).round(1).tolist()}")
+
+# %%
+# The city is one region without a constraint; with sizes between 90 and 110 its outskirts go to the others.
+figure = Figure((9.6, 4.4), layout="constrained")
+for name, axes in zip(("no constraint", "balanced, feasible"), figure.subplots(1, 2), strict=True):
+    plot_clusters(X, mixtures[name].labels_, mixtures[name], title=name, axes=axes)
+alt = "Points in four colours with ellipses, without a constraint and with balanced sizes"

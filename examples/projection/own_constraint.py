@@ -13,6 +13,7 @@ import numpy as np
 from spectrem import E, part
 from spectrem.constraints import compile_constraints
 from spectrem.inference import project_batch
+from spectrem.plotting import Line, Panel, draw_panels
 from spectrem.structures import Chain, Parts
 
 NOUN, VERB, OTHER = range(3)
@@ -54,3 +55,14 @@ show("soft, gamma 1", project_batch(chain, scores, soft).marginals)
 
 # The multipliers are prices: nats gained per unit by which the bound is relaxed.
 print("prices:", project_batch(chain, scores, rows).multipliers.round(2))
+
+# %%
+# The same pictured for the first sentence, of which the model alone expects less than one verb.
+words = ("the", "dog", "barks", "often")
+lines = [Line("model", range(4), project_batch(chain, scores).marginals.unary.reshape(-1, 3)[:4, VERB])]
+for k, gamma in enumerate((1.0, 0.5, 0.0), 1):
+    verbs = project_batch(chain, scores, rows, gamma).marginals.unary.reshape(-1, 3)[:4, VERB]
+    lines.append(Line(f"gamma {gamma:g}", range(4), verbs, colour=k, style=k))
+figure = draw_panels([Panel("", "", "probability of VERB", lines, y_limits=(-0.03, 1.03))], width=7.0)
+figure.axes[0].set_xticks(range(4), words)
+alt = "Probability of a verb at each word of a sentence, by the model and under the constraint at three gammas"

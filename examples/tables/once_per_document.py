@@ -11,6 +11,7 @@ the nearest probabilities that expect so, `decide` the best labels that do, and 
 import numpy as np
 
 from spectrem import E, part, project
+from spectrem.plotting import plot_prices
 
 ROLES = ["seller", "buyer", "price", "other"]
 
@@ -20,7 +21,7 @@ sizes = rng.integers(4, 8, size=8)
 document = np.repeat(np.arange(8), sizes)
 proba = rng.dirichlet([0.6, 0.4, 0.4, 0.8], size=len(document))
 
-once = (E[part("label") != "other"] <= 1).per("document", "label").named("a role once per document")
+once = (E[part("label") != "other"] <= 1).per("document", "label").named("role once")
 table = project(proba, once, labels=ROLES, columns={"document": document})
 decision = table.decide()
 
@@ -41,3 +42,8 @@ dearest = np.argsort(-report.price)[:3]
 print("where the rule costs most, in nats per further mention:")
 for row in dearest:
     print(f"  document {report.keys['document'][row]}, {report.keys['label'][row]}: {report.price[row]:.2f}")
+
+# %%
+# All prices that are not 0: what one more mention of a role in a document would gain.
+figure = plot_prices(table, limit=12)
+alt = "Bars of the prices of roles in documents, the dearest first"

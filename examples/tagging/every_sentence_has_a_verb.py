@@ -14,6 +14,7 @@ from itertools import chain
 from spectrem import E, HMMTagger, part
 from spectrem.datasets import make_tagged_corpus
 from spectrem.metrics import tagging_accuracy
+from spectrem.plotting import Line, Panel, draw_panels
 
 sentences, gold, complete = make_tagged_corpus(300)
 dictionary = {word: allowed for word, allowed in complete.items() if "VERB" not in allowed}
@@ -51,3 +52,15 @@ for name, rows in (("", sentences), *predictions.items(), ("gold", gold)):
 
 # What the constraint costs: the KL divergence from the model's own posterior, nats, at the last E-step.
 print(f"\npenalty: {taggers['with a verb'].history_[-1].penalty:.2f} nats in {len(sentences)} sentences")
+
+# %%
+# How probable a verb is at each word of that sentence, by the model of EM and by the one that the constraint led to.
+words = [f"{word} ({tag})" for word, tag in zip(sentences[number], gold[number], strict=True)]
+verb = taggers["EM"].tags_.index("VERB")
+lines = [
+    Line(name, range(len(words)), tagger.predict_proba([sentences[number]])[0][:, verb], colour=k, style=k)
+    for k, (name, tagger) in enumerate(taggers.items())
+]
+figure = draw_panels([Panel("", "", "probability of VERB", lines, y_limits=(-0.03, 1.03))], width=7.0)
+figure.axes[0].set_xticks(range(len(words)), words, rotation=40, ha="right")
+alt = "Probability of a verb at each word of a sentence, by EM and under the constraint"

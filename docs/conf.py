@@ -72,7 +72,7 @@ html_copy_source = False
 html_theme_options = {
     "logo": {"text": "Spectrem", "alt_text": "Spectrem"},
     "navbar_align": "left",
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 6,
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],

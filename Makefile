@@ -47,6 +47,7 @@ types: $(VENV)/installed
 docs: $(VENV)/docs $(VENV)/warm
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
 	$(BIN)/python docs/check_site.py docs/_build/html
+	$(BIN)/python docs/check_docstrings.py
 
 bench: $(VENV)/warm
 	$(BIN)/python benchmarks/hmm.py

@@ -6,8 +6,10 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+from pybtex.style.formatting import toplevel
 from pybtex.style.formatting.unsrt import Style
 from pybtex.style.labels import BaseLabelStyle
+from pybtex.style.template import field, join, optional, sentence, tag
 
 _CITED = re.compile(r"\[([A-Z][A-Za-z]+\d{2,4}(?:; ?[A-Z][A-Za-z]+\d{2,4})*)\](?!_)")
 
@@ -53,3 +55,9 @@ class ByKey(Style):
 
     default_label_style = _KeyLabels
     default_sorting_style = "author_year_title"
+
+    def get_article_template(self, entry: Any) -> Any:
+        """An article in a journal, by volume and number; the pages of papers are not kept."""
+        volume = join[field("volume"), optional["(", field("number"), ")"]]
+        place = join(sep=" ")[tag("em")[field("journal")], optional[volume]]
+        return toplevel[self.format_names("author"), self.format_title(entry, "title"), sentence[place, field("year")]]

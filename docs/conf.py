@@ -7,11 +7,13 @@ the references.
 
 from __future__ import annotations
 
+import shutil
 import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from pybtex.database import parse_file
 from pybtex.plugin import register_plugin
 
@@ -31,14 +33,23 @@ author = "The Spectrem developers"
 copyright = "2026, the Spectrem developers"
 release = version = spectrem.__version__
 language = "en"
+smartquotes = False  # options and code are quoted as they are typed
 
 extensions = [
     *("sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "numpydoc", "myst_parser"),
     *("sphinx_gallery.gen_gallery", "sphinxcontrib.bibtex", "sphinx_copybutton", "sphinxext.opengraph"),
     "sphinx_design",
 ]
-exclude_patterns = ["_build", "_generated/**/*.md", "README.md"]
+exclude_patterns = ["_build", "_templates", "_generated/**/*.md", "README.md"]
+templates_path = ["_templates"]
 default_role = "py:obj"
+nitpicky = True
+nitpick_ignore_regex = [  # what stands in single backticks and has no page of its own, or is another library's
+    ("py:.*", r"(sklearn|skops|numpy|scipy|typer|operator|matplotlib|polars|pandas|dask|distributed)\b.*"),
+    ("py:.*", r"spectrem\.(models|kernels|cli)\b.*"),
+    ("py:obj", r"partial_fit|update|decide|out/annealing\.png"),  # in the headers of examples
+    ("py:.*", r"(.*\.)?[a-z]\w*_"),  # attributes of estimators, which their class explains
+]
 suppress_warnings = ["config.cache"]  # functions of the settings of the gallery cannot be kept between builds
 
 myst_enable_extensions = ["colon_fence", "dollarmath", "deflist", "attrs_inline"]
@@ -61,7 +72,7 @@ html_copy_source = False
 html_theme_options = {
     "logo": {"text": "Spectrem", "alt_text": "Spectrem"},
     "navbar_align": "left",
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 6,
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
@@ -81,18 +92,29 @@ bibtex_reference_style = "label"
 
 
 def _figures_of(block: Any, variables: dict[str, Any], settings: dict[str, Any]) -> str:
-    """Save the figures that a block of an example has named, which are matplotlib's but not pyplot's."""
+    """The figures that a block of an example has named, or written to ``out``; pyplot knows none of them."""
     from matplotlib.figure import Figure
     from sphinx_gallery.scrapers import figure_rst
 
+    example, named = Path(variables["src_file"]), variables["example_globals"]
     seen = variables.setdefault("_figures_seen", [])
     paths = []
-    for name, value in variables["example_globals"].items():
+    for name, value in named.items():
         if isinstance(value, Figure) and not name.startswith("_") and all(value is not other for other in seen):
             seen.append(value)
             paths.append(next(variables["image_path_iterator"]))
             value.savefig(paths[-1], dpi=120)
-    return figure_rst(paths, settings["src_dir"], str(variables.get("example_globals", {}).get("alt", "")))
+    written = example.parent / "out"
+    for picture in sorted(written.glob("*.png")):
+        if not paths:  # else it is one of those that have a name
+            paths.append(next(variables["image_path_iterator"]))
+            shutil.copyfile(picture, paths[-1])
+        picture.unlink()
+    if written.is_dir() and not any(written.iterdir()):
+        written.rmdir()
+    return figure_rst(
+        paths, settings["src_dir"], str(named.get("alt") or f"Figure of {example.stem.replace('_', ' ')}")
+    )
 
 
 sphinx_gallery_conf = {
@@ -105,6 +127,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "plot_gallery": True,
     "min_reported_time": 5,
+    "write_computation_times": False,
     "image_scrapers": (_figures_of,),
     "capture_repr": (),
     "abort_on_example_error": True,
@@ -112,7 +135,40 @@ sphinx_gallery_conf = {
 
 
 register_plugin("pybtex.style.formatting", "keys", citations.ByKey)
+HOMES: dict[str, str] = {}
+"""The room whose pages explain a public class or function, by its name."""
+
 _KEYS = frozenset(parse_file(HERE / "references.bib").entries)
+
+
+def _link_public_name(app: Any, env: Any, node: Any, text: Any) -> Any:
+    """Lead from a public name, or a method of one, to the page of the room that explains it, wherever it is named."""
+    target = node.get("reftarget", "")
+    for room in public_names.ROOMS:
+        inside = target.removeprefix(f"{room}.")
+        home = HOMES.get(inside.partition(".")[0])
+        if node.get("refdomain") == "py" and home and (inside == target or room != home):
+            full = f"{home}.{inside}"
+            if full != target:
+                return env.domains["py"].resolve_xref(env, node["refdoc"], app.builder, "obj", full, node, text)
+    return None
+
+
+def _skip_fields(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out fields of named tuples, which their class explains, and methods that are scikit-learn's or Python's."""
+    module = str(getattr(obj, "__module__", ""))
+    theirs = (
+        module.startswith(("sklearn", "collections", "_collections")) or "metadata_rout" in name or "_request" in name
+    )
+    return True if theirs or type(obj).__name__ in ("_tuplegetter", "method_descriptor") else None
+
+
+def _describe_thumbnails(app: Any, doctree: Any) -> None:
+    """Give the small pictures of the gallery, which come without a text, one that names the example."""
+    for image in doctree.findall(nodes.image):
+        name = Path(image["uri"]).stem.removeprefix("sphx_glr_").removesuffix("_thumb").replace("_", " ")
+        if not image.get("alt") and "thumb" in image["uri"]:
+            image["alt"] = f"Example: {name}"
 
 
 def _cite_lines(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
@@ -125,9 +181,11 @@ def write_api(folder: Path) -> None:
     pages: dict[str, str] = {}
     first: dict[int, str] = {}  # of every class and function, the room that explains it
     for room, (title, sentence, groups) in public_names.ROOMS.items():
-        lines = [title, "=" * len(title), "", sentence, "", f".. currentmodule:: {room}", ""]
+        lines = [title, "=" * len(title), "", f".. module:: {room}", "", sentence, ""]
         values = {name: getattr(import_module(room), name) for names in groups.values() for name in names}
         homes = {name: first.setdefault(id(value), room) for name, value in values.items() if callable(value)}
+        for name in values:
+            HOMES.setdefault(name, homes.get(name, room))
         for group, names in groups.items():
             if len(groups) > 1:
                 lines += [group, "-" * len(group), ""]
@@ -159,5 +217,8 @@ def setup(app: Any) -> dict[str, Any]:
     write_api(HERE / "api")
     command_line.write(HERE / "api" / "command_line.md")
     app.connect("builder-inited", _prepare)
+    app.connect("doctree-read", _describe_thumbnails)
+    app.connect("missing-reference", _link_public_name)
+    app.connect("autodoc-skip-member", _skip_fields)
     app.connect("autodoc-process-docstring", _cite_lines, priority=400)  # before numpydoc
     return {"parallel_read_safe": True, "parallel_write_safe": True}

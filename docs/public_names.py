@@ -81,7 +81,7 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
         "Inference",
         "The projection of a batch onto constraints, and the solvers of its dual.",
         {
-            "Projection": ["project_batch", "Projection", "Status", "LinearProgram", "shift_scores"],
+            "Projection": ["project_batch", "Projection", "Status", "LinearProgram"],
             "Solvers": [
                 *("Solver", "Solution", "Accelerated", "Bracket", "FixedStep", "Newton", "QuasiNewton", "Spectral"),
                 "Subgradient",
@@ -93,7 +93,7 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
         "EM, ascent and learning in small steps for models of one's own; schedules, stopping and records.",
         {
             "Runs": ["run_em", "run_ascent", "run_online", "FitResult", "FitStatus", "Record"],
-            "E-step": ["EStep", "Expectations", "Posteriors", "pose", "Posed", "PosedCorpus", "posterior", "Step"],
+            "E-step": ["EStep", "Expectations", "Posteriors", "Posed", "PosedCorpus", "Step"],
             "Schedules": ["Schedule", "Constant", "Anneal", "Quench", "Stepwise", "SmallSteps", "Stopping"],
             "Protocols": ["Model", "Kernel"],
         },
@@ -109,8 +109,9 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
         {
             "Bitext and links": [
                 *("Bitext", "FactoredBitext", "SegmentedText", "Text", "Links", "Symmetrization", "read_bitext"),
-                *("read_pairs", "read_links", "read_both_links", "read_dictionary", "read_priors", "symmetrize"),
-                *("encode_bitext", "split_factors", "segment_lines", "tokenise", "links_of_words", "one_to_one"),
+                *("read_pairs", "EncodedPairs", "read_links", "read_both_links", "read_dictionary", "read_priors"),
+                *("symmetrize", "encode_bitext", "split_factors", "segment_lines", "tokenise", "links_of_words"),
+                "one_to_one",
                 *("pharaoh_lines", "write_lines", "write_pharaoh", "write_shared_task"),
             ],
             "Tagged text": [
@@ -122,7 +123,7 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
                 *("conserved_arcs", "is_projective", "projectivise", "ROOT", "UNKNOWN_HEAD"),
             ],
             "Relations": ["RelationSentence", "read_relations", "write_relations"],
-            "Tables and bytes": ["read_table", "read_bytes"],
+            "Tables and bytes": ["read_table", "TableFile", "read_bytes"],
             "Features": [
                 *("FeatureIndex", "Vocabulary", "token_features", "mention_features", "pair_features", "UNKNOWN"),
             ],

@@ -488,6 +488,11 @@ def make_treebank(n_sentences: int = 200, seed: int = 0) -> list[ParsedSentence]
     seed : int
         The same seed gives the same sentences; fewer sentences are the first ones of more.
 
+    Returns
+    -------
+    list of ParsedSentence
+        As many as were asked for.
+
     Raises
     ------
     InvalidInputError

@@ -38,3 +38,18 @@ def test_keys_become_citations(citations, line, linked):
 def test_an_unknown_key_is_an_error(citations):
     with pytest.raises(ValueError, match=r"^\[Nobody1999\] is not in docs/references.bib: add Nobody1999 there"):
         citations.link_citations(["as in [Nobody1999]"], KEYS)
+
+
+def test_entries_are_called_by_their_keys_and_have_volume_and_number(citations):
+    from pybtex.backends.plaintext import Backend
+    from pybtex.database import parse_file
+
+    entries = parse_file(ROOT / "docs" / "references.bib").entries
+    formatted = citations.ByKey().format_bibliography(parse_file(ROOT / "docs" / "references.bib"), list(entries))
+    texts = {entry.key: (entry.label, entry.text.render(Backend())) for entry in formatted}
+    label, text = texts["Amari1998"]
+    assert (label, text) == (
+        "Amari1998",
+        "S. Amari. Natural gradient works efficiently in learning. Neural Computation 10(2), 1998.",
+    )
+    assert texts.keys() == entries.keys()

@@ -925,7 +925,7 @@ def _name_text(name: str | None) -> str:
 
 @dataclass(frozen=True, eq=False)
 class MaxOver:
-    """The largest expectation over a column, waiting for its :meth:`penalty`; see :func:`max_over`."""
+    """The largest expectation over a column, waiting for its ``penalty``; see :func:`max_over`."""
 
     column: str
     expression: Expectation

@@ -172,6 +172,11 @@ def must_link(pairs: ArrayLike | None = None, *, column: str | None = None) -> R
         A column given with the data: rows with the same value belong together, those without a value are free. Unlike
         pairs this refers to whatever rows are fitted, as the folds of a cross-validation.
 
+    Returns
+    -------
+    RowLinks
+        One row per pair and cluster.
+
     Raises
     ------
     InvalidInputError
@@ -204,6 +209,11 @@ def cannot_link(pairs: ArrayLike | None = None, *, column: str | None = None) ->
     column : str, in place of pairs
         A column given with the data: all rows with the same value belong apart from each other, m (m - 1) / 2 pairs of
         m rows. Otherwise as for `must_link`.
+
+    Returns
+    -------
+    RowLinks
+        One row per pair and cluster.
 
     Raises
     ------

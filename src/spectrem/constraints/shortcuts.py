@@ -71,6 +71,11 @@ def agreement(
     names : pair of str
         The product's names of its two structures.
 
+    Returns
+    -------
+    Constraint
+        Rows inside each sentence pair.
+
     Examples
     --------
     >>> agreement()  # doctest: +NORMALIZE_WHITESPACE
@@ -108,6 +113,11 @@ def argument_types(
         The columns of mentions, and of their types.
     per : str or sequence of str
         The columns that tell pairs apart, the instance among them.
+
+    Returns
+    -------
+    AllOf
+        A constraint for each argument that some relation restricts.
 
     Raises
     ------
@@ -158,6 +168,11 @@ def fertility(max: float | None = 1, min: float = 0) -> Constraint:
     min : float
         Smallest one; 0 for no bound.
 
+    Returns
+    -------
+    Constraint
+        The bounds of every word, inside each sentence pair.
+
     Raises
     ------
     InvalidInputError
@@ -187,6 +202,11 @@ def cluster_size(min: float | str = 0, max: float | str | None = None) -> Constr
     max : float or str, optional
         None for no bound.
 
+    Returns
+    -------
+    Constraint
+        A lower and an upper bound per cluster, where each is given.
+
     Raises
     ------
     InvalidInputError
@@ -215,6 +235,11 @@ def at_least_one_per(group: str, label: Scalar | None = None) -> Constraint:
     label : int, or a label of a table, optional
         Clusters count from 0. Without it, all clusters.
 
+    Returns
+    -------
+    Constraint
+        One row per group, or per group and cluster.
+
     Examples
     --------
     >>> at_least_one_per("bag", 0)
@@ -240,6 +265,11 @@ def at_least(n: float | str, labels: Labels, per: str | Sequence[str] = "sentenc
         Labels of a table, tags of a tagger, by name or counted from 0.
     per : str or sequence of str
         Column whose every value counts on its own; ``"sentence"``, or a column of the data, such as the document.
+
+    Returns
+    -------
+    Constraint
+        One row per group.
 
     Raises
     ------
@@ -270,6 +300,11 @@ def at_most(n: float | str, labels: Labels, per: str | Sequence[str] = "sentence
         At least 0; a share as ``"20%"`` is one of the rows or tokens of the group.
     labels, per
         As in :func:`at_least`.
+
+    Returns
+    -------
+    Constraint
+        One row per group.
 
     Raises
     ------
@@ -309,6 +344,11 @@ def dictionary_in_expectation(
     share : float
         In [0, 1), or as ``"10%"``.
 
+    Returns
+    -------
+    Constraint
+        One row, with its penalty, per word of the dictionary.
+
     Raises
     ------
     InvalidInputError
@@ -345,6 +385,11 @@ def sparsity(strength: float, min_count: int = 10) -> Constraint:
         sigma, nats per tag of a word; the paper used 10, 32 and 100.
     min_count : int
         Only words with at least so many tokens in the corpus; rarer ones give no evidence of their tags.
+
+    Returns
+    -------
+    Constraint
+        A penalty per word and tag over the corpus.
 
     Raises
     ------
@@ -504,6 +549,11 @@ def tag_rules(
     per : str or sequence of str, optional
         ``"sentence"`` for that share of every sentence; by default it is one of all words of the corpus.
 
+    Returns
+    -------
+    Constraint
+        One row over the corpus, or one per group.
+
     Raises
     ------
     InvalidInputError
@@ -554,6 +604,11 @@ def universal_rules(
         the text allows no such trees.
     per : str or sequence of str, optional
         As of `tag_rules`.
+
+    Returns
+    -------
+    Constraint
+        One row over the corpus, or one per group, with its penalty.
 
     Raises
     ------

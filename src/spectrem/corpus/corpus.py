@@ -198,6 +198,11 @@ def fold(
         From a partial sum that has to wait for others, and the number of values in it, to what gives it back when its
         turn comes; by default it stays in memory.
 
+    Returns
+    -------
+    object
+        The sum, of the type of the values.
+
     Raises
     ------
     InvalidInputError

@@ -99,6 +99,11 @@ def stream(
     n_threads : int or None
         At least 1; None is one per processor.
 
+    Returns
+    -------
+    iterator
+        The results, one per shard.
+
     Examples
     --------
     >>> list(stream(pow, iter([2, 3]), 2, n_threads=1))

@@ -33,6 +33,11 @@ def connect(scheduler: str) -> Client:
     scheduler : str
         Its address, such as ``tcp://10.0.0.1:8786``.
 
+    Returns
+    -------
+    distributed.Client
+        Connected; close it when the work is done.
+
     Raises
     ------
     InvalidInputError
@@ -232,7 +237,10 @@ class OnDask:
         new folder in it, as `Spilled` does, and mapped into memory where it is worked on. They are made one at a time,
         and only their names travel. The files disappear when nothing refers to the corpus.
 
-    Raises an InvalidInputError if no client is given and none was made, or there is no such folder.
+    Raises
+    ------
+    InvalidInputError
+        If no client is given and none was made, or there is no such folder.
 
     Examples
     --------

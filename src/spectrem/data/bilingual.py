@@ -192,6 +192,11 @@ def split_factors(bitext: Bitext, factors: str) -> FactoredBitext:
         What the factors of a token are, with ``|`` between them, too: one of them is ``word``, which is aligned; one
         may be ``class``, for `WordAligner.fit`; what others are called does not matter.
 
+    Returns
+    -------
+    FactoredBitext
+        The bitext of words, and the classes of its tokens if there are any.
+
     Raises
     ------
     InvalidInputError

@@ -305,6 +305,11 @@ def encode_bitext(
     lowercase : bool
         Lower-case every token (``str.lower``) before it is numbered.
 
+    Returns
+    -------
+    Bitext
+        As many pairs as there are sentences on either side.
+
     Raises
     ------
     InvalidInputError

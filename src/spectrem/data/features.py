@@ -465,6 +465,11 @@ def mention_features(sentence: RelationSentence) -> list[list[str]]:
     sentence : RelationSentence
         Without parts of speech, features do without them.
 
+    Returns
+    -------
+    list of lists of str
+        The names of the features of every mention.
+
     Examples
     --------
     >>> sentence = RelationSentence(["Oswald", "shot", "Kennedy"], [(0, 1), (2, 3)], tags=["NNP", "VBD", "NNP"])
@@ -488,6 +493,11 @@ def pair_features(sentence: RelationSentence) -> list[list[str]]:
     Parameters
     ----------
     sentence : RelationSentence
+
+    Returns
+    -------
+    list of lists of str
+        The names of the features of every ordered pair.
 
     Examples
     --------

@@ -200,10 +200,30 @@ def decoded_lines(pieces: Iterable[bytes], name: str) -> Iterator[str]:
 def read_bytes(path: str | os.PathLike[str], *, may_be_empty: bool = False) -> bytes:
     """The whole of a file or of standard input (``-``), unzipped if gzipped, without a byte order mark.
 
+    Parameters
+    ----------
+    path : path or "-"
+        ``-`` is standard input.
+    may_be_empty : bool
+        Whether nothing at all is a possible content.
+
+    Returns
+    -------
+    bytes
+        The contents.
+
     Raises
     ------
     InvalidInputError
         If there is no such file, it cannot be read, its gzip data are damaged, or it is empty.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write_lines(f"{folder}/text", ["one", "two"])
+    ...     read_bytes(f"{folder}/text")
+    b'one\\ntwo\\n'
     """
     with opened(path) as stream:
         data = stream.read().removeprefix(_BYTE_ORDER_MARK)
@@ -389,7 +409,7 @@ def _text(stream: BinaryIO, *, gzipped: bool) -> Iterator[TextIO]:
 
 
 def write_texts(output: str | os.PathLike[str] | TextIO, texts: Iterable[str]) -> None:
-    """Write texts one after another, through `open_output` or to a stream, which is left open."""
+    """Write texts one after another, through ``open_output`` or to a stream, which is left open."""
     if isinstance(output, str | os.PathLike):
         with open_output(output) as stream:
             stream.writelines(texts)
@@ -398,7 +418,14 @@ def write_texts(output: str | os.PathLike[str] | TextIO, texts: Iterable[str]) -
 
 
 def write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
-    """Write lines, given without their ends, through `open_output`.
+    """Write lines, given without their ends, through ``open_output``.
+
+    Parameters
+    ----------
+    path : path or "-"
+        ``-`` is standard output.
+    lines : iterable of str
+        Written as they come.
 
     Examples
     --------

@@ -481,6 +481,11 @@ def read_links(
     lengths : (array-like, array-like) of int, optional
         The numbers of words of all source and of all target sentences of the bitext, in place of ``n_sentences``.
 
+    Returns
+    -------
+    Links
+        Sentence by sentence.
+
     Raises
     ------
     InvalidInputError
@@ -511,10 +516,30 @@ def read_both_links(first: str | os.PathLike[str], second: str | os.PathLike[str
 
     A ``.wa`` file does not show how many sentence pairs there are; the longer of both does.
 
+    Parameters
+    ----------
+    first, second : path or "-"
+        Files as of `read_links`; one of them may be standard input.
+
+    Returns
+    -------
+    (Links, Links)
+        Both of as many sentences.
+
     Raises
     ------
     InvalidInputError
         As `read_links`.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     for name, pairs in (("a", [(0, 0)]), ("b", [(0, 1)])):
+    ...         write_pharaoh(f"{folder}/{name}", Links.from_pairs([pairs]))
+    ...     first, second = read_both_links(f"{folder}/a", f"{folder}/b")
+    >>> first.pairs(0), second.pairs(0)
+    ([(0, 0)], [(0, 1)])
     """
     names = [display_name(path) for path in (first, second)]
     texts = [b"".join(read_pieces(path)) for path in (first, second)]
@@ -536,12 +561,35 @@ def _parse(data: bytes, name: str, n_sentences: int | None, bitext: str = "the b
 
 
 def write_pharaoh(path: str | os.PathLike[str], links: Links) -> None:
-    """Write one line per sentence of ``i-j`` (sure) and ``i?j`` (possible) by `write_lines`."""
+    """Write one line per sentence of ``i-j`` (sure) and ``i?j`` (possible) by `write_lines`.
+
+    Parameters
+    ----------
+    path : path or "-"
+        As of `write_lines`.
+    links : Links
+        Links of all sentences.
+
+    Examples
+    --------
+    >>> write_pharaoh("-", Links.from_pairs([[(0, 0), (1, 1)]]))
+    0-0 1-1
+    """
     write_lines(path, pharaoh_lines(links))
 
 
 def pharaoh_lines(links: Links) -> list[str]:
     """The Pharaoh line of every sentence, links in increasing order.
+
+    Parameters
+    ----------
+    links : Links
+        Links of all sentences.
+
+    Returns
+    -------
+    list of str
+        A line per sentence, without its end.
 
     Examples
     --------
@@ -563,6 +611,19 @@ def write_shared_task(path: str | os.PathLike[str], links: Links) -> None:
 
     Sentence numbers have four digits or more. Sentences without links leave no trace, so give their number to
     `read_links`.
+
+    Parameters
+    ----------
+    path : path or "-"
+        As of `write_lines`.
+    links : Links
+        Links of all sentences.
+
+    Examples
+    --------
+    >>> write_shared_task("-", Links.from_pairs([[(0, 0), (1, 1)]]))
+    0001 1 1 S
+    0001 2 2 S
     """
     rows = zip(
         (links.sentence + 1).tolist(),

@@ -227,6 +227,11 @@ def read_bitext(
         tokens and offsets are numbered into files in a new folder there (four bytes per token, sixteen per pair), which
         are mapped into memory. The bitext is the same. The files are yours to remove when it is no longer needed.
 
+    Returns
+    -------
+    Bitext
+        The pairs in the order of the file.
+
     Raises
     ------
     InvalidInputError
@@ -292,6 +297,11 @@ def read_pairs(
         Lower-case every word.
     folder : path, optional
         As of `read_bitext`; where the tokens stand in a text that is split is kept there, too.
+
+    Returns
+    -------
+    EncodedPairs
+        The pairs as ``bitext`` and, if they were split, ``segmented``: the two split texts.
 
     Raises
     ------

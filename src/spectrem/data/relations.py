@@ -141,6 +141,11 @@ def read_relations(path: str | os.PathLike[str]) -> list[RelationSentence]:
     path : path or "-"
         ``-`` is standard input.
 
+    Returns
+    -------
+    list of RelationSentence
+        In the order of the file.
+
     Raises
     ------
     InvalidInputError
@@ -181,11 +186,27 @@ def write_relations(path: str | os.PathLike[str], sentences: Iterable[RelationSe
 
     Sentences without a name are numbered from 0. The part of speech is ``_`` where there is none.
 
+    Parameters
+    ----------
+    path : path or "-"
+        As of `write_lines`.
+    sentences : iterable of RelationSentence
+        Written in their order.
+
     Raises
     ------
     InvalidInputError
         If a word, type or relation is empty or holds a tab or a line end, mentions overlap, or the words of a mention
         of several hold slashes.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> sentence = RelationSentence(["Ray", "shot", "King"], [(0, 1), (2, 3)], ["Peop", "Peop"], {(0, 1): "Kill"})
+    >>> with TemporaryDirectory() as folder:
+    ...     write_relations(f"{folder}/text.corp", [sentence])
+    ...     read_relations(f"{folder}/text.corp")[0].relations
+    {(0, 1): 'Kill'}
     """
     with open_output(path) as output:
         for number, sentence in enumerate(sentences):

@@ -253,12 +253,17 @@ class Segmenter:
 
 
 def segment_lines(lines: Iterable[str]) -> SegmentedText:
-    """Split running text into tokens by ICU; `spectrem.data.segmented.token_bounds` says where.
+    """Split running text into tokens by ICU; ``spectrem.data.segmented.token_bounds`` says where.
 
     Parameters
     ----------
     lines : iterable of str
         Without their line ends.
+
+    Returns
+    -------
+    SegmentedText
+        The tokens, and their places in the lines.
 
     Raises
     ------
@@ -323,6 +328,13 @@ def links_of_words(links: Links, source: SegmentedText, target: SegmentedText) -
     ----------
     links : Links
         Between tokens of all lines.
+    source, target : SegmentedText
+        The split lines.
+
+    Returns
+    -------
+    Links
+        Of the same sentences; a link is sure if that of any of its tokens is.
 
     Raises
     ------

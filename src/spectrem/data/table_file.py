@@ -151,7 +151,7 @@ class TableFile:
     def keys(self, name: str) -> polars.Series:
         """A column that constraints look at: as `values`, but null where cells are missing.
 
-        Missing are null, NaN and, in text files, the cells `MISSING_KEYS`.
+        Missing are null, NaN and, in text files, the cells ``MISSING_KEYS``.
 
         Examples
         --------
@@ -400,6 +400,11 @@ def read_table(path: str | os.PathLike[str]) -> TableFile:
     ----------
     path : path or "-"
         ``-`` is standard input, CSV (or Parquet, told by its first bytes).
+
+    Returns
+    -------
+    TableFile
+        Its columns are read when they are asked for.
 
     Raises
     ------

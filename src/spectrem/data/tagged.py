@@ -80,6 +80,11 @@ def map_tags(tags: Iterable[Iterable[str | None]], table: Mapping[str, str]) -> 
     table : mapping of tag to tag
         Such as `PENN_TO_17`.
 
+    Returns
+    -------
+    list of lists of str or None
+        The coarser tags, sentence by sentence.
+
     Raises
     ------
     InvalidInputError
@@ -406,6 +411,11 @@ def read_tagged(
     field : {"upos", "xpos"}
         The tag of ``conllu`` to read.
 
+    Returns
+    -------
+    TaggedCorpus
+        Words and tags, sentence by sentence.
+
     Raises
     ------
     InvalidInputError
@@ -449,6 +459,11 @@ def read_sentences(
     column : int
         Where ``columns`` has the word.
 
+    Returns
+    -------
+    FileSentences
+        A list of the words of every sentence, which knows its file and format.
+
     Raises
     ------
     InvalidInputError
@@ -486,7 +501,7 @@ def write_tagged(
     ----------
     output : path, "-" or text stream
         A file appears under its name only when complete, and is gzipped if the name ends in ``.gz``
-        (see `open_output`); a stream is written directly and left open.
+        (see ``open_output``); a stream is written directly and left open.
     words, tags : iterable of sequence of str
         Sentence by sentence, of equal lengths.
     format : {"slash", "columns", "conllu"}
@@ -588,6 +603,11 @@ def read_tag_dictionary(path: str | os.PathLike[str]) -> dict[str, tuple[str, ..
     path : path or "-"
         UTF-8, plain or gzipped; ``-`` is standard input.
 
+    Returns
+    -------
+    dict of str -> tuple of str
+        The tags of every word.
+
     Raises
     ------
     InvalidInputError
@@ -628,7 +648,7 @@ def write_tag_dictionary(path: str | os.PathLike[str], dictionary: Mapping[str, 
     Parameters
     ----------
     path : path or "-"
-        See `open_output`; the file appears only when complete.
+        See ``open_output``; the file appears only when complete.
     dictionary : mapping of word to its tags
 
     Raises

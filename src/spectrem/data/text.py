@@ -122,6 +122,11 @@ def tokenise(data: bytes, name: str, *, split_tabs: bool = True, first_line: int
     first_line : int
         The number of the first line, for error messages.
 
+    Returns
+    -------
+    Text
+        The numbers of the tokens, where lines begin, and the words in the order of first appearance.
+
     Raises
     ------
     InvalidInputError

@@ -80,6 +80,16 @@ def conserved_arcs(
 def one_to_one(links: Links) -> Links:
     """The links both of whose words have no other link.
 
+    Parameters
+    ----------
+    links : Links
+        Links that may share words.
+
+    Returns
+    -------
+    Links
+        Of the same sentences.
+
     Examples
     --------
     >>> one_to_one(Links.from_pairs([[(0, 0), (1, 1), (1, 2)]])).pairs(0)
@@ -123,9 +133,12 @@ def complete_trees(arcs: Iterable[Bools], *, random_state: int | np.random.Gener
     list of ndarray of shape (n_words,), int64
         Heads, positions from 0; -1 of the root.
 
-    See Also
+    Examples
     --------
-    complete_tree : One sentence, and how it is done.
+    >>> marked = np.zeros((3, 3), dtype=bool)
+    >>> marked[1, 1] = marked[0, 1] = marked[2, 1] = True  # the second word is the root, and the head of both others
+    >>> complete_trees([marked], random_state=0)[0].tolist()
+    [1, -1, 1]
     """
     rng = as_generator(random_state)
     return [complete_tree(marked, rng) for marked in arcs]

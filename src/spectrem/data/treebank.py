@@ -196,6 +196,11 @@ def is_projective(heads: ArrayLike) -> bool:
     heads : array-like of shape (n_words,), int
         From 0; ``ROOT`` (-1) for the root, ``UNKNOWN_HEAD`` (-2) where not known.
 
+    Returns
+    -------
+    bool
+        False if two arcs cross.
+
     Examples
     --------
     >>> is_projective([1, -1, 1]), is_projective([2, -1, 1]), is_projective([2, 3, -1, 1])
@@ -371,7 +376,7 @@ def write_conllu(output: str | os.PathLike[str] | TextIO, sentences: Iterable[Pa
     ----------
     output : path, "-" or text stream
         A file appears under its name only when complete, and is gzipped if the name ends in ``.gz`` (see
-        `open_output`); a stream is written directly and left open.
+        ``open_output``); a stream is written directly and left open.
     sentences : iterable of ParsedSentence
         Lemmas, morphological features and the last two columns are written as ``_``.
 

@@ -32,5 +32,5 @@ _MODULES = {
     "solvers.linear_program": ["LinearProgram", "Subgradient"],
 }  # fmt: skip
 _HOMES = {name: home for home, names in _MODULES.items() for name in names}
-__all__ = list(_HOMES)
+__all__ = [name for name in _HOMES if name != "shift_scores"]  # which is for the library itself
 __getattr__, __dir__ = on_first_use(__name__, _HOMES)

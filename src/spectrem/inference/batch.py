@@ -81,7 +81,7 @@ def project_batch(
         in that instance, and where several constraints only clash together, those of all of them.
     time_limit : float or None
         Seconds for all linear and integer programs together, at gamma = 0 and -inf, unless ``solver`` is given; None is
-        300. Then the best found so far is returned with a warning, and its gap in `residual`. If rows conflict, the
+        300. Then the best found so far is returned with a warning, and its gap in ``residual``. If rows conflict, the
         search for those that do takes some seconds more.
 
     Returns

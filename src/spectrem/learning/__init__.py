@@ -39,5 +39,5 @@ _MODULES = {
     ],
 }  # fmt: skip
 _HOMES = {name: home for home, names in _MODULES.items() for name in names}
-__all__ = list(_HOMES)
+__all__ = [name for name in _HOMES if name not in ("pose", "posterior")]  # which are for the library itself
 __getattr__, __dir__ = on_first_use(__name__, _HOMES)

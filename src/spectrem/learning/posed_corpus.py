@@ -171,7 +171,7 @@ class PosedCorpus:
     proven : bool
         Whether some distribution is known to meet ``rows``.
     facts : CorpusFacts or None
-        Given where structures and rows would take too much memory: ``shards`` are then `Numbered`, and every E-step
+        Given where structures and rows would take too much memory: ``shards`` are then ``Numbered``, and every E-step
         makes structures and rows anew.
     nested : bool
         Whether some constraint is inside instances, beside ``rows``.
@@ -224,7 +224,7 @@ class PosedCorpus:
         return replace(self, shards=self.shards.part(numbers), needs=needs)
 
     def at_prices(self, step: Step) -> tuple[Corpus, Step]:
-        """Shards and a step with which `posterior` gives posteriors that meet the constraints over the corpus, too.
+        """Shards and a step with which ``posterior`` gives posteriors that meet the constraints over the corpus, too.
 
         Raises
         ------

@@ -51,7 +51,7 @@ class Record:
 
     @classmethod
     def of(cls, gamma: float, expected: Any, log_prior: float) -> Record:
-        """The record of an E-step (see `EStepResult`) that took no time, at parameters with this log-prior."""
+        """The record of an E-step (see ``EStepResult``) that took no time, at parameters with this log-prior."""
         objective = expected.objective + log_prior
         return cls(gamma, objective, expected.free_objective, expected.violation, 0.0, log_prior)
 
@@ -141,7 +141,9 @@ class Course:
 class Schedule(Protocol):
     """Yields the gammas of a run; the loop stays at each until its stopping rule is met."""
 
-    def gammas(self) -> Iterator[float]: ...
+    def gammas(self) -> Iterator[float]:
+        """The gammas of a run, in order."""
+        ...
 
 
 @brief_dataclass(frozen=True)
@@ -163,6 +165,7 @@ class Constant:
         check_gamma(self.gamma)
 
     def gammas(self) -> Iterator[float]:
+        """The gammas of a run, in order."""
         yield self.gamma
 
 
@@ -203,6 +206,7 @@ class Anneal:
             raise InvalidInputError(f"alpha must be greater than 1, got {self.alpha}; beta is multiplied by it")
 
     def gammas(self) -> Iterator[float]:
+        """The gammas of a run, in order."""
         beta, stage = self.beta_min, 0
         while beta < self.beta_max * (1 - 1e-9):  # no stage a rounding error away from the last
             yield 1.0 / beta
@@ -230,6 +234,7 @@ class Quench:
         check_gamma(self.gamma)
 
     def gammas(self) -> Iterator[float]:
+        """The gammas of a run, in order."""
         yield from self.before.gammas()
         yield self.gamma
 
@@ -284,6 +289,7 @@ class Stepwise:
             as_count(self.seed, "seed", minimum=0)
 
     def gammas(self) -> Iterator[float]:
+        """The gammas of a run, in order."""
         yield from self.within.gammas()
 
 

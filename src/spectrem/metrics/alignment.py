@@ -53,6 +53,11 @@ def alignment_scores(predicted: Links, gold: Links, *, alpha: float = 0.5) -> Al
     alpha : float
         Weight of precision in the F-measure, in [0, 1].
 
+    Returns
+    -------
+    AlignmentScores
+        Error rate, precision, recall and F-measure, and the numbers of links behind them.
+
     Raises
     ------
     InvalidInputError

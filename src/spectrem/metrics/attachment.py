@@ -125,6 +125,11 @@ def compare_attachments(
     mask : sequence of array-like of bool of shape (n_words,), optional
         Which words count.
 
+    Returns
+    -------
+    TaggingComparison
+        A sign test over words, and one over sentences.
+
     Raises
     ------
     InvalidInputError
@@ -149,6 +154,11 @@ def not_punctuation(tags: Iterable[Sequence[str]], punctuation: Iterable[str] = 
         Universal tags (UPOS) of every sentence, or other tags, where ``punctuation`` says which mark it.
     punctuation : iterable of str
         The tags of punctuation.
+
+    Returns
+    -------
+    list of ndarray of shape (n_words,), bool
+        One mask per sentence.
 
     Examples
     --------

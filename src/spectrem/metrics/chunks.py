@@ -83,6 +83,11 @@ def find_chunks(tags: Sequence[str]) -> list[Chunk]:
     ----------
     tags : sequence of str
 
+    Returns
+    -------
+    list of Chunk
+        From left to right.
+
     Raises
     ------
     InvalidInputError
@@ -246,6 +251,11 @@ def bracket_scores(predicted: Brackets, gold: Brackets, lengths: ArrayLike, *, w
     whole : bool
         Whether brackets around whole sentences count, as in [KleinManning2002], whose scores are higher by it.
 
+    Returns
+    -------
+    BracketScores
+        Numbers of brackets, from which it takes precision, recall and F1.
+
     Raises
     ------
     InvalidInputError
@@ -276,6 +286,11 @@ def compare_bracketings(first: Brackets, second: Brackets, gold: Brackets, lengt
     lengths : array-like of shape (n_sentences,), int
         Words of every sentence.
 
+    Returns
+    -------
+    BracketingComparison
+        A sign test of matching brackets, and one of crossing brackets.
+
     Raises
     ------
     InvalidInputError
@@ -305,6 +320,11 @@ def branching(lengths: ArrayLike, direction: str = "right") -> list[list[tuple[i
     direction : {"right", "left"}
         "right": all constituents end with the sentence, which suits English; "left": all begin with it.
 
+    Returns
+    -------
+    list of lists of (int, int)
+        The brackets of every sentence.
+
     Raises
     ------
     InvalidInputError
@@ -330,6 +350,11 @@ def binary_ceiling(gold: Brackets, lengths: ArrayLike) -> list[list[tuple[int, i
     ----------
     gold : sequence of sequences of (start, end)
     lengths : array-like of shape (n_sentences,), int
+
+    Returns
+    -------
+    list of lists of (int, int)
+        The brackets of every sentence.
 
     Raises
     ------
@@ -451,6 +476,11 @@ def relation_scores(predicted: Sequence[Any], gold: Sequence[Any]) -> RelationSc
     ----------
     predicted, gold : sequence of RelationSentence
         With the same mentions.
+
+    Returns
+    -------
+    RelationScores
+        Precision, recall and F1 of types and of relations.
 
     Raises
     ------

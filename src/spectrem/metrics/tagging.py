@@ -101,6 +101,16 @@ def tagging_accuracy(predicted: Labels, gold: Labels, *, mask: ArrayLike | None 
 def correct_tokens(predicted: Labels, gold: Labels) -> Bools:
     """Whether each token's predicted tag is the gold one, shape (n_tokens,).
 
+    Parameters
+    ----------
+    predicted, gold : sequence of hashable, length n_tokens
+        Tags of all sentences, one after another.
+
+    Returns
+    -------
+    ndarray of shape (n_tokens,), bool
+        True where both are alike.
+
     Examples
     --------
     >>> correct_tokens(["DT", "NN"], ["DT", "VB"]).tolist()
@@ -207,6 +217,11 @@ def sign_test(first: ArrayLike, second: ArrayLike) -> SignTest:
     first, second : array-like of shape (n_pairs,)
         The values of each pair, of which the larger one is better.
 
+    Returns
+    -------
+    SignTest
+        How often either is better, and the p-value.
+
     Raises
     ------
     InvalidInputError
@@ -246,6 +261,11 @@ def compare_taggings(
         Tokens of each sentence.
     mask : array-like of bool of shape (n_tokens,), optional
         Which tokens count.
+
+    Returns
+    -------
+    TaggingComparison
+        A sign test over tokens, and one over sentences.
 
     Raises
     ------
@@ -305,6 +325,11 @@ def many_to_one(states: Labels, gold: Labels) -> StateMapping:
     states, gold : sequence of hashable, length n_tokens
         Not empty. Of tags equally frequent the one that the text shows first is taken.
 
+    Returns
+    -------
+    StateMapping
+        The tag of every state, and the accuracy that results.
+
     Raises
     ------
     InvalidInputError
@@ -332,6 +357,11 @@ def one_to_one(states: Labels, gold: Labels, *, method: Literal["greedy", "optim
     states, gold : sequence of hashable, length n_tokens
         Not empty. Of pairs equally frequent the one whose state, then tag, the text shows first is taken.
     method : {"greedy", "optimal"}
+
+    Returns
+    -------
+    StateMapping
+        The tag of every state, and the accuracy that results.
 
     Raises
     ------
@@ -366,6 +396,16 @@ def v_measure(states: Labels, gold: Labels) -> float:
 
     Use when the numbers of states differ between the taggings compared.
 
+    Parameters
+    ----------
+    states, gold : sequence of hashable, length n_tokens
+        Not empty.
+
+    Returns
+    -------
+    float
+        1 if states and tags say the same.
+
     Raises
     ------
     InvalidInputError
@@ -384,6 +424,16 @@ def v_measure(states: Labels, gold: Labels) -> float:
 def mutual_information(states: Labels, gold: Labels) -> float:
     """Mutual information of states and tags in bits, from 0 to the entropy of either ([Ganchev2010] fig. 12).
 
+    Parameters
+    ----------
+    states, gold : sequence of hashable, length n_tokens
+        Not empty.
+
+    Returns
+    -------
+    float
+        Bits.
+
     Raises
     ------
     InvalidInputError
@@ -401,6 +451,16 @@ def mutual_information(states: Labels, gold: Labels) -> float:
 
 def tag_entropy(tags: Labels) -> float:
     """Entropy of the distribution of tags over tokens, bits.
+
+    Parameters
+    ----------
+    tags : sequence of hashable, length n_tokens
+        Not empty.
+
+    Returns
+    -------
+    float
+        Bits.
 
     Raises
     ------

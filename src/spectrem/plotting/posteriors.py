@@ -81,10 +81,23 @@ def plot_posteriors(
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write a figure as .png, .svg or .pdf, whole or not at all; links are followed.
 
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        As functions of this room make it.
+    path : path
+        Its ending tells the format.
+
     Raises
     ------
     InvalidInputError
         If the name ends otherwise or the folder does not exist.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     save_figure(plot_posteriors({"both": [[0.9, 0.1]]}, ["dog"], ["chien", "noir"]), f"{folder}/links.svg")
     """
     suffix = Path(path).suffix
     if suffix not in FORMATS:

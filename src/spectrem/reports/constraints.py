@@ -481,7 +481,7 @@ class ConstraintSummary:
     total_before, total_after : float
         The sums of the violations of all rows.
     lowest_price, highest_price : float
-        The range of the prices (`ConstraintReport.price`), nats per unit or percentage point; NaN where not known.
+        The range of the prices (``ConstraintReport.price``), nats per unit or percentage point; NaN where not known.
     has_slack : bool
         Whether violations are allowed, at a price or within a bound.
     n_left_out : int

@@ -92,7 +92,7 @@ class FitReport:
         return prices_by_name((report.name, report.price) for report in self.constraints)
 
     def summary(self) -> str:
-        """At most `MOST_LINES` lines of text: how it ended, the objective, a line per constraint."""
+        """At most ``MOST_LINES`` lines of text: how it ended, the objective, a line per constraint."""
         lines = [f"{self.title} on {self.n_rows} {self.unit}: {self.status}"]
         if self.settings:
             lines.append(", ".join(f"{name} {_text(value)}" for name, value in self.settings.items()))

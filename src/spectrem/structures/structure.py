@@ -103,7 +103,7 @@ class Structure(Protocol):
     def columns(self) -> Mapping[str, NDArray]:
         """Named columns over the unary parts, each of shape (n_unary,), for the constraint language.
 
-        A part to which a column does not apply has NaN there (text: of `StringDType` with ``na_object=nan``). Missing
+        A part to which a column does not apply has NaN there (text: of ``StringDType`` with ``na_object=nan``). Missing
         values meet no comparison but ``!=`` and belong to no group.
         """
         ...

@@ -55,7 +55,7 @@ class Lattice:
     Pass it to `spectrem.project` in place of a table; its rows are the sequences, and constraints may name the columns
     ``"row"``, ``"token"`` (position in the row), ``"occurrence"`` (token of the lattice), ``"label"`` and
     ``"previous"``, the label of the token before (missing at the first), which makes the pairs of neighbouring labels
-    its parts and takes that many times longer. Weights of rows (`sample_weight`) are weights of whole sequences.
+    its parts and takes that many times longer. Weights of rows (``sample_weight``) are weights of whole sequences.
 
     Parameters
     ----------
@@ -627,7 +627,7 @@ class ProjectedTable:
         What the constraints cost the objective in nats: KL(projected || given) at gamma = 1 without slack; None for
         an integer program.
     objective : float
-        ``<scores, q> + gamma H(q) - slack`` in nats. In it and in `kl`, rows count as often as their weights say.
+        ``<scores, q> + gamma H(q) - slack`` in nats. In it and in ``kl``, rows count as often as their weights say.
     violation_before, violation_after : float
         The worst of any row of any constraint, in the row's own unit and whatever slack it has.
     violation : float
@@ -654,7 +654,7 @@ class ProjectedTable:
     _rows: Rows = field(repr=False)
 
     def to_frame(self) -> Any:
-        """`proba` as the kind of data frame that was given, with its index and columns: of pandas, polars or Arrow.
+        """``proba`` as the kind of data frame that was given, with its index and columns: of pandas, polars or Arrow.
 
         Raises
         ------
@@ -693,8 +693,8 @@ class ProjectedTable:
         rows which they tie together are met along shortest paths; all others by a linear program where that is integral
         and an integer program (HiGHS) where not. Where they tie more than 20,000 probabilities together, labels whose
         price rules them out are left out, and the search ends once the labels found are proven to be within ``gap`` of
-        the best; most are a thousand times nearer. A row of weight w (`sample_weight`) counts w times, in its score as
-        in constraints over rows, but has one label: it is not split as w rows might be.
+        the best; most are a thousand times nearer. A row of weight w (``sample_weight``) counts w times, in its score
+        as in constraints over rows, but has one label: it is not split as w rows might be.
 
         Parameters
         ----------
@@ -761,7 +761,7 @@ class ProjectedTable:
         """At most 40 lines of text: of every constraint how many rows bind, what they cost, and those that cost most.
 
         A line gives the expected value before and after, the bound and the price, in nats per unit of the bound or per
-        percentage point of a share. `constraints` has all rows.
+        percentage point of a share. ``constraints`` has all rows.
 
         Examples
         --------
@@ -854,7 +854,7 @@ def project(
     proba : array-like of shape (n_rows, n_labels), list of rows, data frame or Lattice
         Probabilities, each row summing to 1 within 1e-4, or within what rounding to its decimals explains (and then
         divided by its sum). Rows of different length make a ragged table. The columns of a data frame are its labels.
-        A `Lattice` holds scores of tokens and of transitions, whatever `scores` says.
+        A `Lattice` holds scores of tokens and of transitions, whatever ``scores`` says.
     constraints : constraint, text of one, mapping from names to these, or iterable of all of these
         Over the columns ``"row"``, ``"label"`` and those of ``columns``. Constraints ``.per("row", ...)`` hold inside
         each row, all others over the rows of the table.
@@ -866,14 +866,14 @@ def project(
     labels : sequence of length n_labels, or list of rows, optional
         What ``part("label")`` is; without it the position, from 0. Of a ragged table one list per row.
     prefix : str, optional
-        The probabilities are in those columns of the data frame `proba` whose names begin so, and the rest of each name
-        is the label; its other columns are `columns`, unless these are given.
+        The probabilities are in those columns of the data frame ``proba`` whose names begin so, and the rest of each
+        name is the label; its other columns are ``columns``, unless these are given.
     sample_weight : array-like of shape (n_rows,), optional
         How often each row (of a lattice, each sequence) counts, >= 0: a row of weight w is w rows in constraints over
-        rows and in their ``E.count``, in `kl` and `objective`, and in prices. Rows of weight 0 do not affect the
+        rows and in their ``E.count``, in ``kl`` and ``objective``, and in prices. Rows of weight 0 do not affect the
         prices, at which they are projected.
     scores : {"probabilities", "log"}
-        ``"log"``: `proba` holds log-probabilities, logits or other scores in nats, -inf for impossible.
+        ``"log"``: ``proba`` holds log-probabilities, logits or other scores in nats, -inf for impossible.
     solver : Solver or None
         As in `spectrem.inference.project_batch`.
     tol : float
@@ -934,7 +934,7 @@ def project(
     >>> table.proba.sum(axis=0).round(2), table.decide().labels
     (array([1.2, 1.8]), array([0, 1, 1]))
 
-    A data frame as `spectrem project --prefix p_` takes it:
+    A data frame as ``spectrem project --prefix p_`` takes it:
 
     >>> import polars
     >>> mail = polars.DataFrame({"document": ["a", "a"], "p_ham": [0.9, 0.4], "p_spam": [0.1, 0.6]})

@@ -99,6 +99,11 @@ def brute_force_smoothed_max(
     enumerator : callable
         From (structure, instance) to every structure, as indicators over the batch.
 
+    Returns
+    -------
+    BruteForce
+        Values, marginals and best structures of the batch.
+
     Examples
     --------
     >>> import numpy as np

@@ -25,7 +25,7 @@ def check_corpus(make: Callable[[Sequence[Any]], Corpus]) -> None:
 
     Results come in the order of the shards and arrays as they were: dtype, layout, and whether they may be changed.
     Sums are made in the tree of `spectrem.corpus.fold`, to the bit. Arguments reach ``f`` as they are, whatever their
-    type, and ``each`` the shard that it is for, in `derive` and in `collect`. A part holds some of the shards, in
+    type, and ``each`` the shard that it is for, in ``derive`` and in ``collect``. A part holds some of the shards, in
     any order. Old corpora stay as they were when new ones are derived, and a long
     chain of steps comes to the same as in a loop. What ``f`` raises arrives with its type, arguments and attributes,
     of several that of the first shard. A corpus without shards is allowed, and its sum is refused. Linear algebra runs

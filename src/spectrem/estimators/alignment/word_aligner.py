@@ -496,7 +496,7 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         ----------
         path : path
         min_count : float
-            Word pairs of fewer expected links both ways are left out; see `spectrem.estimators.alignment.file.prune`.
+            Word pairs of fewer expected links both ways are left out; see ``spectrem.estimators.alignment.file.prune``.
 
         Raises
         ------

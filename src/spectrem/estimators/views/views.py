@@ -281,9 +281,9 @@ class Views(Saved, ViewsParameters, Estimator):
         return next(iter(tables.values())) if fitted.agreement == "full" else tables
 
     def predict(self, X: Any, *, columns: Any = None, owners: Mapping[str, ArrayLike] | None = None) -> Any:
-        """The labels on which the views agree: arrays of classifiers, lists of lists of taggers; a mapping of views to
-        these without full agreement.
+        """The labels on which the views agree.
 
+        Arrays of classifiers, lists of lists of taggers; without full agreement, a mapping of views to these.
         Taggers in full agreement decode as ``decode`` says; otherwise every token has its most probable tag.
         Parameters as of `predict_proba`.
         """
@@ -394,7 +394,7 @@ class Views(Saved, ViewsParameters, Estimator):
 
     @property
     def model_(self) -> Any:
-        """The model of all views, an `AgreedModel` or a `JointModel`."""
+        """The model of all views, an ``AgreedModel`` or a ``JointModel``."""
         return self._as_fitted()._whole()[0]
 
     @property

@@ -265,7 +265,7 @@ class LinearProgram:
     The program's prices are put back into the dual: where the structure's polytope is integral (chains, alignments,
     labels) the duality gap closes, which proves the solution; elsewhere the subgradient's average is kept. An l2
     slack is approximated by tangents, added until they fit. Of large tables of labels, only those near the best at the
-    prices of a low temperature are in the program at first (`solve_by_columns`).
+    prices of a low temperature are in the program at first (``solve_by_columns``).
 
     Use when gamma = 0: the answer is exact, or its status tells that it is not. One problem of more than
     ``most_rows`` rows is left to ``Subgradient``.

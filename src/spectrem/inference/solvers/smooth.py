@@ -170,6 +170,7 @@ class FixedStep:
         return step
 
     def solve(self, dual: DualFunction, start: Floats) -> Solution:
+        """Minimise ``dual`` from ``start``; see `Solver.solve`."""
         multipliers = start
         everything = np.ones(dual.n_problems, bool)
         residual = np.full(dual.n_problems, np.nan)
@@ -216,6 +217,7 @@ class Spectral:
             raise InvalidInputError(f"steps must be at least 0; got {self.steps}; 5 to 10 are usual")
 
     def solve(self, dual: DualFunction, start: Floats) -> Solution:
+        """Minimise ``dual`` from ``start``; see `Solver.solve`."""
         if dual.n_problems != 1:
             raise InvalidInputError(
                 f"solver Spectral solves one problem with rows over the corpus; got {dual.n_problems} separate ones; "
@@ -272,6 +274,7 @@ class Bracket:
     max_iter: int = 100
 
     def solve(self, dual: DualFunction, start: Floats) -> Solution:
+        """Minimise ``dual`` from ``start``; see `Solver.solve`."""
         n = len(start)
         terms, problem = dual.terms, dual.row_problem
         if dual.n_problems != n:
@@ -370,6 +373,7 @@ class QuasiNewton:
     far: float = 2.0
 
     def solve(self, dual: DualFunction, start: Floats) -> Solution:
+        """Minimise ``dual`` from ``start``; see `Solver.solve`."""
         terms, problem, n = dual.terms, dual.row_problem, dual.n_problems
         if not terms.is_box:
             raise InvalidInputError(
@@ -485,6 +489,7 @@ class Accelerated:
     memory: int = 6
 
     def solve(self, dual: DualFunction, start: Floats) -> Solution:
+        """Minimise ``dual`` from ``start``; see `Solver.solve`."""
         terms, problem, n, scale = dual.terms, dual.row_problem, dual.n_problems, dual.scale
         order, offsets = members_of(problem, n)
         history = History(problem, n, self.memory, 3)
@@ -574,6 +579,7 @@ class Newton:
     max_iter: int = 60
 
     def solve(self, dual: DualFunction, start: Floats) -> Solution:
+        """Minimise ``dual`` from ``start``; see `Solver.solve`."""
         if not suits_newton(dual):
             raise InvalidInputError(
                 "solver Newton needs gamma > 0, one label per instance (Categorical) or a product of these, slack on "

@@ -35,7 +35,7 @@ class LoadOption:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOption:
-    """An option of commands with one output above all.
+    """An option of commands with one main output.
 
     Parameters
     ----------

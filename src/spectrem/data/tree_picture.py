@@ -31,12 +31,7 @@ _MOST_WORDS, _LONGEST = 40, 40  # of a picture, and letters of a word
 _LETTER, _STEP = 7.5, 16  # pixels of a letter, and between the heights of arcs
 
 
-def draw_tree(
-    forms: Sequence[str],
-    tags: Sequence[str],
-    heads: Ints | Sequence[int | None] | None,
-    relations: Sequence[str] | None,
-) -> str:
+def draw_tree(forms: Sequence[str], tags: Sequence[str], heads: Ints | None, relations: Sequence[str] | None) -> str:
     """Words in a row, tags below them, and above them arcs from heads to dependents, with relations where known."""
     n = min(len(forms), _MOST_WORDS)
     words, tags, names = ([clipped(text, _LONGEST) for text in texts[:n]] for texts in (forms, tags, relations or ()))

@@ -367,7 +367,7 @@ def documented(cls: C) -> C:
     if any(declared.former for _, declared in parameters_of(cls).values()):
         for name in "__init__", "set_params":
             setattr(cls, name, _renewing(getattr(cls, name)))
-    if "    Attributes\n" in (cls.__doc__ or ""):  # python -OO leaves it out
+    if cls.__doc__ and "    Attributes\n" in cls.__doc__:  # python -OO leaves it out
         said = meanings(cls)
         entries = "\n".join(dict.fromkeys(said[name] for name in parameters_of(cls)))
         section = "\n".join(f"    {line}".rstrip() for line in f"Parameters\n----------\n{entries}".splitlines())

@@ -285,7 +285,7 @@ class SentenceParameters:
         together, such as tags that mark chunks and types of the arguments of relations, and for grammars and brackets,
         as is usual.
     project_at_predict : bool
-        Whether new sentences meet the constraints, too. Those over the corpus then span the sentences given. Where
+        Whether new sentences meet the constraints, too. Constraints over the corpus then span these sentences. Where
         ``decode`` is "viterbi", integer programs find the best structures that meet them, for constraints inside
         sentences only; parsers with features then take the trees of "posterior".
     dual_steps : int

@@ -124,15 +124,16 @@ class AlignerParameters(CorpusParameters):
         ``dictionary`` listed (whether both words of a link are in it together).
     gamma : float
         How soft posteriors are, 0 or greater, or -inf: 1 is EM (posterior regularisation), between 0 and 1 unified EM,
-        0 hard EM by linear program (slow), -inf hard EM by integer program (very slow). That of the last stage: Model
-        1, when it comes before another one, uses 1.
+        0 hard EM by linear program (slow), -inf hard EM by integer program (very slow). It is that of the last stage;
+        Model 1, when it comes before another one, uses 1.
     schedule : Schedule, optional
         Several gammas in turn in the last stage, as `spectrem.learning.Anneal` or `Quench`, in place of ``gamma``; or
         `Stepwise`, for all stages: EM whose M-step follows every batch of shards.
     max_iter : int
-        Iterations of EM at most, for every gamma. Those of the last stage, of which few are best.
+        Iterations of EM at most, for every gamma. They are those of the last stage, where few are best.
     tol : float
-        Relative gain of the objective below which EM stops at a gamma; 0 runs all iterations. That of the last stage.
+        Relative gain of the objective below which EM stops at a gamma; 0 runs all iterations. It is that of the last
+        stage.
     model1_iterations : int
         Iterations of IBM Model 1 as the first stage.
     null_probability : float

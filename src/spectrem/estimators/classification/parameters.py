@@ -63,8 +63,8 @@ class MaxEntParameters(WeightParameters, CriterionParameters):
     tol : float
         Gain of the objective, in nats per row, below which training stops at a gamma; 0 runs all iterations.
     project_at_predict : bool
-        Whether new rows meet the constraints, too. All together, in the probabilities of `predict_proba`; `predict`
-        takes the most probable labels. At gamma = -inf both are the best labels that meet them.
+        Whether new rows meet the constraints, too. They do so all together, in the probabilities of `predict_proba`;
+        `predict` takes the most probable labels. At gamma = -inf both are the best labels that meet them.
     """
 
     constraints: Constraints = given((), check_constraints)

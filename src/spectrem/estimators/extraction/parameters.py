@@ -74,8 +74,9 @@ class ExtractionParameters(SentenceParameters, VocabularyParameters, WeightParam
         ``relation_features``, what F1 asks for: with an F1 of F, predicting a relation pays from the probability F/2
         on, and F is estimated on labelled sentences by classifiers that were not trained on them.
     project_at_predict : bool
-        Whether new sentences meet the constraints, too. Those inside sentences: for "viterbi" by an integer program for
-        each sentence, for "posterior" in expectation at the last gamma. Others speak of the training sentences only.
+        Whether new sentences meet the constraints, too. They meet those inside sentences, for "viterbi" by an integer
+        program for each sentence, for "posterior" in expectation at the last gamma; others speak of the training
+        sentences only.
     """
 
     constraints: Constraints = given((), check_constraints)

@@ -62,7 +62,7 @@ class ParserParameters(TreeParameters, SentenceParameters, VocabularyParameters,
         and length, values of both ends, such as head_tag and dependent_tag (also upos, xpos, form), and those given to
         `fit`; see `spectrem.constraints`. Sentences with all heads are left alone by constraints inside sentences.
     random_state : int
-        The same number gives the same result. It draws the order of sentences in online learning.
+        The same number gives the same result. It fixes the order of sentences in online learning.
     """
 
     projective: bool = switch(True, group=MODEL)

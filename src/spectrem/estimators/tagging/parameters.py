@@ -138,7 +138,7 @@ class TaggerParameters(SentenceParameters, VocabularyParameters, CorpusParameter
     init_smoothing : float or mapping of {"initial", "transition", "emission"} -> float, optional
         Pseudo-counts of the starts "unambiguous" (by default 1) and "supervised" (0.1); positive.
     smoothing : float or mapping of {"initial", "transition", "emission"} -> float
-        Added to every expected count. Only of possible events.
+        Added to every expected count. Impossible events get none.
     prior : Prior or mapping of {"initial", "transition", "emission"} -> Prior, optional
         A prior in place of smoothing, such as `spectrem.models.priors.MeanFieldPrior` for variational Bayes.
     transition_mask : mapping of tag -> tags that may follow, or boolean array, optional

@@ -81,7 +81,7 @@ def test_a_temporary_folder_is_used_and_used_again(install, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.nbc")} == kept
 
 
-@pytest.mark.parametrize("changed", ["first", "second"])
+@pytest.mark.parametrize("changed", ["number", "first", "second"])
 def test_kernels_are_compiled_anew_after_a_change_in_what_they_import(install, tmp_path, changed):
     kernels = tmp_path / "site" / "spectrem" / "kernels"
 
@@ -89,12 +89,15 @@ def test_kernels_are_compiled_anew_after_a_change_in_what_they_import(install, t
         header = f"from spectrem._compiled import njit\n{imported}\n@njit(cache=True)\ndef {name}(x):\n    return "
         (kernels / f"{name}.py").write_text(header + code)
 
-    write("first", "x + 1")
+    (kernels / "number.py").write_text("STEP = 1")
+    write("first", "x + STEP", "from spectrem.kernels.number import STEP")
     write("second", "10 * first(x)", "from spectrem.kernels.first import first")
     write("third", "second(x)", "from spectrem.kernels.second import second")
     code = "from spectrem.kernels.third import third; print(third(0))"
     assert install(code).stdout == "10\n"
-    if changed == "first":
+    if changed == "number":
+        (kernels / "number.py").write_text("STEP = 2")
+    elif changed == "first":
         write("first", "x + 2")
     else:
         write("second", "20 * first(x)", "from spectrem.kernels.first import first")

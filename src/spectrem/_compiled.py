@@ -3,8 +3,9 @@
 Machine code is read from the folder that wheels bring it in, and from where Numba keeps it: beside the sources or in
 the user's cache folder; where neither can be written, as in many containers, in a temporary folder. A file holds the
 code of one kernel for given types. Its name has a digest of all that the code follows from: versions, processor,
-types, and the sources of the kernel and of what is compiled into it. So moved and copied trees keep their code, and
-what does not fit is not found. The file begins with a digest of the rest, and damaged ones are passed over.
+types, and the sources of the kernel and of what is compiled into it, with their numbers. So moved and copied trees keep
+their code, and what does not fit is not used. The file begins with a digest of the rest, and damaged ones are
+passed over.
 
 All x86-64 processors since 2013 to 2017 get the same instructions, those of the level x86-64-v3, so that kernels give
 the same bits on all of them; NUMBA_CPU_NAME asks for others. That holds for everything that Numba compiles in a process
@@ -34,6 +35,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, cached_property, partial
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -179,10 +181,10 @@ def read_code(path: Path, key: Any) -> Any:
         code = content[_DIGEST_SIZE:]
         if hashlib.sha256(code).digest() != content[:_DIGEST_SIZE]:
             return None
-        found, data = _CodeReader(io.BytesIO(code)).load()
+        saved_key, data = _CodeReader(io.BytesIO(code)).load()
     except (OSError, ImportError, AttributeError):  # the last two where it names what another NumPy lacks
         return None
-    return data if found == key else None
+    return data if saved_key == key else None
 
 
 def write_code(path: Path, key: Any, data: Any) -> None:
@@ -275,12 +277,14 @@ def digests_of_imports(module: str) -> dict[str, bytes]:
 
 @cache
 def _digest(module: str) -> bytes:
+    """That of the file of a module and of its numbers, which may come from files that nothing is compiled from."""
     loaded: Any = sys.modules[module]
+    numbers = {name: value for name, value in vars(loaded).items() if isinstance(value, Number)}
     try:
         code = loaded.__spec__.loader.get_data(loaded.__file__)  # in archives, too
     except OSError:  # part of an executable file, whose own date Numba looks at
         code = b""
-    return hashlib.sha256(code).digest()
+    return hashlib.sha256(code + (repr(numbers).encode() if numbers else b"")).digest()
 
 
 def _place(function: Callable[..., Any]) -> Path | None:

@@ -67,8 +67,8 @@ def document(title: str, body: str, command: str | None = None) -> str:
 
 def _date() -> str:
     """The time in UTC, to minutes; that of SOURCE_DATE_EPOCH (seconds since 1970) where a build has set it."""
-    told = os.environ.get("SOURCE_DATE_EPOCH", "")
-    seconds = float(told) if told.isdecimal() and len(told) < 12 else time.time()
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    seconds = float(epoch) if epoch.isdecimal() and len(epoch) < 12 else time.time()
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
 
 
@@ -76,6 +76,11 @@ def facts(entries: Mapping[str, object]) -> str:
     """Names and values as a line."""
     parts = (f"{escape(name)} <strong>{escape(_text(value))}</strong>" for name, value in entries.items())
     return f"<p>{' · '.join(parts)}</p>" if entries else ""
+
+
+def clipped(text: str, most: int) -> str:
+    """A text of at most so many letters, the last of which says that more are left out."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def paragraphs(lines: Iterable[str]) -> str:

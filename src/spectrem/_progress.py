@@ -32,11 +32,12 @@ def progress_bar(total: float | None, *, shown: bool) -> Iterator[Advance]:
     ...     bar("Training", 1.0)
     """
     console = None
-    if shown:
+    # rich takes long to load, and sys.stderr is None in programs without a console
+    if shown and ("IPython" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())):
         from rich.console import Console
 
         console = Console(stderr=True)
-    if console is None or not (console.is_jupyter or sys.stderr.isatty()):
+    if console is None or not (console.is_jupyter or console.file.isatty()):
         yield lambda doing, amount=0.0: None
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn

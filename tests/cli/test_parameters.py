@@ -48,6 +48,7 @@ HOMONYMS = {
     "smoothing": "pseudo-counts of brackets are as published",
     "tags": "those of dictionaries and of labels",
     "tol": "per row where scikit-learn's is; aligners take all of their few iterations; project has its solver's",
+    "verbose": "a mixture prints its course, as scikit-learn's does",
 }
 """Names whose default, rule or meaning differs between estimators, and why."""
 

@@ -1,5 +1,7 @@
 """What estimators declare: order, meaning and rules of parameters."""
 
+import subprocess
+import sys
 from dataclasses import KW_ONLY, dataclass
 
 import pytest
@@ -106,8 +108,15 @@ def test_former_names_work_for_a_version_and_say_the_new_one():
     with pytest.warns(FutureWarning, match="decode='best' of RelationExtractor is called decode='viterbi' now"):
         extractor = RelationExtractor(decode="best")
     assert extractor.decode == RelationExtractor().decode == "viterbi"
-    with pytest.raises(InvalidInputError, match="unlabelled_weight must be given once, got it as weight, too"):
-        SelfTrainer(None, unlabelled_weight=0.5, weight=0.5)
+    for both in {"unlabelled_weight": 0.5, "weight": 0.5}, {"weight": 0.5, "unlabelled_weight": 0.5}:
+        with pytest.raises(InvalidInputError, match="given once, got it as weight, too; drop weight, its old name"):
+            SelfTrainer(None, **both)
+
+
+def test_estimators_work_without_docstrings():
+    code = "from spectrem import HMMTagger; assert HMMTagger.fit.__doc__ is None; print(HMMTagger(n_states=2))"
+    done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True)
+    assert done.stdout == "HMMTagger(n_states=2)\n", done.stderr
 
 
 def test_saved_models_with_former_names_load():

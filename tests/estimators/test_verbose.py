@@ -3,10 +3,13 @@
 import inspect
 import io
 import logging
+import pickle
+import subprocess
 import sys
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import spectrem
 from spectrem import E, GaussianMixture, HMMTagger, MaxEntClassifier, WordAligner, part, project
@@ -75,6 +78,7 @@ def test_a_bar_on_a_terminal(monkeypatch, capsys):
 def test_a_bar_in_a_notebook(monkeypatch):
     """rich draws there with ipywidgets, which warns where it is missing; here what matters is that it draws."""
     drawn = []
+    monkeypatch.setitem(sys.modules, "IPython", None)
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     monkeypatch.setattr("rich.live.Live.refresh", lambda self: drawn.append(self.console.is_jupyter))
     HMMTagger(n_states=2, init="random", random_state=0, max_iter=2, tol=0, verbose=True).fit(TEXT)
@@ -127,6 +131,27 @@ def test_the_listener_comes_back_after_an_error(amounts):
     with pytest.raises(InvalidInputError):
         tagger.fit([])
     assert tagger.on_iteration is None
+
+
+def test_a_copy_that_is_made_while_the_bar_is_shown_has_the_listener_of_its_estimator():
+    for listener in print, None:
+        tagger = HMMTagger(n_states=2, on_iteration=listener)
+        with progress.iterations_shown(tagger, lambda doing, amount=0.0: None):
+            assert tagger.on_iteration is not listener
+            for copy in clone(tagger), pickle.loads(pickle.dumps(tagger)):
+                assert copy.on_iteration is listener
+
+
+def test_without_a_terminal_nothing_is_drawn_and_nothing_loaded_for_it():
+    code = (
+        "import sys; from spectrem._progress import progress_bar\n"
+        "for stream in sys.stderr, None:\n"
+        "    sys.stderr = stream\n"
+        "    with progress_bar(1.0, shown=True) as bar: bar('Training')\n"
+        "print('rich' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("False\n", "")
 
 
 def test_every_estimator_shows_its_progress_or_has_a_way_of_its_own():

@@ -104,6 +104,14 @@ def test_trees():
     assert Trees([])._repr_html_().count("<svg") == 0
 
 
+def test_a_tree_of_long_words_is_not_wide_and_heads_may_be_a_list():
+    long = ParsedSentence(("w" * 10_000, "b"), ("A" * 10_000, "B"), ("_", "_"), [1, None], ("r" * 10_000, "_"))
+    page = long._repr_html_()
+    assert len(page) < 5_000
+    assert float(re.search('width="([0-9.]+)"', page)[1]) < 600
+    assert Elements(page).labels == [f"{'w' * 39}… b: {'w' * 39}… from b"]
+
+
 def test_parsers_give_trees_and_arcs_that_show_themselves():
     trees = [sentence(3, np.array([1, ROOT, 1])), sentence(2, np.array([ROOT, 0]))]
     parser = EdgeFactoredParser(m_steps=2, m_tol=0.0).fit(trees)
@@ -140,6 +148,14 @@ def test_tables_of_sentences_show_few_lines(lengths):
         assert page.texts[-2:] == ["and 60 words more", "and 1 sentence more"]
     if lengths == [1] * 9:
         assert page.texts[-1] == "and 4 sentences more"
+
+
+def test_a_list_of_tables_that_was_changed_numbers_their_words():
+    tables = SentenceTables([np.eye(2), np.eye(1)], [["a", "b"], ["c"]], partial(tag_label, ["A", "B"]))
+    tables.insert(0, np.eye(3, 2))
+    texts = texts_of(tables)
+    assert {"0", "1", "2"} <= set(texts)
+    assert not {"a", "b", "c"} & set(texts)
 
 
 def test_labels_of_arcs_and_spans():

@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand
 
 from spectrem.cli.ending import STANDARD_OUTPUT
-from spectrem.estimators.declare import Parameter, meanings, own_meanings, parameters_of
+from spectrem.estimators.declare import Parameter, entries_of, meanings, parameters_of
 
 Settings: TypeAlias = Mapping[str, Any]
 """Parameters of an estimator that were given on the command line, by name."""
@@ -95,15 +95,15 @@ def files_of(*records: Any) -> tuple[Paths, Paths]:
     >>> files_of(Options("text.txt", "model"))
     ({'TEXT': 'text.txt', '--load': 'model'}, {'standard output': '-'})
     """
-    found: dict[str, Paths] = {_READS: {}, _WRITES: {}}
+    paths: dict[str, Paths] = {_READS: {}, _WRITES: {}}
     for record in records:
         for one in fields(record):
             info = one.metadata[_SHOWN]
             name = info.keywords["metavar"] if info.func is typer.Argument else [*info.args, _flag(one.name)][0]
-            for role in [role for role in found if one.metadata[role]]:
-                found[role][name] = getattr(record, one.name)
-    others_last = sorted(found[_READS].items(), key=lambda item: item[0][:1] == "-" and item[0] != "--load")
-    return dict(others_last), found[_WRITES] or {STANDARD_OUTPUT: "-"}
+            for role in [role for role in paths if one.metadata[role]]:
+                paths[role][name] = getattr(record, one.name)
+    others_last = sorted(paths[_READS].items(), key=lambda item: item[0][:1] == "-" and item[0] != "--load")
+    return dict(others_last), paths[_WRITES] or {STANDARD_OUTPUT: "-"}
 
 
 def takes(
@@ -215,9 +215,9 @@ def takes(
 
 def _fields_of(record: Any, leave: Collection[str]) -> list[inspect.Parameter]:
     """The fields of a data class as arguments and options of a command."""
-    hints, entries, parameters = get_type_hints(record, include_extras=True), map(own_meanings, record.__mro__), []
+    hints, parameters = get_type_hints(record, include_extras=True), []
     help_texts: dict[str, str] = {}
-    for name, entry in [pair for own in [*entries][::-1] for pair in own.items()]:
+    for name, entry in [pair for base in reversed(record.__mro__) for pair in entries_of(base).items()]:
         help_texts[name] = f"{help_texts.get(name, '')} {_plain(entry, {})}".strip()
     for one in [one for one in fields(record) if one.name not in leave]:
         kind, info = hints[one.name], one.metadata.get(_SHOWN)

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spectrem._outputs import temporary_folder
 from spectrem.cli.declare import Given, Settings, files_of, option, option_of
@@ -21,10 +21,6 @@ from spectrem.estimators.declare import parameters_of
 from spectrem.estimators.progress import count_stages, iterations_shown
 from spectrem.estimators.shared_parameters import COMPUTING, TRAINING
 from spectrem.exceptions import InvalidInputError, SpectremError, Unconverged, counted, shorten, spelled
-
-if TYPE_CHECKING:
-    pass
-
 
 _RATE = 1.2  # that of `spectrem.learning.Anneal`
 _POWER = 0.9  # that of `spectrem.learning.Stepwise`

@@ -7,8 +7,8 @@ from html import escape
 from itertools import accumulate
 
 from spectrem._arrays import Ints
-from spectrem._heads import ROOT
-from spectrem._html import BLUE, picture
+from spectrem._heads import ROOT, UNKNOWN_HEAD
+from spectrem._html import BLUE, clipped, picture
 
 
 def arc_levels(arcs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
@@ -27,22 +27,29 @@ def arc_levels(arcs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
     return levels
 
 
-_MOST_WORDS, _LETTER, _STEP = 40, 7.5, 16  # of a picture; pixels of a letter, and between the heights of arcs
+_MOST_WORDS, _LONGEST = 40, 40  # of a picture, and letters of a word
+_LETTER, _STEP = 7.5, 16  # pixels of a letter, and between the heights of arcs
 
 
-def draw_tree(forms: Sequence[str], tags: Sequence[str], heads: Ints | None, relations: Sequence[str] | None) -> str:
+def draw_tree(
+    forms: Sequence[str],
+    tags: Sequence[str],
+    heads: Ints | Sequence[int | None] | None,
+    relations: Sequence[str] | None,
+) -> str:
     """Words in a row, tags below them, and above them arcs from heads to dependents, with relations where known."""
-    words = forms[:_MOST_WORDS]
-    n, names = len(words), relations
-    arcs = [(k, head) for k, head in enumerate([] if heads is None else heads[:n].tolist()) if ROOT <= head < n]
+    n = min(len(forms), _MOST_WORDS)
+    words, tags, names = ([clipped(text, _LONGEST) for text in texts[:n]] for texts in (forms, tags, relations or ()))
+    known = [] if heads is None else [UNKNOWN_HEAD if head is None else int(head) for head in heads[:n]]
+    arcs = [(k, head) for k, head in enumerate(known) if ROOT <= head < n]
     levels = arc_levels(arcs)
-    columns = zip(words, tags, names or ("",) * n, strict=False)
+    columns = zip(words, tags, names or [""] * n, strict=False)
     widths = [_LETTER * max(*map(len, texts), 3) + 10 for texts in columns]
     middles = [end - width / 2 for end, width in zip(accumulate(widths), widths, strict=True)]
     base = _STEP * (max(levels.values(), default=0) + 2)
     out = []
     for k, head in arcs:
-        x, name = middles[k], "" if names is None or names[k] == "_" else names[k]
+        x, name = middles[k], "" if not names or names[k] == "_" else names[k]
         top, middle = (4, x) if head == ROOT else (base - _STEP * levels[k, head], (x + middles[head]) / 2)
         line = f"M{x:.0f} {top}V{base}" if head == ROOT else f"M{middles[head]:.0f} {base}V{top}H{x:.0f}V{base}"
         out.append(f'<path d="{line}" fill="none" stroke="{BLUE}" stroke-width="1.5"/>')

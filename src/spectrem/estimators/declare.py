@@ -297,12 +297,13 @@ def renewed(cls: type, values: Mapping[str, Any], *, warned: bool = True) -> dic
     """
     parameters = parameters_of(cls) if dataclasses.is_dataclass(cls) else {}
     declarations = {name: declared for name, (_, declared) in parameters.items()}
-    names = {one.former: name for name, one in declarations.items() if isinstance(one.former, str)}
+    names = {one.former: name for name, one in declarations.items() if isinstance(one.former, str) and one.former}
+    for former, name in names.items():
+        if former in values and name in values:
+            raise InvalidInputError(f"{name} must be given once, got it as {former}, too; drop {former}, its old name")
     now: dict[str, Any] = {}
     for former, value in values.items():
         name, shown = names.get(former, former), former
-        if name in now:
-            raise InvalidInputError(f"{name} must be given once, got it as {former}, too; drop {former}, its old name")
         known = declarations[name].former if name in declarations else ""
         now[name] = known.get(value, value) if isinstance(known, Mapping) and isinstance(value, str) else value
         if now[name] is not value:
@@ -343,11 +344,11 @@ def meanings(record: type) -> Mapping[str, str]:
     >>> meanings(Settings)["max_iter"]
     'max_iter : int\\n    At most.'
     """
-    return {name: entry for base in reversed(record.__mro__) for name, entry in own_meanings(base).items()}
+    return {name: entry for base in reversed(record.__mro__) for name, entry in entries_of(base).items()}
 
 
-def own_meanings(cls: type) -> dict[str, str]:
-    """The same of the docstring of a class alone."""
+def entries_of(cls: type) -> dict[str, str]:
+    """The entries of the section Parameters in the docstring of one class, without its bases, by parameter."""
     section = re.search(r"^ *Parameters\n *-+\n(.*?)(?=\n\s*\n|\Z)", cls.__doc__ or "", re.DOTALL | re.MULTILINE)
     if section is None:
         return {}
@@ -366,7 +367,7 @@ def documented(cls: C) -> C:
     if any(declared.former for _, declared in parameters_of(cls).values()):
         for name in "__init__", "set_params":
             setattr(cls, name, _renewing(getattr(cls, name)))
-    if cls.__doc__ is not None:  # which python -OO leaves out
+    if "    Attributes\n" in (cls.__doc__ or ""):  # python -OO leaves it out
         said = meanings(cls)
         entries = "\n".join(dict.fromkeys(said[name] for name in parameters_of(cls)))
         section = "\n".join(f"    {line}".rstrip() for line in f"Parameters\n----------\n{entries}".splitlines())

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import wraps
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from spectrem._progress import Advance, progress_bar
@@ -48,21 +50,34 @@ def iterations_shown(estimator: Any, bar: Advance) -> Iterator[None]:
 
     A stage that converges early is counted when the next begins.
     """
-    listener, n_stages, done, gamma = estimator.on_iteration, count_stages(estimator), 0.0, math.nan
-
-    def advance(record: Record) -> None:
-        nonlocal done, gamma
-        skipped = math.ceil(done - 1e-9) - done if record.gamma != gamma else 0.0
-        amount = min(skipped + 1 / estimator.max_iter, n_stages - done)
-        done, gamma = done + amount, record.gamma
-        bar(f"Training: gamma {gamma:.3g}, objective {record.objective:.5g} nats", amount)
-        if listener is not None:
-            listener(record)
-
+    stages = _Stages(bar, count_stages(estimator), estimator.max_iter, estimator.on_iteration)
     bar("Training")
-    estimator.on_iteration = advance
+    estimator.on_iteration = stages
     try:
         yield
     finally:
-        estimator.on_iteration = listener
-    bar("Finishing", n_stages - done)
+        estimator.on_iteration = stages.listener
+    bar("Finishing", stages.n_stages - stages.done)
+
+
+@dataclass(eq=False)
+class _Stages:
+    """Moves a bar with every record, and passes it on to a listener, in whose place copied and pickled ones stand."""
+
+    bar: Advance
+    n_stages: float
+    max_iter: int
+    listener: Callable[[Record], None] | None
+    done: float = 0.0
+    gamma: float = math.nan
+
+    def __call__(self, record: Record) -> None:
+        skipped = math.ceil(self.done - 1e-9) - self.done if record.gamma != self.gamma else 0.0
+        amount = min(skipped + 1 / self.max_iter, self.n_stages - self.done)
+        self.done, self.gamma = self.done + amount, record.gamma
+        self.bar(f"Training: gamma {record.gamma:.3g}, objective {record.objective:.5g} nats", amount)
+        if self.listener is not None:
+            self.listener(record)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return itemgetter(0), ((self.listener,),)

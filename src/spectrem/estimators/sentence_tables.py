@@ -43,7 +43,10 @@ class SentenceTables(list[Floats]):
     def _repr_html_(self) -> str:
         pieces, n_lines = list[str](), 0
         for number, probabilities in enumerate(self[:MOST_SHOWN]):
-            words = self._words[number] if number < len(self._words) else range(len(probabilities))
+            words = self._words[number] if number < len(self._words) else ()
+            words = (
+                words if len(words) == len(probabilities) else range(len(probabilities))
+            )  # of a list that was changed
             lines = [self._line(words, k, row) for k, row in enumerate(probabilities[: MOST_LINES - n_lines])]
             head = (f"sentence {number + 1}", "most probable", "", "others")
             pieces.append(table(head, lines) if lines else "")

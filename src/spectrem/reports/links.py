@@ -7,7 +7,7 @@ from dataclasses import field
 from html import escape
 from typing import NamedTuple
 
-from spectrem._html import BLUE, ORANGE, facts, picture
+from spectrem._html import BLUE, ORANGE, clipped, facts, picture
 from spectrem._reprs import brief_dataclass, briefly_shown
 
 _LINE, _MIDDLE, _SIDE, _EDGE = 19, 70, 125, 6
@@ -107,7 +107,7 @@ def _picture(pair: LinkedPair) -> str:
     ):
         for k, word in enumerate(words_of_side):
             pale = "" if k in known else ' fill-opacity="0.45"'
-            shown = word if len(word) <= _LONGEST else f"{word[: _LONGEST - 1]}…"
+            shown = clipped(word, _LONGEST)
             full = "" if shown == word else f"<title>{escape(word)}</title>"
             out.append(f'<text x="{x}" y="{_height(k)}" text-anchor="{anchor}"{pale}>{escape(shown)}{full}</text>')
     return picture(width, height, f"links of pair {pair.number + 1}", out, 12)

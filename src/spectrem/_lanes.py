@@ -6,6 +6,9 @@ once, with vector instructions and the sums in registers (``_vectors``); an entr
 
 Places and steps count numbers, so that those of entries are multiples of LANES. A sum of one product multiplies.
 Lanes never meet: what a lane gets does not depend on the others, nor on its place.
+
+Numba compiles a function once more for every integer that is written in a call of it. Steps are written, since loops of
+known steps are faster; places are variables, ``np.int64(0)``.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def test_former_names_work_and_say_the_new_one(run, files, tmp_path, spelling):
     result = run("lexicon", "--load", model, *spelling)
     assert (result.exit_code, result.stderr) == (
         0,
-        "note: --format is called --output-format now; the old name works until version 0.2\n",
+        "note: --format is called --output-format now; the old name works until version 0.3\n",
     )
     assert result.stdout == run("lexicon", "--load", model, "--output-format", "eflomal").stdout
 

@@ -190,7 +190,7 @@ def _number_tokens(data, split_tabs, tokens, offsets):  # type: ignore[no-untype
     n_tokens = 0
     n_lines = 0
     offsets[0] = 0
-    at = 0
+    at = np.int64(0)
     while at < data.size:
         byte = data[at]
         if byte == 10:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from spectrem.exceptions import InvalidInputError, quoted, warn
 
-UNTIL = "0.2"
+UNTIL = "0.3"
 """The version in which former names of parameters, options and their values are gone."""
 
 C = TypeVar("C", bound=type)

@@ -140,13 +140,14 @@ def _load(members, lengths, offsets, potentials, stride, weights):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _inside(n, stride, weights, inside, spare):
+    zero, lanes = np.int64(0), np.int64(LANES)
     for start in range(n - 1, -1, -1):
         first = start * stride + (start + 1) * LANES
-        copy_numbers(inside, first, weights, first, LANES)
+        copy_numbers(inside, first, weights, first, lanes)
         for end in range(start + 2, n + 1):
             at, cuts = start * stride + end * LANES, end - start - 1
-            sum_products(spare, 0, inside, first, LANES, inside, at + stride, stride, cuts)
-            sum_products(inside, at, spare, 0, 0, weights, at, 0, 1)
+            sum_products(spare, zero, inside, first, LANES, inside, at + stride, stride, cuts)
+            sum_products(inside, at, spare, zero, 0, weights, at, 0, 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -155,6 +156,7 @@ def _outside(n, stride, weights, inside, outside, spare):
 
     ``outside`` holds what is outside of whole sentences, and zeros elsewhere in its first row.
     """
+    zero, lanes = np.int64(0), np.int64(LANES)
     for start in range(n):
         for end in range(n, start + 1, -1):
             at, row = start * stride + end * LANES, end * stride + (end + 1) * LANES
@@ -162,9 +164,9 @@ def _outside(n, stride, weights, inside, outside, spare):
                 outside[at : at + LANES] = 0.0
             add_products(outside, at, outside, at + LANES, LANES, inside, row, LANES, n - end)
             add_products(outside, at, outside, end * LANES, stride, inside, start * LANES, stride, start)
-            sum_products(spare, 0, outside, at, 0, inside, at, 0, 1)
+            sum_products(spare, zero, outside, at, 0, inside, at, 0, 1)
             sum_products(outside, at, outside, at, 0, weights, at, 0, 1)
-            copy_numbers(weights, at, spare, 0, LANES)
+            copy_numbers(weights, at, spare, zero, lanes)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -178,7 +180,7 @@ def sum_pass(order, lengths, offsets, potentials, log_totals, shares, status):
     # an odd number of cache lines keeps the entries of a column from competing for the same places
     columns = (most + 1) | 1
     weights, inside = empty_table((most + 1) * columns), empty_table((most + 1) * columns)
-    outside, spare = empty_table((most + 1) * columns), empty_table(1)
+    outside, spare = empty_table((most + 1) * columns), empty_table(np.int64(1))
     for begin in range(0, len(order), LANES):
         members = order[begin : begin + LANES]
         n = lengths[members[0]]

@@ -331,7 +331,8 @@ def n_best(steps, scores, n):
             for i in range(n):
                 best[i] += values[factor[v], 0]
         if copy[v] != place[v]:
-            values[copy[v]] = best
+            for i in range(n):
+                values[copy[v], i] = best[i]
     goal = place[len(place) - 1]
     for row in range(n):
         if values[goal, row] == -np.inf:

@@ -43,6 +43,7 @@ def solve_groups(scores, rows, offsets, low, high, capacity, labels, price, stat
     k = scores.shape[1]
     best, loss, beyond = np.empty((k, k, capacity), np.int64), np.empty((k, k, capacity)), np.empty((k, k))
     head, tail, prices = np.empty((k, k), np.int64), np.empty((k, k), np.int64), np.empty(k + 1)
+    least, most = np.empty(k, np.int64), np.empty(k, np.int64)
     for g in range(len(offsets) - 1):
         group = rows[offsets[g] : offsets[g + 1]]
         prices[:] = 0.0
@@ -52,12 +53,14 @@ def solve_groups(scores, rows, offsets, low, high, capacity, labels, price, stat
             step *= _SHARE
         while True:
             sample = group[::step]
-            least, most = low[g] // step, (high[g] + step - 1) // step
+            for v in range(k):
+                least[v], most[v] = low[g, v] // step, (high[g, v] + step - 1) // step
             status[g] = _solve(scores, sample, least, most, prices, labels, best, loss, head, tail, beyond)
             if step == 1:
                 break
             step //= _SHARE
-        price[g] = prices[:k]
+        for v in range(k):
+            price[g, v] = prices[v]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -66,7 +69,10 @@ def _solve(scores, rows, low, high, prices, labels, best, loss, head, tail, beyo
     k = scores.shape[1]
     flow, surplus = np.zeros(k, np.int64), np.zeros(k + 1, np.int64)
     # A price from a sample that differs from the hub's by rounding alone means that no bound is met.
-    near = 1e-9 * (np.abs(prices).max() + 1e-300)
+    farthest = 0.0
+    for v in range(k + 1):
+        farthest = max(farthest, abs(prices[v]))
+    near = 1e-9 * (farthest + 1e-300)
     for v in range(k):
         if abs(prices[v] - prices[k]) <= near:
             prices[v] = prices[k]
@@ -151,7 +157,7 @@ def _shortest(
         before[v] = -1
         done[v] = False
     while True:
-        u = -1
+        u = np.int64(-1)
         for v in range(k + 1):
             if not done[v] and distance[v] < np.inf and (u == -1 or distance[v] < distance[u]):
                 u = v

@@ -596,9 +596,7 @@ class Newton:
         scored = Instances(
             starts,
             dual.scores.unary,
-            transpose.indptr,
-            transpose.indices,
-            transpose.data,
+            *_arrays_of(transpose),
             place,
             np.ascontiguousarray(dual.instance_weight[owner]),
             float(dual.gamma),
@@ -621,6 +619,12 @@ class Newton:
             np.where(unsolved, again.residual, residual),
             passes + again.n_iter,
         )
+
+
+def _arrays_of(matrix: sp.csr_array) -> tuple[NDArray[np.integer], NDArray[np.integer], Floats]:
+    """Offsets, places and numbers; of the narrower type where that holds them, for which kernels are compiled alone."""
+    index = np.int32 if max(matrix.nnz, matrix.shape[1]) <= np.iinfo(np.int32).max else np.int64
+    return matrix.indptr.astype(index, copy=False), matrix.indices.astype(index, copy=False), matrix.data
 
 
 def choices_of(structure: Structure) -> tuple[Ints, Ints | slice]:
@@ -731,7 +735,7 @@ def curvature_of_batch(
     problems, place = problems_of(row_problem, choice_problem, n + 1)
     both = sp.csr_array(sp.hstack([rows.transpose, across], format="csr"))
     instances = Instances(
-        starts, scores.unary, both.indptr, both.indices, both.data,
+        starts, scores.unary, *_arrays_of(both),
         np.concatenate([place + n_shared, np.arange(n_shared)]),
         np.ascontiguousarray(weights[owner], np.float64), float(gamma),
     )  # fmt: skip

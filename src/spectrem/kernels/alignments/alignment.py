@@ -141,7 +141,7 @@ def _dot(n, a, b):
 def count_moves(weight, source, target, moves, counts):
     """Add ``weight * source[k] * moves[...] * target[o]`` of every move (``step`` 1) to the count of its width."""
     n_in, n_out, width = len(source), len(target), len(moves) // 2
-    before, low, after, high = tails(width, 1)
+    before, low, after, high = tails(width, np.int64(1))
     for shift in range(max(1 - after, 1 - n_in), min(before, n_out)):
         first, stop = max(0, shift), min(n_out, n_in + shift)
         at = width + 1 + shift
@@ -212,7 +212,7 @@ def _move_loss(row, emit, transitions, fresh, lost, leaving, moved):
     n_source = len(row) - 1
     for p in range(n_source + 1):
         leaving[p] = lost[p] * transitions.depart_bound[p]
-    spread(leaving, transitions.moves_bound, 1, moved)
+    spread(leaving, transitions.moves_bound, np.int64(1), moved)
     null = max(emit[n_source], FLOOR if row[n_source] > -np.inf else 0.0)
     for p in range(n_source + 1):
         come = moved[p - 1] * max(emit[p - 1], FLOOR if row[p - 1] > -np.inf else 0.0) if p > 0 else 0.0
@@ -250,11 +250,12 @@ def _forward(block, end, gamma, transitions, emit, real, finish, position, scale
         # two emissions, a link's and NULL's, lead to the same position.
         fresh = (2.0 * FLOOR if emit_floored else 0.0) + transitions.floored * FLOOR
         fresh += _leave(position[j], depart, leaving)
-        spread(leaving, moves, 1, real[j, :n_source])
+        spread(leaving, moves, np.int64(1), real[j, :n_source])
         if leaking:
             _move_loss(block[j], emit[j], transitions, fresh, lost, leaving, moved)
         else:
-            lost[:] = fresh
+            for p in range(n_source + 1):
+                lost[p] = fresh
         leaking = leaking or fresh > 0.0
         null = emit[j, n_source]
         total = null * position[j, 0]
@@ -293,7 +294,8 @@ def _forward(block, end, gamma, transitions, emit, real, finish, position, scale
         total += position[n_target, p] * finish[p]
     if total == 0.0:
         return -np.inf, 1.0 if leaking else 0.0
-    finish /= total
+    for p in range(n_source + 1):
+        finish[p] /= total
     return value + top + gamma * np.log(total), share / total
 
 
@@ -318,7 +320,7 @@ def _backward(
             arrive[i] = emit[j, i] * beta[i + 1] * scale[j] if real[j, i] > 0.0 else 0.0
             real[j, i] *= beta[i + 1]
         real[j, n_source] = null * stay
-        spread(arrive, moves, -1, left)
+        spread(arrive, moves, np.int64(-1), left)
         if weight != 0.0:
             _leave(position[j], depart, leaving)
             count_moves(weight, leaving, arrive, moves, jump_counts)
@@ -356,7 +358,12 @@ def sum_pass(scores, gamma, active, weights, values, marginals, expected, status
             first, stop = max(0, width + 1 - columns), min(2 * width, width + columns) + 1
             top_jump, moves_floored = _floored(jump, first, stop if columns else first, gamma, moves, moves_bound)
             top_leave, depart_floored = _floored(
-                departure[columns, : columns + 1], 0, columns + 1 if columns else 0, gamma, depart, depart_bound
+                departure[columns, : columns + 1],
+                np.int64(0),
+                columns + 1 if columns else 0,
+                gamma,
+                depart,
+                depart_bound,
             )
             shift, floored = top_jump + top_leave, 1.0 * moves_floored + 1.0 * depart_floored
             built = columns
@@ -390,7 +397,7 @@ def sum_pass(scores, gamma, active, weights, values, marginals, expected, status
 def _best_moves(best, jump, leave, top, came_from):
     """Best way to every source position; of equally good ones the leftmost, as if all were tried in order."""
     n_in, n_out, width = len(best), len(top), len(jump) // 2
-    before, low, after, high = tails(width, 1)
+    before, low, after, high = tails(width, np.int64(1))
     below, below_at = -np.inf, 0
     for i in range(n_out):
         if before <= i:

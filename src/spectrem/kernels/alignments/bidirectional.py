@@ -9,6 +9,7 @@ linked. A pair whose total leaves the range of a double is reported in ``status`
 pairs too long for one.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -248,8 +249,8 @@ def chain_pass(keep, space, steps, states, side, work, moves):
     if keep:
         fill(space, work.departures, states + 1, 0.0)
         fill(space, work.jumps, 2 * states + 4, 0.0)
-        fill(space, work.arrive - PAD * LANES, PAD, 0.0)
-        fill(space, work.arrive + states * LANES, PAD, 0.0)
+        fill(space, work.arrive - PAD * LANES, np.int64(PAD), 0.0)
+        fill(space, work.arrive + states * LANES, np.int64(PAD), 0.0)
         for p in range(0, (states + 1) * LANES, LANES):
             end = load(space, work.position + p) * load(space, work.beta + p)
             store(space, work.position + p, end)
@@ -362,7 +363,7 @@ def _exponential(x, halvings):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _agree(rate, space, rows, columns, pitch, side, other):
     """One gradient step on the multipliers of agreement, folded into the potentials of both directions."""
-    halvings, pace = 4 + max(0, int(np.ceil(np.log2(max(rate, 1.0))))), spread(rate)
+    halvings, pace = 4 + max(0, math.ceil(math.log2(max(rate, 1.0)))), spread(rate)
     for i in range(rows):
         for at in range(i * pitch, i * pitch + columns * LANES, LANES):
             excess = load(space, side.posterior + at) - load(space, other.posterior + at)
@@ -554,22 +555,25 @@ def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, t
         wide = max(wide, pairs.target_offsets[n + 1] - pairs.target_offsets[n])
     numbers = np.empty((6 * (tall + 1) * (wide + 2) + 24 * (tall + wide + 2 * PAD + 2)) * LANES)
     space = numbers[-(numbers.ctypes.data // 8) % LANES :]
-    every_cell, places = pairs.cells.view(np.uint32), np.arange(tall * wide if by_cell else 0).astype(np.uint32)
+    every_cell, places = pairs.cells.view(np.uint32), np.empty(tall * wide if by_cell else 0, np.uint32)
+    for k in range(len(places)):
+        places[k] = k
     weight, lengths = np.empty(LANES), np.zeros((2, LANES), np.int64)
     for start in range(0, len(order), LANES):
         members = order[start : start + LANES]
         lengths[:] = 0
         weight[:] = 0.0
+        rows, columns = 0, 0
         for lane in range(len(members)):
             n = members[lane]
             weight[lane] = pairs.weights[n]
             lengths[0, lane] = pairs.source_offsets[n + 1] - pairs.source_offsets[n]
             lengths[1, lane] = pairs.target_offsets[n + 1] - pairs.target_offsets[n]
-        rows, columns = lengths[0].max(), lengths[1].max()
+            rows, columns = max(rows, lengths[0, lane]), max(columns, lengths[1, lane])
         # an odd number of entries apart, so that rows do not compete for the same places of the cache
         pitch = (columns | 1) * LANES
-        one, at = _place_side(0, rows * pitch, columns, rows, LANES, pitch)
-        other, at = _place_side(at, rows * pitch, rows, columns, pitch, LANES)
+        one, at = _place_side(np.int64(0), rows * pitch, columns, rows, np.int64(LANES), pitch)
+        other, at = _place_side(at, rows * pitch, rows, columns, pitch, np.int64(LANES))
         work, at = _place_work(at, columns, rows, reach_of(forward.moves))
         other_work, at = _place_work(at, rows, columns, reach_of(backward.moves))
         _clear(space, rows * pitch, columns, rows, one)

@@ -80,13 +80,15 @@ def diagonal_pass(
     ``totals[step, j]`` and ``other_totals[step, i]``; else it writes the posteriors to ``forward`` and ``backward``.
     """
     n_source, n_target = len(other_scale), len(scale)
-    column = anchor(np.arange(n_target), n_target, n_source)
-    row = anchor(np.arange(n_source), n_source, n_target)
+    column = np.empty(n_target, np.int64)
+    for j in range(n_target):
+        column[j] = anchor(j, n_target, n_source)
     for k in range(len(cells)):
         i = first + k
+        row = anchor(i, n_source, n_target)
         for j in range(n_target):
             link = links[cells[k, j]] * scale[j] * place[abs(i - column[j])]
-            other = other_links[cells[k, j]] * other_scale[i] * place[abs(j - row[i])]
+            other = other_links[cells[k, j]] * other_scale[i] * place[abs(j - row)]
             for t in range(step):
                 change = rate * (link / totals[t, j] - other / other_totals[t, i])
                 # Below 1e-9 the first terms of the series are exact in a double.

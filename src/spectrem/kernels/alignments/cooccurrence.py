@@ -64,6 +64,32 @@ def list_partners(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _sift(numbers, first, size, k):
+    """Let number k of the heap from ``first`` on sink below those that are larger."""
+    number = numbers[first + k]
+    while 2 * k + 1 < size:
+        below = 2 * k + 1
+        if below + 1 < size and numbers[first + below] < numbers[first + below + 1]:
+            below += 1
+        if numbers[first + below] <= number:
+            break
+        numbers[first + k] = numbers[first + below]
+        k = below
+    numbers[first + k] = number
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sort(numbers, first, last):
+    """Put ``numbers[first:last]`` in increasing order by their heap; NumPy's sort takes seconds to compile."""
+    size = last - first
+    for k in range(size // 2 - 1, -1, -1):
+        _sift(numbers, first, size, k)
+    for end in range(size - 1, 0, -1):
+        numbers[first], numbers[first + end] = numbers[first + end], numbers[first]
+        _sift(numbers, first, end, 0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def list_entries(offsets, sentences, target_tokens, target_offsets, row_offsets, partners, n_target_words, listed):
     """Entries of the table (row_offsets, partners) that some sentence pairs need, in increasing order.
 
@@ -92,9 +118,8 @@ def list_entries(offsets, sentences, target_tokens, target_offsets, row_offsets,
                 n_listed += met[partners[k]] == word
             continue
         # Few of many entries: each is searched in the rest of the row.
-        wanted = listed[n_listed:last]
-        wanted.sort()
-        for target in wanted:
+        sort(listed, n_listed, last)
+        for target in listed[n_listed:last]:
             above = end
             while entry < above:
                 middle = (entry + above) // 2
@@ -197,7 +222,7 @@ def list_class_pairs(words, class_offsets, row_offsets, partners, target_class, 
                     met[other] = group
                     target[n_pairs] = other
                     n_pairs += 1
-        target[first:n_pairs].sort()
+        sort(target, first, n_pairs)
         for pair in range(first, n_pairs):
             at[target[pair]] = pair - first
         for word in members:
@@ -254,7 +279,8 @@ def sum_links(
                 if k >= begin:  # else it was wanted beside another class
                     links[k] += expected
                     other_links[k] += backward[entry] * target_counts[partner]
-        totals[begin:end] = total
+        for k in range(begin, end):
+            totals[k] = total
         begin = end
 
 
@@ -358,7 +384,10 @@ def look_alike(
 @njit(cache=True, nogil=True, error_model="numpy")
 def _count(numbers):
     """How many numbers there are from 0 up to the largest."""
-    return np.int64(numbers.max()) + 1 if len(numbers) > 0 else 0
+    largest = -1
+    for k in range(len(numbers)):
+        largest = max(largest, np.int64(numbers[k]))
+    return largest + 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -449,7 +478,8 @@ def normalise_left_out(
         if total > 0.0:
             for k in range(bands.shape[1]):
                 bands[band, k] *= band_strength / total
-    totals[:] = band_strength
+    for row in range(len(totals)):
+        totals[row] = band_strength
     n_alike, n_certain = 0, 0
     for word in range(len(row_offsets) - 1):
         first = stem_first[word]
@@ -493,7 +523,8 @@ def normalise_continued(
         for k in range(row_offsets[word], row_offsets[word + 1]):
             stem_counts[first + stem_place[k]] += counts[k] * shares[k]
     _share_out(stem_strength, stem_counts, stem_row, stem_rest.copy())
-    totals[:] = rest
+    for row in range(len(rest)):
+        totals[row] = rest[row]
     sums = np.zeros(len(rest))
     for word in range(len(row_offsets) - 1):
         first = stem_first[word]

@@ -252,7 +252,7 @@ def _forward(first, n_tokens, rows, table, alpha_space, lost_space, begins, scal
     second, later, floored, tops = table.second, table.later, table.floored, table.tops
     factor_floored, factor_tops = table.factor_floored, table.factor_tops
     order, dense, nothing, most = table.order, table.dense, len(states) - 1, len(lost_space) // 2
-    prior, n_prior, before, n_before = nothing, 1, nothing, 1
+    prior, n_prior, before, n_before = nothing, np.int64(1), nothing, np.int64(1)
     begins[0] = 0
     for t in range(n_tokens):
         row, factor, at = rows[first + t], min(t, 2), begins[t]
@@ -265,13 +265,13 @@ def _forward(first, n_tokens, rows, table, alpha_space, lost_space, begins, scal
                 alpha_space[k] = initial[states[here + k]]
         elif t == 1 and order == 2:
             _multiply(
-                alpha_space, before_at, n_before, 1, second, states, prior, n_prior, before, n_before, here, width,
-                alpha_space, at,
+                alpha_space, before_at, n_before, np.int64(1), second, states, prior, n_prior, before, n_before, here,
+                width, alpha_space, at,
             )  # fmt: skip
         else:
             _multiply(
-                alpha_space, before_at, n_before, 1, later, states, prior, n_prior, before, n_before, here, width,
-                alpha_space, at,
+                alpha_space, before_at, n_before, np.int64(1), later, states, prior, n_prior, before, n_before, here,
+                width, alpha_space, at,
             )  # fmt: skip
         alpha = alpha_space[at : at + n_nodes]
         total = _emit(potentials, begin, n_before, width, alpha)
@@ -281,8 +281,8 @@ def _forward(first, n_tokens, rows, table, alpha_space, lost_space, begins, scal
             lost, lost_before = t % 2 * most, (1 - t % 2) * most
             tensor = second if t == 1 else later
             _multiply(
-                lost_space, lost_before, n_before, 1, tensor, states, prior, n_prior, before, n_before, here, width,
-                lost_space, lost,
+                lost_space, lost_before, n_before, np.int64(1), tensor, states, prior, n_prior, before, n_before, here,
+                width, lost_space, lost,
             )  # fmt: skip
             _emit(potentials, begin, n_before, width, lost_space[lost : lost + n_nodes])
             # What the floors take from this step is at most their share of all mass, the missing mass included.
@@ -346,7 +346,7 @@ def _backward(
     for t in range(n_tokens - 1, -1, -1):
         at, begin, width = begins[t], offsets[row], offsets[row + 1] - offsets[row]
         here, before_at = 0 if dense else begin, begins[max(t - 1, 0)]
-        prior, n_prior, before, n_before = nothing, 1, nothing, 1
+        prior, n_prior, before, n_before = nothing, np.int64(1), nothing, np.int64(1)
         if t > 0:
             row = rows[first + t - 1]
             if order == 1:
@@ -375,7 +375,8 @@ def _backward(
             if t == 1 or not unrestricted:
                 _add_outer(weight, alpha, before_at, future, at, states, before, n_before, laters)
             _multiply(
-                future, at, 1, width, later_back, states, here, width, before, n_before, prior, n_prior, beta, 0
+                future, at, np.int64(1), width, later_back, states, here, width, before, n_before, prior, n_prior,
+                beta, np.int64(0),
             )  # fmt: skip
     if unrestricted:
         n_middle = n_states if order == 2 else 1
@@ -452,7 +453,7 @@ def _arrive(best, at, tensor, states, prior, n_prior, before, n_before, here, wi
 def _best_forward(order, first, n_tokens, offsets, states, dense, unary, second, later, best, begins):
     """The best scores of all nodes."""
     nothing = len(states) - 1
-    prior, n_prior, before, n_before = nothing, 1, nothing, 1
+    prior, n_prior, before, n_before = nothing, np.int64(1), nothing, np.int64(1)
     begins[0] = 0
     for t in range(n_tokens):
         begin, width = offsets[first + t], offsets[first + t + 1] - offsets[first + t]

@@ -194,16 +194,6 @@ def _backward(first, lengths, rows, table, out_of, open_lanes, weights, alpha, f
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _padded(matrix):
-    size = -(-len(matrix) // TILE) * TILE
-    padded = np.zeros((size, size))
-    for i in range(len(matrix)):
-        for j in range(len(matrix)):
-            padded[i, j] = matrix[i, j]
-    return padded
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def sum_pass(order, token_offsets, rows, table, row_weights, weights, values, expected, status):
     """Smoothed max of the sentences in ``order``, none of them empty, in groups of WIDTH.
 
@@ -214,13 +204,14 @@ def sum_pass(order, token_offsets, rows, table, row_weights, weights, values, ex
     for n in order:
         longest = max(longest, token_offsets[n + 1] - token_offsets[n])
     move = table.later[0]
-    into, out_of, pairs = _padded(move), _padded(move.T), _padded(np.zeros(move.shape))
-    size = len(into)
+    size = -(-n_states // TILE) * TILE
+    into, out_of, pairs = np.zeros((size, size)), np.zeros((size, size)), np.zeros((size, size))
     growth = 0.0
     # Potentials that were removed count as FLOOR; emissions are at most one and can be left out.
     for i in range(n_states):
         sum_of_bounds = 0.0
         for j in range(n_states):
+            into[i, j] = out_of[j, i] = move[i, j]
             sum_of_bounds += max(move[i, j], FLOOR if table.later_scores[0, i, j] > -np.inf else 0.0)
         growth = max(growth, sum_of_bounds)
     space, work = np.empty((2, size * (longest * WIDTH + 8))), np.zeros((3, max(size, 2) * WIDTH))

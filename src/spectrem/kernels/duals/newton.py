@@ -178,7 +178,7 @@ def newton_step(bend, slope, least, slot, free, chol, d, chosen, z):
     pivot below 1e-13 of its diagonal means that the row depends on earlier ones: it becomes 1e-11 of the diagonal,
     which gives a long step in that direction, for the line search to cut.
     """
-    n = 0
+    n = np.int64(0)
     for r in range(slope.shape[0]):
         d[r] = 0.0
         if free[r]:

@@ -107,7 +107,9 @@ def _see(tag, seen, n_seen):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _scratch(lengths, n_parts, n_pairs):
-    size = (lengths.max() if len(lengths) else 0) + 1
+    size = 1
+    for n in lengths:
+        size = max(size, n + 1)
     return (
         np.empty((size, n_parts), np.uint32),
         np.empty((size, n_pairs + 1), np.uint32),
@@ -134,12 +136,12 @@ def score_arcs(lengths, atoms, parts, pairs, between, head_parts, dependent_part
         word_hashes = hashes[: n + 1]
         _hash_parts(atoms[token : token + n], parts, word_hashes)
         _hash_ends(word_hashes, pairs, between, heads, dependents, middles)
-        _sum_ends(word_hashes, head_parts, 0, shift, table, head_sums)
-        _sum_ends(word_hashes, dependent_parts, 1, shift, table, dependent_sums)
+        _sum_ends(word_hashes, head_parts, np.int64(0), shift, table, head_sums)
+        _sum_ends(word_hashes, dependent_parts, np.int64(1), shift, table, dependent_sums)
         block = scores[start : start + n * n].reshape((n, n))
         for q in range(n + 1):
             for step in (1, -1):
-                n_seen, side = 0, 1 if step == 1 else 2
+                n_seen, side = np.int64(0), 1 if step == 1 else 2
                 d = q + step
                 while 1 <= d <= n and not (q == 0 and step == -1):
                     if abs(d - q) > 1:
@@ -183,7 +185,7 @@ def add_arcs(
         block = shares[start : start + n * n].reshape((n, n))
         for q in range(n + 1):
             for step in (1, -1):
-                n_seen, side = 0, 1 if step == 1 else 2
+                n_seen, side = np.int64(0), 1 if step == 1 else 2
                 d = q + step
                 while 1 <= d <= n and not (q == 0 and step == -1):
                     if abs(d - q) > 1:

@@ -67,13 +67,14 @@ def inside_root(hard, shortest, n, stride, single_root, arcs, complete, behind, 
     With a single root the only prefix that another root may follow is the empty one, and only prefixes that may be a
     sentence are needed.
     """
+    zero = np.int64(0)
     prefix[:LANES] = 0.0 if hard else 1.0
     for d in range(n):
         row, here = d * stride, d * LANES
-        combine(hard, spare, 0, prefix, 0, LANES, complete, row, LANES, 1 if single_root else d + 1)
-        combine(hard, rooted, here, spare, 0, 0, arcs, row + here, 0, 1)
+        combine(hard, spare, zero, prefix, zero, LANES, complete, row, LANES, 1 if single_root else d + 1)
+        combine(hard, rooted, here, spare, zero, 0, arcs, row + here, 0, 1)
         if not single_root or d + 1 >= shortest:
-            combine(hard, prefix, here + LANES, rooted, 0, LANES, complete, here + behind * LANES, stride, d + 1)
+            combine(hard, prefix, here + LANES, rooted, zero, LANES, complete, here + behind * LANES, stride, d + 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -81,6 +82,7 @@ def outside_root(
     shortest, n, stride, single_root, arcs, complete, behind, prefix, rooted, d_prefix, d_rooted, d_complete, spare
 ):
     """Derivatives by the sums of ``inside_root``; ``d_prefix`` holds those by the totals, and zeros elsewhere."""
+    zero = np.int64(0)
     d_complete[: n * stride], d_rooted[:] = 0.0, 0.0
     for d in range(n - 1, -1, -1):
         row, here = d * stride, d * LANES
@@ -89,11 +91,11 @@ def outside_root(
                 right = k * stride + here + behind * LANES
                 add_products(d_rooted, k * LANES, d_prefix, here + LANES, 0, complete, right, 0, 1)
                 add_products(d_complete, right, d_prefix, here + LANES, 0, rooted, k * LANES, 0, 1)
-        sum_products(spare, 0, d_rooted, here, 0, arcs, row + here, 0, 1)
+        sum_products(spare, zero, d_rooted, here, 0, arcs, row + here, 0, 1)
         sum_products(arcs, row + here, d_rooted, here, 0, rooted, here, 0, 1)
         for k in range(1 if single_root else d + 1):
-            add_products(d_prefix, k * LANES, spare, 0, 0, complete, row + k * LANES, 0, 1)
-            add_products(d_complete, row + k * LANES, spare, 0, 0, prefix, k * LANES, 0, 1)
+            add_products(d_prefix, k * LANES, spare, zero, 0, complete, row + k * LANES, 0, 1)
+            add_products(d_complete, row + k * LANES, spare, zero, 0, prefix, k * LANES, 0, 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -145,15 +147,16 @@ def _inside(hard, n, stride, arcs, complete, incomplete, joint):
 
     Where ``hard``, tables hold largest sums of scores in place of sums of products of potentials.
     """
+    zero = np.int64(0)
     for i in range(n):
         complete[i * (stride + LANES) : i * (stride + LANES) + LANES] = 0.0 if hard else 1.0
     for j in range(1, n):
         for i in range(j - 1, -1, -1):
             width = j - i
             ii, ij, ji = i * stride + i * LANES, i * stride + j * LANES, j * stride + i * LANES
-            combine(hard, joint, 0, complete, ii, LANES, complete, ji + LANES, LANES, width)
-            combine(hard, incomplete, ij, joint, 0, 0, arcs, ji, 0, 1)
-            combine(hard, incomplete, ji, joint, 0, 0, arcs, ij, 0, 1)
+            combine(hard, joint, zero, complete, ii, LANES, complete, ji + LANES, LANES, width)
+            combine(hard, incomplete, ij, joint, zero, 0, arcs, ji, 0, 1)
+            combine(hard, incomplete, ji, joint, zero, 0, arcs, ij, 0, 1)
             combine(hard, complete, ij, incomplete, ii + LANES, LANES, complete, ij + stride, stride, width)
             combine(hard, complete, ji, incomplete, ji, LANES, complete, ii, stride, width)
 
@@ -165,6 +168,7 @@ def _outside(n, stride, arcs, complete, incomplete, d_complete, d_joint, spare):
     Every derivative is gathered from all the wider spans that its own is part of. That of a complete span comes from
     those that it ends and from those that it meets another one in.
     """
+    zero, lanes = np.int64(0), np.int64(LANES)
     for j in range(n - 1, 0, -1):
         for i in range(j):
             row_i, row_j, at_i, at_j = i * stride, j * stride, i * LANES, j * LANES
@@ -178,12 +182,12 @@ def _outside(n, stride, arcs, complete, incomplete, d_complete, d_joint, spare):
             )
             add_products(d_complete, ji, d_joint, at_j, stride, complete, at_i - LANES, stride, i)
             # the derivatives by both incomplete spans, to the right and to the left
-            sum_products(spare, 0, d_complete, ij, LANES, complete, row_j + at_j, LANES, n - j)
-            sum_products(spare, LANES, d_complete, row_j, LANES, complete, row_i, LANES, i + 1)
-            sum_products(d_joint, ij, spare, 0, 0, arcs, ji, 0, 1)
-            add_products(d_joint, ij, spare, LANES, 0, arcs, ij, 0, 1)
-            sum_products(arcs, ji, spare, 0, 0, incomplete, ij, 0, 1)
-            sum_products(arcs, ij, spare, LANES, 0, incomplete, ji, 0, 1)
+            sum_products(spare, zero, d_complete, ij, LANES, complete, row_j + at_j, LANES, n - j)
+            sum_products(spare, lanes, d_complete, row_j, LANES, complete, row_i, LANES, i + 1)
+            sum_products(d_joint, ij, spare, zero, 0, arcs, ji, 0, 1)
+            add_products(d_joint, ij, spare, lanes, 0, arcs, ij, 0, 1)
+            sum_products(arcs, ji, spare, zero, 0, incomplete, ij, 0, 1)
+            sum_products(arcs, ij, spare, lanes, 0, incomplete, ji, 0, 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -199,22 +203,35 @@ def sum_pass(order, lengths, offsets, token_offsets, parts, tops, gamma, single_
     # an odd number of cache lines keeps the entries of a column from competing for the same places
     size = longest * (longest | 1)
     arcs, complete, incomplete = empty_table(size), empty_table(size), empty_table(size)
-    d_complete, d_joint, spare = empty_table(size), empty_table(size), empty_table(2)
+    d_complete, d_joint, spare = empty_table(size), empty_table(size), empty_table(np.int64(2))
     prefix, d_prefix = empty_table(longest + 1), empty_table(longest + 1)
     rooted, d_rooted = empty_table(longest), empty_table(longest)
+    behind = np.int64(0)
     for start in range(0, len(order), LANES):
         members = order[start : start + LANES]
         shortest, n = extent_of(members, lengths)
         stride = (n | 1) * LANES
-        load_arcs(members, lengths, offsets, parts, 0, 1, 0.0, n, stride, arcs)
+        load_arcs(members, lengths, offsets, parts, np.int64(0), 1, 0.0, n, stride, arcs)
         _inside(False, n, stride, arcs, complete, incomplete, spare)
-        inside_root(False, shortest, n, stride, single_root, arcs, complete, 0, prefix, rooted, spare)
-        take_totals(members, lengths, token_offsets, tops, 1, gamma, prefix, d_prefix, values, status)
+        inside_root(False, shortest, n, stride, single_root, arcs, complete, behind, prefix, rooted, spare)
+        take_totals(members, lengths, token_offsets, tops, np.int64(1), gamma, prefix, d_prefix, values, status)
         outside_root(
-            shortest, n, stride, single_root, arcs, complete, 0, prefix, rooted, d_prefix, d_rooted, d_complete, spare
+            shortest,
+            n,
+            stride,
+            single_root,
+            arcs,
+            complete,
+            behind,
+            prefix,
+            rooted,
+            d_prefix,
+            d_rooted,
+            d_complete,
+            spare,
         )
         _outside(n, stride, arcs, complete, incomplete, d_complete, d_joint, spare)
-        unload_arcs(members, lengths, offsets, status, stride, arcs, 0, 1, parts)
+        unload_arcs(members, lengths, offsets, status, stride, arcs, np.int64(0), 1, parts)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -223,7 +240,7 @@ def _trace(n, arcs, complete, incomplete, prefix, rooted, stack, heads):
 
     Every word puts a span of each side on the stack, so that this holds at most two of each.
     """
-    top = trace_roots(n, arcs, complete, 0, prefix, rooted, stack, heads)
+    top = trace_roots(n, arcs, complete, np.int64(0), prefix, rooted, stack, heads)
     while top > 0:
         top -= 1
         h, e = stack[top, 0], stack[top, 1]
@@ -253,15 +270,15 @@ def max_pass(order, lengths, offsets, token_offsets, scores, single_root, values
     _, longest = extent_of(order, lengths)
     size = longest * (longest | 1)
     arcs, complete, incomplete = empty_table(size), empty_table(size), empty_table(size)
-    prefix, rooted, spare = empty_table(longest + 1), empty_table(longest), empty_table(1)
+    prefix, rooted, spare = empty_table(longest + 1), empty_table(longest), empty_table(np.int64(1))
     stack = np.empty((2 * longest + 2, 2), np.int64)
     for start in range(0, len(order), LANES):
         members = order[start : start + LANES]
         shortest, n = extent_of(members, lengths)
         stride = (n | 1) * LANES
-        load_arcs(members, lengths, offsets, scores, 0, 1, -np.inf, n, stride, arcs)
+        load_arcs(members, lengths, offsets, scores, np.int64(0), 1, -np.inf, n, stride, arcs)
         _inside(True, n, stride, arcs, complete, incomplete, spare)
-        inside_root(True, shortest, n, stride, single_root, arcs, complete, 0, prefix, rooted, spare)
+        inside_root(True, shortest, n, stride, single_root, arcs, complete, np.int64(0), prefix, rooted, spare)
         of_arcs, of_complete = by_lane(arcs, n, n | 1), by_lane(complete, n, n | 1)
         of_incomplete = by_lane(incomplete, n, n | 1)
         for lane in range(len(members)):

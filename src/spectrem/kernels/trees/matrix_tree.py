@@ -250,12 +250,13 @@ def _eliminate_all_but_each(space, n, graphs, reach, direct, ways, totals, spars
     depth = len(graphs)
     sizes, halves = np.zeros(depth, np.int64), np.zeros(depth, np.int64)
     places = np.zeros((depth, 5), np.int64)  # of reach, with steps of its rows and columns, and own, with its step
-    places[1] = reach, n * LANES, LANES, direct, LANES
+    places[1, 0], places[1, 1], places[1, 2], places[1, 3], places[1, 4] = reach, n * LANES, LANES, direct, LANES
     sizes[0], sizes[1] = n, n
     level, counting = 1, True
     while level > 0:
         m, half, stride = sizes[level], halves[level], sizes[level - 1] * LANES
-        start, row, column, first, step = places[level]
+        place = places[level]
+        start, row, column, first, step = place[0], place[1], place[2], place[3], place[4]
         several, changed = ways + 2 * level * LANES, ways + (2 * level + 1) * LANES
         above = several - 2 * LANES
         if m > 2 and half < 2:
@@ -265,10 +266,11 @@ def _eliminate_all_but_each(space, n, graphs, reach, direct, ways, totals, spars
             store(space, changed, spread(0.0))
             _eliminate(space, graphs[level], m, kept, several, changed, totals if counting else -1, sparse)
             if half == 1:
-                places[level + 1] = start + (m - 1) * (row + column), -row, -column, first + (m - 1) * step, -step
-            else:
-                places[level + 1] = places[level]
+                start, first = start + (m - 1) * (row + column), first + (m - 1) * step
+                row, column, step = -row, -column, -step
             level += 1
+            place = places[level]
+            place[0], place[1], place[2], place[3], place[4] = start, row, column, first, step
             sizes[level], halves[level] = kept, 0
             continue
         total = totals if counting else _ENDS
@@ -280,7 +282,8 @@ def _eliminate_all_but_each(space, n, graphs, reach, direct, ways, totals, spars
         level -= 1
         if level > 0:
             m, kept = sizes[level], sizes[level + 1]
-            start, row, column, first, step = places[level + 1]
+            place = places[level + 1]
+            start, row, column, first, step = place[0], place[1], place[2], place[3], place[4]
             _look_back(space, graphs[level], m, kept, start, row, column, first, step)
             changed = ways + (2 * level + 1) * LANES
             if any_below(spread(0.0), load(space, changed)):

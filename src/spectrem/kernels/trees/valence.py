@@ -34,8 +34,8 @@ from spectrem.kernels.trees.eisner import (
 @njit(cache=True, nogil=True, error_model="numpy")
 def _load(members, lengths, offsets, values, never, n, stride, first, later, stops):
     """Put values of the parts of some trees into tables: arcs [dependent, head, first or later child], then stops."""
-    load_arcs(members, lengths, offsets, values, 0, 2, never, n, stride, first)
-    load_arcs(members, lengths, offsets, values, 1, 2, never, n, stride, later)
+    load_arcs(members, lengths, offsets, values, np.int64(0), 2, never, n, stride, first)
+    load_arcs(members, lengths, offsets, values, np.int64(1), 2, never, n, stride, later)
     stops[: 4 * n * LANES] = never
     for lane in range(len(members)):
         size = lengths[members[lane]]
@@ -47,8 +47,8 @@ def _load(members, lengths, offsets, values, never, n, stride, first, later, sto
 @njit(cache=True, nogil=True, error_model="numpy")
 def _unload(members, lengths, offsets, status, stride, first, later, stops, marginals):
     """Marginals of the sentences of ``status`` 0 from tables as those of potentials."""
-    unload_arcs(members, lengths, offsets, status, stride, first, 0, 2, marginals)
-    unload_arcs(members, lengths, offsets, status, stride, later, 1, 2, marginals)
+    unload_arcs(members, lengths, offsets, status, stride, first, np.int64(0), 2, marginals)
+    unload_arcs(members, lengths, offsets, status, stride, later, np.int64(1), 2, marginals)
     for lane in range(len(members)):
         size, numbers = lengths[members[lane]], marginals[offsets[members[lane]] : offsets[members[lane] + 1]]
         if status[members[lane]] != 0:
@@ -62,11 +62,12 @@ def _unload(members, lengths, offsets, status, stride, first, later, stops, marg
 @njit(cache=True, nogil=True, error_model="numpy")
 def _inside(hard, n, stride, first, later, stops, opened, closed, arcs, joint):
     """Sums end by end, as in ``eisner``; those of ``joint`` are not kept where ``hard``."""
+    lanes = np.int64(LANES)
     for h in range(n):
         left, right = h * (stride + LANES), h * (stride + LANES) + LANES
         opened[left : right + LANES] = 0.0 if hard else 1.0
         copy_numbers(closed, left, stops, 4 * h * LANES, right - left)
-        copy_numbers(closed, right, stops, (4 * h + 2) * LANES, LANES)
+        copy_numbers(closed, right, stops, (4 * h + 2) * LANES, lanes)
     for j in range(1, n):
         for i in range(j - 1, -1, -1):
             width = j - i
@@ -91,6 +92,7 @@ def _outside_halves(n, stride, i, j, stops, opened, closed, arcs, d_joint, d_fir
 
     ``d_half`` holds what the root adds to the derivatives by closed halves. Entry 0 of ``opened`` is one.
     """
+    zero = np.int64(0)
     ii, jj, after = i * (stride + LANES), j * (stride + LANES), n - 1 - j
     right, left = ii + (j - i + 1) * LANES, jj - (j - i) * LANES
     at_i, at_j, next_j = i * LANES, j * LANES, (j + 1) * stride
@@ -99,12 +101,12 @@ def _outside_halves(n, stride, i, j, stops, opened, closed, arcs, d_joint, d_fir
     beside = next_j + stride
     add_products(d_half, right, d_joint, beside + at_i, stride, opened, beside + at_j + LANES, stride, after - 1)
     if after > 0:
-        add_products(d_half, right, d_first, next_j + at_i, 0, opened, 0, 0, 1)
+        add_products(d_half, right, d_first, next_j + at_i, 0, opened, zero, 0, 1)
     # closed to the left, the other way round
     add_products(d_half, left, d_half, next_j + at_i, stride, arcs, next_j + at_j, stride, after)
     add_products(d_half, left, d_joint, at_j, stride, opened, at_i, stride, i - 1)
     if i > 0:
-        add_products(d_half, left, d_first, (i - 1) * stride + at_j, 0, opened, 0, 0, 1)
+        add_products(d_half, left, d_first, (i - 1) * stride + at_j, 0, opened, zero, 0, 1)
     some = 1 if j > i else 0
     add_products(stop_shares, (4 * i + 2 + some) * LANES, d_half, right, 0, closed, right, 0, 1)
     add_products(stop_shares, (4 * j + some) * LANES, d_half, left, 0, closed, left, 0, 1)
@@ -122,11 +124,12 @@ def _outside_arc(at, back, inner, opened, closed, joint, first, later, d_first, 
     They take the place of its potentials, and the derivative by ``joint`` that of the sum itself. ``inner`` is the
     dependent's half on the side of its head, where it is the first child.
     """
-    sum_products(spare, LANES, spare, 0, 0, later, back, 0, 1)
-    sum_products(d_first, at, spare, 0, 0, first, back, 0, 1)
-    sum_products(later, back, spare, LANES, 0, joint, at, 0, 1)
+    zero, lanes = np.int64(0), np.int64(LANES)
+    sum_products(spare, lanes, spare, zero, 0, later, back, 0, 1)
+    sum_products(d_first, at, spare, zero, 0, first, back, 0, 1)
+    sum_products(later, back, spare, lanes, 0, joint, at, 0, 1)
     sum_products(first, back, d_first, at, 0, closed, inner, 0, 1)
-    sum_products(joint, at, spare, LANES, 0, opened, 0, 0, 1)
+    sum_products(joint, at, spare, lanes, 0, opened, zero, 0, 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -135,6 +138,7 @@ def _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half
 
     Marginals of arcs take the place of potentials in the end, those of stops are added to ``stop_shares``.
     """
+    zero = np.int64(0)
     stop_shares[: 4 * n * LANES] = 0.0
     for j in range(n - 1, -1, -1):
         for i in range(j + 1):
@@ -142,9 +146,9 @@ def _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half
             if i < j:
                 ij, ji = i * stride + j * LANES, j * stride + i * LANES
                 below = j * (stride + LANES) + LANES
-                sum_products(spare, 0, d_half, ij + LANES, LANES, closed, below, LANES, n - j)
+                sum_products(spare, zero, d_half, ij + LANES, LANES, closed, below, LANES, n - j)
                 _outside_arc(ij, ji, ji + LANES, opened, closed, joint, first, later, d_first, spare)
-                sum_products(spare, 0, d_half, j * stride, LANES, closed, i * stride, LANES, i + 1)
+                sum_products(spare, zero, d_half, j * stride, LANES, closed, i * stride, LANES, i + 1)
                 _outside_arc(ji, ij, ij, opened, closed, joint, first, later, d_first, spare)
 
 
@@ -162,17 +166,18 @@ def sum_pass(order, lengths, offsets, token_offsets, parts, tops, gamma, single_
     arcs, joint, d_half, d_first = empty_table(size), empty_table(size), empty_table(size), empty_table(size)
     stops, stop_shares = empty_table(4 * longest), empty_table(4 * longest)
     prefix, d_prefix = empty_table(longest + 1), empty_table(longest + 1)
-    rooted, d_rooted, spare = empty_table(longest), empty_table(longest), empty_table(2)
+    rooted, d_rooted, spare = empty_table(longest), empty_table(longest), empty_table(np.int64(2))
+    behind = np.int64(1)
     for start in range(0, len(order), LANES):
         members = order[start : start + LANES]
         shortest, n = extent_of(members, lengths)
         stride = ((n + 1) | 1) * LANES
         _load(members, lengths, offsets, parts, 0.0, n, stride, first, later, stops)
         _inside(False, n, stride, first, later, stops, opened, closed, arcs, joint)
-        inside_root(False, shortest, n, stride, single_root, first, closed, 1, prefix, rooted, spare)
-        take_totals(members, lengths, token_offsets, tops, 3, gamma, prefix, d_prefix, values, status)
+        inside_root(False, shortest, n, stride, single_root, first, closed, behind, prefix, rooted, spare)
+        take_totals(members, lengths, token_offsets, tops, np.int64(3), gamma, prefix, d_prefix, values, status)
         outside_root(
-            shortest, n, stride, single_root, first, closed, 1, prefix, rooted, d_prefix, d_rooted, d_half, spare
+            shortest, n, stride, single_root, first, closed, behind, prefix, rooted, d_prefix, d_rooted, d_half, spare
         )
         _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half, d_first, stop_shares, spare)
         _unload(members, lengths, offsets, status, stride, first, later, stop_shares, parts)
@@ -181,7 +186,7 @@ def sum_pass(order, lengths, offsets, token_offsets, parts, tops, gamma, single_
 @njit(cache=True, nogil=True, error_model="numpy")
 def _trace(n, first, later, opened, closed, arcs, prefix, rooted, stack, heads):
     """Read one tree of n words from its tables; the stack holds at most both halves of every word."""
-    top = trace_roots(n, first, closed, 1, prefix, rooted, stack, heads)
+    top = trace_roots(n, first, closed, np.int64(1), prefix, rooted, stack, heads)
     while top > 0:
         top -= 1
         h, end = stack[top, 0], stack[top, 1]
@@ -215,7 +220,7 @@ def max_pass(order, lengths, offsets, token_offsets, scores, single_root, values
     size = longest * ((longest + 1) | 1)
     first, later, arcs = empty_table(size), empty_table(size), empty_table(size)
     opened, closed, stops = empty_table(size), empty_table(size), empty_table(4 * longest)
-    prefix, rooted, spare = empty_table(longest + 1), empty_table(longest), empty_table(2)
+    prefix, rooted, spare = empty_table(longest + 1), empty_table(longest), empty_table(np.int64(2))
     stack = np.empty((2 * longest + 2, 2), np.int64)
     for start in range(0, len(order), LANES):
         members = order[start : start + LANES]
@@ -224,7 +229,7 @@ def max_pass(order, lengths, offsets, token_offsets, scores, single_root, values
         stride = columns * LANES
         _load(members, lengths, offsets, scores, -np.inf, n, stride, first, later, stops)
         _inside(True, n, stride, first, later, stops, opened, closed, arcs, spare)
-        inside_root(True, shortest, n, stride, single_root, first, closed, 1, prefix, rooted, spare)
+        inside_root(True, shortest, n, stride, single_root, first, closed, np.int64(1), prefix, rooted, spare)
         of_first, of_later, of_arcs = by_lane(first, n, columns), by_lane(later, n, columns), by_lane(arcs, n, columns)
         of_opened, of_closed = by_lane(opened, n, columns), by_lane(closed, n, columns)
         for lane in range(len(members)):

@@ -342,7 +342,7 @@ def _diagonal_potentials(
     gamma: float,
 ) -> tuple[Floats, ...]:
     """Potentials by entry of the shard, of NULL by produced word, and the factor that normalises places, by word."""
-    nearest = anchor(np.arange(len(tokens)), len(tokens), n_states)
+    nearest = anchor.py_func(np.arange(len(tokens)), len(tokens), n_states)
     nearer = np.concatenate([[0.0], np.cumsum(place)])
     reached = nearer[nearest + 1] + nearer[n_states - nearest] - place[0]
     scale = (1 - params.null_probability) / reached

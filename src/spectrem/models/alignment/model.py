@@ -683,7 +683,7 @@ def _places(
     n_steps = np.diff(steps)
     n = rows_of(n_steps)
     lengths = np.diff(states)[n]
-    p = anchor(positions_of(n_steps), n_steps[n], lengths)
+    p = anchor.py_func(positions_of(n_steps), n_steps[n], lengths)
     jumps = np.clip(choice - (states[n] + p)[chooser], -width, width) + width
     return chooser, jumps, (lengths, np.where(lengths > 0, p + 1, 0))
 

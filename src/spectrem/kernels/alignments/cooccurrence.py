@@ -384,9 +384,10 @@ def look_alike(
 @njit(cache=True, nogil=True, error_model="numpy")
 def _count(numbers):
     """How many numbers there are from 0 up to the largest."""
-    largest = -1
+    largest = np.int64(-1)
     for k in range(len(numbers)):
-        largest = max(largest, np.int64(numbers[k]))
+        if numbers[k] > largest:
+            largest = np.int64(numbers[k])
     return largest + 1
 
 

@@ -16,6 +16,7 @@ from spectrem.data import write_conllu, write_lines, write_tag_dictionary, write
 from spectrem.datasets import make_bitext, make_tagged_corpus, make_treebank
 
 _COMMANDS = (
+    "warmup",
     "demo --n-pairs 60",
     "align en fr -o links",
     "tag train tagged --dictionary tags --save tagger",

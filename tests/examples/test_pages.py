@@ -127,7 +127,7 @@ def test_figures_are_drawn_and_described(tmp_path):
         r"```{image} /_generated/(\S+)\n:class: only-(light|dark)\n:alt: .{40}", "".join(map(read, PAGES))
     )
     assert {name for name, _ in shown} == {f"{name.rpartition('_')[0]}_{ink}.svg" for name, ink in shown}
-    assert len(shown) == "".join(map(read, PAGES)).count("/_generated/")
+    assert len(shown) == "".join(map(read, PAGES)).count("{image} /_generated/")
     drawn = runpy.run_path(str(ROOT / "docs" / "figures.py"))["draw_all"](tmp_path)
     assert sorted(name for name, _ in shown) == sorted(path.name for path in drawn)
     assert max(path.stat().st_size for path in drawn) < 150_000

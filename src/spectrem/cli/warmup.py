@@ -30,6 +30,8 @@ align both --dev en fr gold --save model
 align en fr --load model
 align new fr --load model
 align new fr --load model --decode grow-diag-final-and
+align new fr --load model --update --save updated --save-min-count 0.01
+align en fr --max-iter 1 --spill .
 align long --load model
 tag train tagged --dictionary tags --order 1
 tag train tagged --dictionary tags --order 2
@@ -63,6 +65,8 @@ project d.csv --labels ham,spam --gamma 0.5
 project d.csv --labels ham,spam --gamma 0
 project d.csv --labels ham,spam --weights w
 project l.csv --long r,label,p
+project d.csv --labels ham,spam --constraint "(E[label == 'spam'] <= 0.3).per('row').slack(penalty=2, norm='l2')"
+project d.csv --labels ham,spam --constraint "(E[label == 'spam'] <= 0.3).per('row').slack(penalty=2, norm='linf')"
 """
 _MORE = {
     "align": "-o links --probabilities probabilities --n-threads 1",
@@ -126,12 +130,14 @@ def warmup(
 
 def _steps(app: Any, family: str) -> list[Callable[[], None]]:
     """The function that runs all kernels of a family."""
-    if family == "parse":
-        return [_warm_grammars, _warm_parsers]
-    if family == "classify":
-        return [_warm_classifiers]
+    functions: dict[str, list[Callable[[], None]]] = {
+        "align": [partial(_warm_structures, family)],
+        "tag": [partial(_warm_structures, family)],
+        "parse": [_warm_grammars, _warm_parsers, partial(_warm_structures, family)],
+        "classify": [_warm_classifiers],
+    }
     runs = map(shlex.split, _RUNS.replace("\\\n", "").strip().splitlines())
-    return [partial(_run, app, *words) for words in runs if words[0] == family]
+    return [partial(_run, app, *words) for words in runs if words[0] == family] + functions.get(family, [])
 
 
 def _write_inputs() -> None:
@@ -201,6 +207,52 @@ def _warm_parsers() -> None:
     tags = make_bracketed_corpus(20)[0]
     for gamma in (1.0, 0.0):
         BracketingModel(gamma=gamma, max_iter=1, tol=0.0, n_threads=1).fit(tags).predict(tags)
+
+
+def _warm_structures(family: str) -> None:
+    """Run structures of scores so far apart that scaled sums underflow; draw some, and list the best."""
+    import numpy as np
+
+    from spectrem.structures import (
+        Alignment,
+        Bracketings,
+        Chain,
+        Chain2,
+        EdgeChain,
+        NonProjectiveTrees,
+        Parts,
+        ProjectiveTrees,
+        ValenceTrees,
+        n_best,
+        sample,
+    )
+
+    lengths = [3, 5, 4]
+    structures: dict[str, list[Any]] = {
+        "align": [Alignment(lengths, lengths)],
+        "tag": [Chain(lengths, 3), Chain2(lengths, 3), EdgeChain(lengths, 3)],
+        "parse": [ProjectiveTrees(lengths), ValenceTrees(lengths), Bracketings(lengths)],
+    }
+    rng = np.random.default_rng(0)
+
+    def scores(structure: Any, size: float) -> Parts:
+        shapes = (structure.n_unary, *structure.factor_shapes)
+        unary, *factors = (size * rng.choice([-1.0, 0.5, 1.0], shape) for shape in shapes)
+        return Parts(unary, tuple(factors))
+
+    for structure in structures[family]:
+        for size in (1.0, 1000.0):
+            far = scores(structure, size)
+            structure.smoothed_max(far, 1.0)
+            structure.decode(far)
+            sample(structure, far, 2, 0)
+            n_best(structure, far, 2)
+            if hasattr(structure, "covariances"):
+                structure.covariances(far, rng.normal(size=structure.n_unary))
+    if family == "parse":
+        for single_root in (True, False):
+            trees = NonProjectiveTrees(lengths, single_root=single_root)
+            trees.smoothed_max(scores(trees, 1000.0), 1.0)
 
 
 def _warm_classifiers() -> None:

@@ -160,7 +160,7 @@ def _shortest(
         u = np.int64(-1)
         for v in range(k + 1):
             if not done[v] and distance[v] < np.inf and (u == -1 or distance[v] < distance[u]):
-                u = v
+                u = v  # type: ignore[assignment]
         if u == -1:
             return -1
         done[u] = True

@@ -563,7 +563,7 @@ def couple(chain, by_cell, order, pairs, duals, forward, backward, to_forward, t
         members = order[start : start + LANES]
         lengths[:] = 0
         weight[:] = 0.0
-        rows, columns = 0, 0
+        rows, columns = np.int64(0), np.int64(0)
         for lane in range(len(members)):
             n = members[lane]
             weight[lane] = pairs.weights[n]

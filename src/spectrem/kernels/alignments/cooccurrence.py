@@ -86,7 +86,7 @@ def sort(numbers, first, last):
         _sift(numbers, first, size, k)
     for end in range(size - 1, 0, -1):
         numbers[first], numbers[first + end] = numbers[first + end], numbers[first]
-        _sift(numbers, first, end, 0)
+        _sift(numbers, first, end, np.int64(0))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -97,7 +97,7 @@ def list_entries(offsets, sentences, target_tokens, target_offsets, row_offsets,
     are of source words; unknown source words have none, unknown target words are -1.
     """
     met = np.full(n_target_words + 1, -1, np.int32)
-    n_listed = 0
+    n_listed = np.int64(0)
     for word in range(len(row_offsets) - 1):
         if offsets[word] == offsets[word + 1]:
             continue
@@ -211,7 +211,7 @@ def list_class_pairs(words, class_offsets, row_offsets, partners, target_class, 
     met = np.full(n_target_classes, -1, np.int32)
     at = np.empty(n_target_classes, np.int32)
     pair_offsets = np.zeros(len(class_offsets), np.int32)
-    n_pairs = 0
+    n_pairs = np.int64(0)
     for group in range(len(class_offsets) - 1):
         first = n_pairs
         members = words[class_offsets[group] : class_offsets[group + 1]]
@@ -384,9 +384,10 @@ def look_alike(
 @njit(cache=True, nogil=True, error_model="numpy")
 def _count(numbers):
     """How many numbers there are from 0 up to the largest."""
-    largest = -1
+    largest = np.int64(-1)
     for k in range(len(numbers)):
-        largest = max(largest, np.int64(numbers[k]))
+        if numbers[k] > largest:
+            largest = np.int64(numbers[k])
     return largest + 1
 
 

@@ -96,7 +96,13 @@ def _best_tree(scores, single_root, tree):
                 v = u
                 continue
             first = place[u]
-            cycle = np.sort(way[first:length])
+            cycle = way[first:length]
+            for i in range(1, len(cycle)):
+                w, k = cycle[i], i
+                while k > 0 and cycle[k - 1] > w:
+                    cycle[k] = cycle[k - 1]
+                    k -= 1
+                cycle[k] = w
             for w in cycle:
                 above[node[w]] = n_nodes
                 place[w] = -1

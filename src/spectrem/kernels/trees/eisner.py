@@ -216,20 +216,9 @@ def sum_pass(order, lengths, offsets, token_offsets, parts, tops, gamma, single_
         inside_root(False, shortest, n, stride, single_root, arcs, complete, behind, prefix, rooted, spare)
         take_totals(members, lengths, token_offsets, tops, np.int64(1), gamma, prefix, d_prefix, values, status)
         outside_root(
-            shortest,
-            n,
-            stride,
-            single_root,
-            arcs,
-            complete,
-            behind,
-            prefix,
-            rooted,
-            d_prefix,
-            d_rooted,
-            d_complete,
+            shortest, n, stride, single_root, arcs, complete, behind, prefix, rooted, d_prefix, d_rooted, d_complete,
             spare,
-        )
+        )  # fmt: skip
         _outside(n, stride, arcs, complete, incomplete, d_complete, d_joint, spare)
         unload_arcs(members, lengths, offsets, status, stride, arcs, np.int64(0), 1, parts)
 

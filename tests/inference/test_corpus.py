@@ -8,8 +8,9 @@ from scipy.special import expit
 
 from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Status, project_batch, shift_scores
+from spectrem.inference import Status, project_batch
 from spectrem.inference.corpus.dual import solve_corpus_dual
+from spectrem.inference.dual import shift_scores
 from spectrem.structures import Parts
 
 

@@ -10,9 +10,10 @@ from enumerated import best_integer, make_rows, random_structure, slack_cost
 
 from spectrem.constraints.compilation.rows import Block, CorpusRows, Rows, Slack
 from spectrem.exceptions import ConvergenceWarning, InfeasibleConstraintError, InvalidInputError
-from spectrem.inference import Status, project_batch, shift_scores
+from spectrem.inference import Status, project_batch
 from spectrem.inference.corpus.choice import choose_structures, find_variants
 from spectrem.inference.corpus.dual import solve_corpus_program
+from spectrem.inference.dual import shift_scores
 from spectrem.structures import Chain, Parts
 
 SOME = [None, *(Slack(kind, norm, 1.6) for kind in ("penalty", "bound") for norm in ("l1", "linf"))]

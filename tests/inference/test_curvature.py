@@ -6,8 +6,9 @@ import scipy.sparse as sp
 from typed_pairs import case
 
 from spectrem.constraints.compilation.rows import Block, CorpusRows, no_rows
-from spectrem.inference import Newton, QuasiNewton, Status, project_batch, shift_scores
+from spectrem.inference import Newton, QuasiNewton, Status, project_batch
 from spectrem.inference.corpus.dual import solve_corpus_dual
+from spectrem.inference.dual import shift_scores
 from spectrem.inference.solvers.smooth import curvature_of_batch
 from spectrem.structures import Chain, Parts
 

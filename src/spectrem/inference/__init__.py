@@ -7,7 +7,6 @@ from spectrem._first_use import on_first_use
 
 if TYPE_CHECKING:
     from spectrem.inference.batch import project_batch
-    from spectrem.inference.dual import shift_scores
     from spectrem.inference.result import Projection, Status
     from spectrem.inference.solvers.linear_program import LinearProgram, Subgradient
     from spectrem.inference.solvers.smooth import (
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 # Loaded on first use: EM without constraints, or with compiled ones, needs nothing of them.
 _MODULES = {
     "batch": ["project_batch"],
-    "dual": ["shift_scores"],
     "result": ["Projection", "Status"],
     "solvers.smooth": [
         "Accelerated", "Bracket", "FixedStep", "Newton", "QuasiNewton", "Solution", "Solver", "Spectral"
@@ -32,5 +30,5 @@ _MODULES = {
     "solvers.linear_program": ["LinearProgram", "Subgradient"],
 }  # fmt: skip
 _HOMES = {name: home for home, names in _MODULES.items() for name in names}
-__all__ = [name for name in _HOMES if name != "shift_scores"]  # which is for the library itself
+__all__ = list(_HOMES)
 __getattr__, __dir__ = on_first_use(__name__, _HOMES)

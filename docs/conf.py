@@ -7,7 +7,6 @@ the references.
 
 from __future__ import annotations
 
-import shutil
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -92,7 +91,7 @@ bibtex_reference_style = "label"
 
 
 def _figures_of(block: Any, variables: dict[str, Any], settings: dict[str, Any]) -> str:
-    """The figures that a block of an example has named, or written to ``out``; pyplot knows none of them."""
+    """The figures that a block of an example has named, which pyplot does not know; files in ``out`` are removed."""
     from matplotlib.figure import Figure
     from sphinx_gallery.scrapers import figure_rst
 
@@ -104,17 +103,11 @@ def _figures_of(block: Any, variables: dict[str, Any], settings: dict[str, Any])
             seen.append(value)
             paths.append(next(variables["image_path_iterator"]))
             value.savefig(paths[-1], dpi=120)
-    written = example.parent / "out"
-    for picture in sorted(written.glob("*.png")):
-        if not paths:  # else it is one of those that have a name
-            paths.append(next(variables["image_path_iterator"]))
-            shutil.copyfile(picture, paths[-1])
-        picture.unlink()
-    if written.is_dir() and not any(written.iterdir()):
-        written.rmdir()
-    return figure_rst(
-        paths, settings["src_dir"], str(named.get("alt") or f"Figure of {example.stem.replace('_', ' ')}")
-    )
+    for written in sorted((example.parent / "out").glob("*.png")):  # by examples that name the same figure, too
+        written.unlink()
+        if not any(written.parent.iterdir()):
+            written.parent.rmdir()
+    return figure_rst(paths, settings["src_dir"], str(named.get("alt", "")))
 
 
 sphinx_gallery_conf = {

@@ -12,10 +12,12 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from spectrem import WordAligner
 from spectrem.data import links_of_words, pharaoh_lines, read_pairs
 from spectrem.datasets import make_bitext
+from spectrem.plotting import COLOURS
 
 # A made-up bitext, written as sentences: "Baba, dodo gugu." Three targets are cut to their first half.
 made = make_bitext(n_pairs=600, seed=1)
@@ -27,7 +29,8 @@ def written(line: str) -> str:
 
 
 source, target = ([written(line) for line in side] for side in (made.source, made.target))
-for n in (10, 20, 30):
+cut = [10, 20, 30]
+for n in cut:
     words = target[n].split()
     target[n] = " ".join(words[: len(words) // 3])
 
@@ -56,3 +59,13 @@ print("words linked:  ", pharaoh_lines(links_of_words(links, english, french))[0
 scores = aligner.score_pairs(pairs.bitext)
 print("lowest scores: ", [(n, round(float(scores[n]), 3)) for n in np.argsort(scores)[:6].tolist()])
 print("median score:  ", round(float(np.median(scores)), 3))
+
+# %%
+# The scores of all pairs: those that were cut stand apart from the others.
+figure = Figure((6.0, 3.2), layout="constrained")
+axes = figure.subplots()
+axes.hist(scores, bins=40, color=COLOURS[0], label="all pairs")
+axes.plot(scores[cut], [4] * len(cut), "v", color=COLOURS[1], label="cut to a third")
+axes.set(xlabel="score of the pair", ylabel="pairs")
+axes.legend(frameon=False)
+alt = "Histogram of the scores of all sentence pairs; the three that were cut are far below the others"

@@ -8,11 +8,13 @@ Tell an aligner what is known: a dictionary, links made by hand, words that are 
 from collections import Counter
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from spectrem import WordAligner
 from spectrem.data import encode_bitext, pharaoh_lines, split_factors
 from spectrem.datasets import make_bitext
 from spectrem.metrics import alignment_scores
+from spectrem.plotting import COLOURS
 
 # Little text, where knowledge helps most. The rest of the made-up bitext has other sentences of the same languages.
 source, target, gold = make_bitext(n_pairs=2000, seed=1)
@@ -20,9 +22,12 @@ n_pairs = 60
 text, true_links = (source[:n_pairs], target[:n_pairs]), gold.take(np.arange(n_pairs))
 
 
+errors = {}
+
+
 def show(what, aligner, **given):
-    error = alignment_scores(aligner.predict(*text, **given), true_links).aer
-    print(f"{what:48} alignment error rate {error:.3f}")
+    errors[what] = alignment_scores(aligner.predict(*text, **given), true_links).aer
+    print(f"{what:48} alignment error rate {errors[what]:.3f}")
 
 
 show("nothing", WordAligner().fit(*text))
@@ -56,3 +61,13 @@ print("pairs of equal tokens:", copied.n_given_)
 found = split_factors(encode_bitext(["he|he saw|see it|it"], ["er|er sah|sehen es|es"]), "word|class")
 print("classes:", found.source_classes)
 WordAligner().fit(found.bitext, classes=(found.source_classes, found.target_classes))
+
+# %%
+# What each kind of knowledge is worth on these 60 pairs.
+figure = Figure((7.0, 2.4), layout="constrained")
+axes = figure.subplots()
+axes.bar_label(axes.barh(list(errors), list(errors.values()), color=COLOURS[0]), fmt="%.3f", padding=3)
+axes.invert_yaxis()
+axes.margins(x=0.15)
+axes.set(xlabel="alignment error rate")
+alt = "Bars of the alignment error rate: highest where nothing is known, lowest with a dictionary as counts"

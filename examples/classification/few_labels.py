@@ -14,9 +14,11 @@ for a decision as well as for the proportions.
 
 import numpy as np
 import scipy.sparse as sp
+from matplotlib.figure import Figure
 
 from spectrem import MaxEntClassifier
 from spectrem.constraints import label_proportions
+from spectrem.plotting import COLOURS
 
 TOPICS = ["culture", "politics", "sport"]
 SHARES = np.array([0.2, 0.3, 0.5])
@@ -38,6 +40,7 @@ for row in np.flatnonzero((gold != "sport") & ~labelled)[::2]:
     partial[row] = {"culture", "politics"}
 
 proportions = label_proportions(dict(zip(TOPICS, SHARES.tolist(), strict=True)))
+found = {}
 print(f"{'':>34}  accuracy on texts without a label")
 for title, classifier, labels in (
     ("six labels", MaxEntClassifier(C=0.1), y),
@@ -46,10 +49,19 @@ for title, classifier, labels in (
     ("and texts that are not about sport", MaxEntClassifier(proportions, C=0.1, gamma=0.5), partial),
 ):
     classifier.fit(X, labels)
-    accuracy = np.mean(classifier.predict(X)[~labelled] == gold[~labelled])
-    print(f"{title:>34}  {accuracy:.3f}")
+    found[title] = np.mean(classifier.predict(X)[~labelled] == gold[~labelled])
+    print(f"{title:>34}  {found[title]:.3f}")
 
 largest = classifier.coef_.argsort(axis=1)[:, -5:]
 for name, best in zip(classifier.classes_, largest, strict=True):
     print(f"words that speak for {name}: {sorted(best.tolist())}")
 print(classifier.report_.summary())
+
+# %%
+# Every line of knowledge adds to the last.
+figure = Figure((7.0, 2.4), layout="constrained")
+axes = figure.subplots()
+axes.bar_label(axes.barh(list(found), list(found.values()), color=COLOURS[0]), fmt="%.3f", padding=3)
+axes.invert_yaxis()
+axes.set(xlabel="accuracy on texts without a label", xlim=(0, 1.1))
+alt = "Bars of accuracy, which grows with proportions, with gamma 0.5 and with texts that are not about sport"

@@ -13,10 +13,12 @@ one gradient. Both learn from a few words what hundreds of others mean.
 
 import numpy as np
 import scipy.sparse as sp
+from matplotlib.figure import Figure
 
 from spectrem import E, MaxEntClassifier, part
 from spectrem.constraints import label_proportions
 from spectrem.learning import Expectations, Posteriors
+from spectrem.plotting import COLOURS
 
 rng = np.random.default_rng(0)
 gold = rng.integers(0, 2, 1500)
@@ -43,3 +45,19 @@ for title, criterion in (
     seconds = sum(record.seconds for record in classifier.history_)
     expected = classifier.predict_proba(X)[columns["has_0"], 0].mean()
     print(f"{title:>32}  {accuracy:8.3f}  {seconds:7.2f}  {expected:18.3f}")
+
+# %%
+# What the last classifier learned of every word from the six that are circled.
+figure = Figure((7.0, 3.2), layout="constrained")
+axes = figure.subplots()
+weights, known = classifier.coef_.ravel(), [0, 1, 2, 100, 101, 102]
+for start, end, colour, name in (
+    (0, 100, COLOURS[0], "topic 0"),
+    (100, 200, COLOURS[1], "topic 1"),
+    (200, 400, "0.6", "both"),
+):
+    axes.plot(range(start, end), weights[start:end], ".", color=colour, label=f"frequent in {name}")
+axes.plot(known, weights[known], "o", fillstyle="none", color="0.4", markersize=9, label="known to tell")
+axes.set(xlabel="number of the word", ylabel="weight for topic 1, nats")
+axes.legend(frameon=False, fontsize=8)
+alt = "Weights of 400 words: negative for those of topic 0, positive for those of topic 1, about 0 for the others"

@@ -9,9 +9,12 @@ Likelihood alone puts brackets around "DT JJ" as well. That no phrase ends with 
 (a determiner, a preposition, a modal, an adjective) is known beforehand, and one line says so.
 """
 
+from matplotlib.figure import Figure
+
 from spectrem import BracketingModel, E, part
 from spectrem.datasets import make_bracketed_corpus
 from spectrem.metrics import binary_ceiling, bracket_scores, branching
+from spectrem.plotting import COLOURS
 
 sentences, gold = make_bracketed_corpus(300)
 lengths = [len(sentence) for sentence in sentences]
@@ -49,3 +52,18 @@ print()
 for name in ("EM", "under the constraint"):
     print(f"{name:>20}  {draw(sentences[number], found[name][number])}")
 print(f"{'gold':>20}  {draw(sentences[number], gold[number])}")
+
+# %%
+# The same sentence pictured: a line under the words of every bracket, dashed where the true tree has none there.
+shown = {name: found[name][number] for name in right} | {"gold": gold[number]}
+figure = Figure((7.0, 4.2), layout="constrained")
+for (name, brackets), axes in zip(shown.items(), figure.subplots(3, 1, sharex=True), strict=True):
+    for depth, (start, end) in enumerate(sorted(brackets, key=lambda bracket: bracket[0] - bracket[1])):
+        true = (start, end) in set(gold[number])
+        axes.plot([start - 0.3, end - 0.7], [-depth] * 2, color=COLOURS[not true], linestyle="-" if true else "--")
+    axes.set_title(name, loc="left", fontsize=10)
+    axes.set_xticks(range(len(sentences[number])), sentences[number])
+    axes.tick_params(length=0, labelbottom=True)
+    axes.set_yticks([])
+    axes.spines[:].set_visible(False)
+alt = "Brackets of one sentence as lines: several wrong ones by EM, fewer under the constraint, and the true ones"

@@ -11,7 +11,8 @@ Target sentences have tags only, and one word that no English word is linked wit
 import numpy as np
 
 from spectrem import DependencyModel, transfer_parser
-from spectrem.data import Links, one_to_one
+from spectrem.data import UNKNOWN_HEAD, Links, one_to_one
+from spectrem.plotting import plot_trees
 
 english_heads = [
     np.array([1, 2, -1]),  # the dog sleeps
@@ -31,3 +32,12 @@ print(found.conserved[1].astype(int))
 for tags in (target[0], target[1], ["NOUN", "DET", "VERB", "PART"]):
     heads = found.parser.predict([tags])[0]
     print(", ".join(f"{tag} < {'root' if head < 0 else tags[head]}" for tag, head in zip(tags, heads, strict=True)))
+
+# %%
+# What the parser is sure of in the second sentence: blue arcs are those that English has, too, grey ones are its own.
+conserved = found.conserved[1]
+heads = np.where(np.diag(conserved), -1, conserved.argmax(axis=1))
+heads[~conserved.any(axis=1)] = UNKNOWN_HEAD
+words = ["(sees)", "(particle)", "(dog)", "(the)"]
+figure = plot_trees(words, found.parser.predict_proba([target[1]])[0], heads, tags=target[1])
+alt = "Arcs of a target sentence by probability; those of the English tree are blue, those of the particle grey"

@@ -9,8 +9,10 @@ with two rows per phrase), and for the words of sentences (a lattice). Every wis
 """
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from spectrem import Lattice, project
+from spectrem.plotting import COLOURS
 
 rng = np.random.default_rng(0)
 
@@ -71,7 +73,20 @@ WISHES = [
     (WORDS, "same word, few labels", "max_over('occurrence', E[...].per('word', 'label')).penalty(0.5)"),
 ]
 
+costs = {}
 for data, name, text in WISHES:
     table = project(data["proba"], {name: text}, labels=data["labels"], columns=data["columns"])
+    costs[name] = table.kl
     before, after = table.violation_before, table.violation_after
     print(f"{name:<36} violated by {before:6.3f}, then {after:.3f}, at {table.kl:6.3f} nats")
+
+# %%
+# What each wish costs: how far the probabilities that meet it are from those of the model, all rows together.
+figure = Figure((7.0, 6.0), layout="constrained")
+axes = figure.subplots()
+axes.bar_label(axes.barh(list(costs), list(costs.values()), color=COLOURS[0]), fmt="%.1f", padding=3, fontsize=8)
+axes.tick_params(axis="y", labelsize=8)
+axes.invert_yaxis()
+axes.margins(x=0.1, y=0.01)
+axes.set(xlabel="KL divergence from the model, nats")
+alt = "Bars of what every one of twenty-five constraints costs, in nats"

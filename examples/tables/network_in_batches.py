@@ -13,10 +13,12 @@ with the soft targets.
 """
 
 import numpy as np
+from matplotlib.figure import Figure
 from sklearn.neural_network import MLPClassifier
 
 from spectrem import ConstrainedTargets, E, part
 from spectrem.constraints import label_proportions
+from spectrem.plotting import COLOURS
 
 SHARES = np.array([0.5, 0.3, 0.2])
 N, BATCH, EPOCHS = 1000, 50, 12
@@ -53,16 +55,31 @@ def train(targets):
     return network
 
 
+found = {}
 print(f"{'':>22}  accuracy  shares of the classes, expected from {SHARES}")
 for title, targets in (
     ("labels alone", None),
     ("and what is known", ConstrainedTargets(constraints, n_rows=N, within_batch=["document"])),
 ):
     network = train(targets)
-    accuracy = np.mean(network.predict(X) == gold)
-    print(f"{title:>22}     {accuracy:.3f}  {network.predict_proba(X).mean(axis=0).round(2)}")
+    found[title] = np.mean(network.predict(X) == gold)
+    print(f"{title:>22}     {found[title]:.3f}  {network.predict_proba(X).mean(axis=0).round(2)}")
 
 decided = targets.solve(network.predict_log_proba(X), {"document": document}).argmax(axis=1)
-print(f"{'targets of all rows':>22}     {np.mean(decided == gold):.3f}")
+found["targets of all rows"] = np.mean(decided == gold)
+print(f"{'targets of all rows':>22}     {found['targets of all rows']:.3f}")
 for name, prices in targets.prices_.items():
     print(f"price of {name}: {prices.round(2)} nats")
+
+# %%
+# Rows whose class is found by each: the second network, and its targets, know more than twelve labels.
+figure = Figure((6.0, 2.0), layout="constrained")
+axes = figure.subplots()
+axes.bar_label(
+    axes.barh(list(found), [100 * share for share in found.values()], color=COLOURS[0]), fmt="%.1f", padding=3
+)
+axes.invert_yaxis()
+axes.set(xlabel="right, % of all rows", xlim=(0, 100))
+alt = (
+    "Bars of the share of rows that are right: lowest with labels alone, higher with what is known, highest for targets"
+)

@@ -14,8 +14,10 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from spectrem import ConstrainedTargets, E, part
+from spectrem.plotting import COLOURS
 
 try:
     import torch
@@ -60,14 +62,15 @@ shares = [
     for name, share in SHARES.items()
 ]
 targets = ConstrainedTargets(shares, n_rows=N)
+found = {}
 print(f"{'':>16}  accuracy  share of class 1 in north and south, known to be {list(SHARES.values())}")
 for title, own in (("labels alone", None), ("and known shares", targets)):
     network = train(own)
     with torch.no_grad():
         log_p = torch.log_softmax(network(inputs), dim=1)
     accuracy = np.mean(log_p.argmax(dim=1).numpy() == gold)
-    found = [float(log_p.exp()[shop == name, 1].mean()) for name in SHARES]
-    print(f"{title:>16}     {accuracy:.3f}  {np.round(found, 2)}")
+    found[title] = np.array([float(log_p.exp()[shop == name, 1].mean()) for name in SHARES])
+    print(f"{title:>16}     {accuracy:.3f}  {found[title].round(2)}")
 
 with tempfile.TemporaryDirectory() as folder:  # what is saved is made of numbers, text, lists and mappings
     torch.save({"network": network.state_dict(), "targets": targets.state_dict()}, Path(folder) / "state.pt")
@@ -75,3 +78,14 @@ with tempfile.TemporaryDirectory() as folder:  # what is saved is made of number
     again.load_state_dict(torch.load(Path(folder) / "state.pt", weights_only=True)["targets"])
 for name, price in again.prices_.items():
     print(f"price of {name}: {price[0]:.2f} nats")
+
+# %%
+# The shares of class 1 that either network expects, beside those that are known.
+figure = Figure((6.0, 3.2), layout="constrained")
+axes = figure.subplots()
+for k, (name, expected) in enumerate((found | {"known": np.array(list(SHARES.values()))}).items()):
+    axes.bar(np.arange(2) + 0.27 * k, 100 * expected, 0.25, color=(COLOURS[1], COLOURS[0], "0.6")[k], label=name)
+axes.set_xticks(np.arange(2) + 0.27, list(SHARES))
+axes.set(ylabel="share of class 1 in the shop, %")
+axes.legend(frameon=False)
+alt = "Share of class 1 in two shops, by a network of few labels, by one that knows the shares, and as known"

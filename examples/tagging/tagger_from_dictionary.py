@@ -9,9 +9,12 @@ import tempfile
 from itertools import chain
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from spectrem import HMMTagger
 from spectrem.datasets import make_tagged_corpus
 from spectrem.metrics import ambiguous_tokens, tagging_accuracy
+from spectrem.plotting import COLOURS
 
 # Made-up sentences whose tags are known. Your own: lists of words, or spectrem.data.read_sentences and
 # read_tag_dictionary.
@@ -39,3 +42,16 @@ with tempfile.TemporaryDirectory() as folder:
     tagger.save(Path(folder, "model.npz"))
     again = HMMTagger.load(Path(folder, "model.npz"))
     print("new words:", again.predict(["the old gnu snored near the quiet okapi ."])[0])
+
+# %%
+# The same three words as a table: the darker, the more probable is the tag; squares are what the dictionary allows.
+figure = Figure((5.4, 2.4), layout="constrained")
+axes = figure.subplots()
+shades = axes.imshow(posterior, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+for row, word in enumerate(("her", "watch", "rang")):
+    allowed = [tagger.tags_.index(tag) for tag in dictionary[word]]
+    axes.plot(allowed, [row] * len(allowed), "s", fillstyle="none", color=COLOURS[1], markersize=14)
+axes.set_xticks(range(len(tagger.tags_)), tagger.tags_, rotation=40, ha="right")
+axes.set_yticks(range(3), ["her", "watch", "rang"])
+figure.colorbar(shades, label="probability")
+alt = "Shaded table of the probabilities of the tags of three words; of the tags allowed, one each is nearly certain"

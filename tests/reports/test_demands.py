@@ -5,8 +5,8 @@ import pytest
 
 from spectrem import E, GaussianMixture, part, project
 from spectrem.constraints import cannot_link, cluster_size
-from spectrem.reports import FitReport
-from spectrem.reports.constraints import ConstraintReport, count_demands, demands_of, summarise, total_cost
+from spectrem.reports import ConstraintReport, FitReport
+from spectrem.reports.constraints import count_demands, demands_of, summarise, total_cost
 from spectrem.reports.html import constraint_tables, curves
 
 X = np.random.default_rng(0).normal(size=(60, 2)) + 4.0 * np.eye(2)[(np.arange(60) % 3 == 0).astype(int)]

@@ -12,14 +12,9 @@ from spectrem._html import document, facts, page, paragraphs
 from spectrem.data import open_output
 from spectrem.exceptions import counted, shorten
 from spectrem.learning.schedule import FitStatus, Record
-from spectrem.reports.constraints import (
-    MOST_LINES,
-    ConstraintReport,
-    ConstraintSummary,
-    constraint_lines,
-    prices_by_name,
-)
+from spectrem.reports.constraints import MOST_LINES, ConstraintSummary, constraint_lines
 from spectrem.reports.html import constraint_tables, curves, find_stages, gamma_text, summary_table
+from spectrem.reports.rows import ConstraintReport, prices_by_name
 
 _ENDINGS = {
     FitStatus.CONVERGED: "converged",

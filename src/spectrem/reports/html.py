@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from spectrem._html import BLUE, MOST_LINES, ORANGE, paragraphs, picture, swatch
 from spectrem.exceptions import shorten
 from spectrem.learning.schedule import Record
 from spectrem.reports.constraints import (
-    ConstraintReport,
     ConstraintSummary,
     Demand,
     count_demands,
@@ -21,6 +21,9 @@ from spectrem.reports.constraints import (
     most_important,
     total_cost,
 )
+
+if TYPE_CHECKING:
+    from spectrem.reports.rows import ConstraintReport
 
 WIDTH, HEIGHT = 430, 180
 _LEFT, _RIGHT, _TOP, _BOTTOM = 74, 12, 34, 34

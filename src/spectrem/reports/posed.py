@@ -16,13 +16,8 @@ from spectrem.exceptions import Unconverged
 from spectrem.learning import EStep, Expectations, Posed, PosedCorpus, Step, posterior
 from spectrem.learning.estep import Numbered, expectation, posed_of, scores_of
 from spectrem.models.estep import RowSum
-from spectrem.reports.constraints import (
-    ConstraintReport,
-    ConstraintSummary,
-    report_rows,
-    report_weighted,
-    summarise,
-)
+from spectrem.reports.constraints import ConstraintSummary, summarise
+from spectrem.reports.rows import ConstraintReport, report_rows, report_weighted
 from spectrem.structures import Parts
 
 LONGEST = 1000

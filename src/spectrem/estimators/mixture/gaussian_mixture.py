@@ -42,9 +42,8 @@ from spectrem.learning import EStep, Record, Stopping, posterior
 from spectrem.learning.estep import Posterior
 from spectrem.models.mixture import MixtureModel, MixtureParameters, build_shards, covariance_shape, log_joint
 from spectrem.models.mixture.constrained import ConstrainedMixture, ConstrainedRows, constrain
-from spectrem.reports import ConstraintReport, FitReport, ShowsReport, report_rows, report_training
+from spectrem.reports import ConstraintReport, FitReport, ShowsReport, price_copies, report_rows, report_training
 from spectrem.reports.components import Components
-from spectrem.reports.constraints import price_copies
 from spectrem.reports.posed import LONGEST
 from spectrem.structures import Categorical
 

@@ -22,9 +22,10 @@ def path_of(name):
 def output_of(tmp_path_factory):
     """What a script prints; it runs once, in a folder of its own, and no warning may pass.
 
-    It runs in this process, which has imported the library already.
+    It runs in this process, which has imported the library already. ``run.named`` has the variables of a script.
     """
-    printed = {}
+    pytest.importorskip("matplotlib", reason="scripts draw what they found, and matplotlib is not installed")
+    printed, named = {}, {}
 
     def run(name):
         if name not in printed:
@@ -32,10 +33,11 @@ def output_of(tmp_path_factory):
             output, script = io.StringIO(), str(path_of(name))
             with pytest.MonkeyPatch.context() as patch, chdir(folder), redirect_stdout(output):
                 patch.setattr(sys, "argv", [script])
-                runpy.run_path(script, run_name="__main__")
+                named[name] = runpy.run_path(script, run_name="__main__")
             printed[name] = output.getvalue(), folder
         return printed[name][0]
 
+    run.named = named
     run.folder = lambda name: (run(name), printed[name][1])[1]
     return run
 
@@ -47,6 +49,9 @@ def test_every_script_runs(script, output_of):
     if script.name == "align_running_text.py":
         pytest.importorskip("icu4py", reason="text is split by icu4py, which is not installed")
     assert output_of(script.name)
+    named = output_of.named[script.name]
+    assert named["figure"].axes, "the gallery shows the figure of every script"
+    assert len(named["alt"]) > 30, "and a text for those who do not see it"
 
 
 def test_a_script_runs_in_a_process_of_its_own(tmp_path, output_of):
@@ -108,7 +113,6 @@ def test_proportions_and_partial_labels_help_where_labels_are_few(output_of):
 
 
 def test_a_parser_knows_what_it_is_unsure_of(output_of):
-    pytest.importorskip("matplotlib")
     row = r"(projective|arcs may cross|head = next word) +(0\.\d+)(?:.*mean doubt (0\.\d+))?"
     found = {name: (float(uas), doubt) for name, uas, doubt in re.findall(row, output_of("trees_as_pictures.py"))}
     assert found["projective"][0] > found["arcs may cross"][0] > found["head = next word"][0] + 0.3

@@ -8,13 +8,23 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from spectrem import BracketingModel, DependencyModel, E, EdgeFactoredParser, HMMTagger, part, project
+from spectrem import (
+    BracketingModel,
+    DependencyModel,
+    E,
+    EdgeFactoredParser,
+    HMMTagger,
+    RelationExtractor,
+    part,
+    project,
+)
 from spectrem._html import MOST_LINES, MOST_SHOWN
 from spectrem.constraints import compile_constraints, linear
-from spectrem.data import ROOT, UNKNOWN_HEAD, ParsedSentence
+from spectrem.data import ROOT, UNKNOWN_HEAD, ParsedSentence, RelationSentence
+from spectrem.data.relations import RelationSentences
 from spectrem.data.treebank import Trees
 from spectrem.estimators import LinkPosteriors
-from spectrem.estimators.sentence_tables import SentenceTables, head_label, span_label, tag_label
+from spectrem.estimators.sentence_tables import SentenceHeads, SentenceTables, head_label, span_label, tag_label
 from spectrem.inference import project_batch
 from spectrem.structures import Categorical, Parts
 
@@ -35,7 +45,7 @@ class Elements(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.open.append(tag)
         assert tag in {"div", "style", "p", "strong", "code", "table", "thead", "tbody", "tr", "th", "td", "span"} | {
-            *("svg", "path", "text", "rect", "title"),
+            *("details", "summary", "svg", "path", "text", "rect", "title"),
         }
         if tag == "svg":
             assert dict(attrs)["role"] == "img"
@@ -125,6 +135,58 @@ def test_parsers_give_trees_and_arcs_that_show_themselves():
     assert again._repr_html_() == arcs._repr_html_()
     grammar = DependencyModel(max_iter=1, tol=0).fit([["D", "N", "V"]])
     assert {"D", "N (2)"} <= set(texts_of(grammar.predict_proba([["D", "N", "V"]])))
+
+
+def test_heads_are_drawn_as_trees():
+    words = [["D", "N", "V"], ["N", "V"]]
+    heads = DependencyModel(max_iter=1, tol=0).fit(words).predict(words)
+    arrows = [
+        f"{word} from {'the root' if head < 0 else words[0][head]}"
+        for word, head in zip(words[0], heads[0], strict=True)
+    ]
+    assert Elements(heads._repr_html_()).labels[0] == f"D N V: {', '.join(arrows)}"
+    again = pickle.loads(pickle.dumps(heads))
+    assert again._repr_html_() == heads._repr_html_()
+    assert np.asarray(heads).shape == (2,)
+    trees = [sentence(3, np.array([1, ROOT, 1]))]
+    page = Elements(EdgeFactoredParser(m_steps=2, m_tol=0.0).fit(trees).predict(trees)._repr_html_())
+    assert page.labels[0].startswith(f"{EVIL} 1 2: ")
+    heads = SentenceHeads([np.array([ROOT])] * 9, [["a", "b"]])  # whose words are not known
+    page = Elements(heads._repr_html_())
+    assert page.labels == ["0: 0 from the root"] * MOST_SHOWN
+    assert page.texts[-1] == "and 4 more"
+
+
+def test_relations_of_a_sentence_and_of_a_list():
+    one = RelationSentence([EVIL, "shot", "Mr", "King"], [(0, 1), (2, 4)], [EVIL, None], {(0, 1): EVIL, (1, 0): None})
+    page = Elements(one._repr_html_())
+    assert page.texts[1:9] == ["Sentence with 2 mentions", EVIL, " ", EVIL, " shot ", "Mr King", " ", "?"]
+    assert page.texts[9:] == ["relation", EVIL, EVIL, "Mr King"]
+    assert page.n_lines == 2
+    long = RelationSentence(["w"] * 500, [(79, 81), (0, 2)])
+    texts = texts_of(long)
+    assert texts[2:] == ["w w", " ", "?", f"{' w' * 78} …"]
+    texts = texts_of(RelationSentences([one] * 9))
+    assert (texts[1], texts.count("Mr King"), texts[-1]) == ("9 sentences", 2 * MOST_SHOWN, "and 4 more")
+    labelled = [RelationSentence(["a", "b"], [(0, 1), (1, 2)], ["X", "Y"], {(0, 1): "R"})]
+    extractor = RelationExtractor(types=["X", "Y"], relations=["R"], max_iter=1, tol=0.0).fit(labelled)
+    assert "1 sentence" in texts_of(extractor.predict(labelled))
+
+
+def test_a_decision_shows_its_labels_and_a_report_of_a_constraint_itself():
+    proba = np.tile([0.4, 0.3, 0.3], (60, 1))
+    table = project(proba, (E[part("label") == EVIL] >= 20).named(EVIL), labels=["a", EVIL, "c"])
+    decision = table.decide()
+    texts = texts_of(decision)
+    assert texts[1:3] == ["Decision", "status "]
+    assert texts[texts.index(" · other than the best alone ") + 1] == "20 of 60"
+    assert texts[-4:] == ["a", "40", EVIL, "20"]
+    many = project(np.full((50, 50), 0.02), (E[...] <= 1).per("label")).decide()
+    assert texts_of(many)[-1] == "and 10 more labels"
+    texts = texts_of(table.constraints[0])
+    assert texts[1] == "Constraint"
+    assert EVIL in texts
+    assert "20 ≥ 20" in texts
 
 
 def test_tags_and_spans_word_by_word():

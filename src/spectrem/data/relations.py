@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
 from itertools import permutations
 from operator import index
 from typing import Any
 
+from spectrem._html import MOST_LINES, MOST_SHOWN, page, paragraphs, table
 from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_texts
 from spectrem.data.files import Lines, open_output, read_lines
 from spectrem.data.tagged import MISSING
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError, counted, quoted, shorten
 
 OUTSIDE = "O"
 _HINT = "put texts into a list"
 _TOKEN, _RELATION = 9, 3  # columns of a line
+_MOST_WORDS = 80  # of a sentence in a notebook
 
 
 @brief_dataclass(frozen=True, init=False)
@@ -109,12 +112,54 @@ class RelationSentence:
         return tuple(permutations(range(len(self.mentions)), 2))
 
     def text(self, mention: int) -> str:
-        """The words of a mention, with spaces between."""
+        """The words of a mention, with spaces between.
+
+        Parameters
+        ----------
+        mention : int
+            From 0.
+
+        Returns
+        -------
+        str
+        """
         return " ".join(self.words[slice(*self.mentions[mention])])
 
     def unlabelled(self) -> RelationSentence:
-        """The same sentence with its mentions alone."""
+        """The same sentence with its mentions alone.
+
+        Returns
+        -------
+        RelationSentence
+        """
         return RelationSentence(self.words, self.mentions, tags=self.tags, name=self.name)
+
+    def _picture(self) -> str:
+        """The words, of which mentions stand out with their types behind them, and a table of the relations."""
+        shown = [escape(shorten(word)) for word in self.words[:_MOST_WORDS]]
+        for (start, stop), kind in zip(self.mentions, self.types, strict=True):
+            if stop <= len(shown):
+                shown[start] = f"<strong>{shown[start]}"
+                shown[stop - 1] += f"</strong> <code>{escape(shorten(kind or '?'))}</code>"
+        more = " …" * (len(self.words) > _MOST_WORDS)
+        rows = [
+            (escape(shorten(self.text(first))), escape(shorten(name)), escape(shorten(self.text(second))))
+            for (first, second), name in (self.relations or {}).items()
+            if name is not None
+        ]
+        return f"<p>{' '.join(shown)}{more}</p>" + (table(("", "relation", ""), rows[:MOST_LINES]) if rows else "")
+
+    def _repr_html_(self) -> str:
+        return page(f"Sentence with {counted(len(self.mentions), 'mention')}", self._picture())
+
+
+class RelationSentences(list[RelationSentence]):
+    """Sentences with mentions and relations, of which notebooks show the first."""
+
+    def _repr_html_(self) -> str:
+        more = len(self) - MOST_SHOWN
+        rest = paragraphs([f"and {more:,} more"] if more > 0 else [])
+        return page(counted(len(self), "sentence"), *(sentence._picture() for sentence in self[:MOST_SHOWN]), rest)
 
 
 def _pairs(name: str, values: Any) -> tuple[tuple[int, int], ...]:
@@ -165,7 +210,7 @@ def read_relations(path: str | os.PathLike[str]) -> list[RelationSentence]:
     (('Lee', 'Oswald', 'shot', 'Kennedy'), ((0, 2), (3, 4)), {(0, 1): 'Kill'})
     """
     lines = read_lines(path)
-    sentences: list[RelationSentence] = []
+    sentences = RelationSentences()
     rows: dict[int, int] = {}  # of the sentence read last, from its lines to its mentions
     for run in lines.sentences():
         fields = [(number, line.split("\t")) for number, line in run]

@@ -24,7 +24,7 @@ from spectrem._validate import as_bool
 from spectrem.constraints.text import Constraints
 from spectrem.corpus import Corpus, Local
 from spectrem.estimators.conventions import PerSentence, row_weights, take_course
-from spectrem.estimators.sentence_tables import Label, SentenceTables, head_label
+from spectrem.estimators.sentence_tables import Label, SentenceHeads, SentenceTables, head_label
 from spectrem.estimators.shared_parameters import as_sequence, constraint_names
 from spectrem.exceptions import InvalidInputError, NoEffectWarning, Unconverged, quoted, setting, warn
 from spectrem.inference.dual import compile_slack
@@ -504,13 +504,23 @@ class NewSentences:
 
     def shown(self, tables: Iterable[Floats], label: Label) -> SentenceTables:
         """Tables of the sentences as a list that notebooks show with words and labels."""
+        return SentenceTables(tables, self._first_words, label)
+
+    @property
+    def _first_words(self) -> list[Sequence[Any]]:
+        """The words of those sentences that notebooks show."""
         ends = np.cumsum(self.lengths[:MOST_SHOWN]).tolist() if len(self.words) else []
-        return SentenceTables(tables, [self.words[a:b] for a, b in pairwise([0, *ends])], label)
+        return [self.words[a:b] for a, b in pairwise([0, *ends])]
 
     def arcs(self) -> SentenceTables:
         """The posteriors of arcs, an array of shape (n_words, n_words) for every sentence."""
         flat = self.tables(self.lengths**2)
         return self.shown((one.reshape(n, n) for n, one in zip(self.lengths.tolist(), flat, strict=True)), head_label)
+
+    def heads(self, read: Read[Ints], *, least: int = 0) -> SentenceHeads:
+        """The heads of the best trees; see `best_structures`."""
+        heads = PerSentence.cut(self.structures(read, "trees", least=least), self.lengths)
+        return SentenceHeads(heads, self._first_words)
 
     def structures(self, read: Read[Ints], structures: str, sizes: Ints | None = None, *, least: int = 0) -> Ints:
         """The best structures, the rows of sentence after sentence; see `best_structures`."""

@@ -1,4 +1,4 @@
-"""Posteriors of sentences as lists of arrays, which notebooks show word by word."""
+"""Posteriors and trees of sentences as lists of arrays, which notebooks show word by word."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Floats, Ints
 from spectrem._html import BLUE, MOST_LINES, MOST_SHOWN, page, paragraphs, table, with_bar
+from spectrem.data.treebank import ParsedSentence, Trees
+from spectrem.estimators.conventions import PerSentence
 from spectrem.exceptions import counted, shorten
 
 Label: TypeAlias = Callable[[Sequence[Any], int, int], str]
@@ -43,10 +45,7 @@ class SentenceTables(list[Floats]):
     def _repr_html_(self) -> str:
         pieces, n_lines = list[str](), 0
         for number, probabilities in enumerate(self[:MOST_SHOWN]):
-            words = self._words[number] if number < len(self._words) else ()
-            words = (
-                words if len(words) == len(probabilities) else range(len(probabilities))
-            )  # of a list that was changed
+            words = _words_or_numbers(self._words, number, len(probabilities))
             lines = [self._line(words, k, row) for k, row in enumerate(probabilities[: MOST_LINES - n_lines])]
             head = (f"sentence {number + 1}", "most probable", "", "others")
             pieces.append(table(head, lines) if lines else "")
@@ -67,6 +66,41 @@ class SentenceTables(list[Floats]):
         also = ", ".join(f"{escape(shorten(name))} {value:.2f}" for name, value in others[:_MOST_OTHERS])
         bar = with_bar(f"{share:.2f}", BLUE, share) if best else ""
         return escape(shorten(str(words[k]))), escape(shorten(best)), bar, also
+
+
+class SentenceHeads(PerSentence):
+    """A list with an array of the heads of the words of every sentence, which notebooks draw as trees.
+
+    Parameters
+    ----------
+    heads : iterable of ndarray of shape (n_words,), int64
+    words : sequence of sequences
+        As of `SentenceTables`.
+
+    Examples
+    --------
+    >>> heads = SentenceHeads([np.array([1, -1])], [["dogs", "bark"]])
+    >>> "dogs from bark, bark from the root" in heads._repr_html_()
+    True
+    """
+
+    def __init__(self, heads: Iterable[Ints], words: Sequence[Sequence[Any]]) -> None:
+        super().__init__(heads)
+        self._words = words[:MOST_SHOWN]
+
+    def _repr_html_(self) -> str:
+        trees = Trees()
+        for number, heads in enumerate(self):
+            none = ("_",) * len(heads)
+            words = map(str, _words_or_numbers(self._words, number, len(heads)))
+            trees.append(ParsedSentence(tuple(words), none, none, heads))
+        return trees._repr_html_()
+
+
+def _words_or_numbers(words: Sequence[Sequence[Any]], number: int, size: int) -> Sequence[Any]:
+    """The words of a sentence; where they are not known, or the list was changed, their numbers."""
+    known = words[number] if number < len(words) else ()
+    return known if len(known) == size else range(size)
 
 
 def tag_label(tags: Sequence[Any], words: Sequence[Any], row: int, column: int) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
+from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem._html import document, facts, page
+from spectrem._html import BLUE, document, facts, page, paragraphs, table, with_bar
 from spectrem._progress import progress_bar, share_shown
 from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_bool, as_sample_weight, check_same_index
@@ -29,7 +30,7 @@ from spectrem.constraints.text import Constraints, flatten
 from spectrem.data import open_output
 from spectrem.data.frames import as_frame, filled_frame
 from spectrem.data.table_file import as_label_names
-from spectrem.exceptions import InvalidInputError, listed, warn
+from spectrem.exceptions import InvalidInputError, listed, shorten, warn
 from spectrem.inference import Solver, Status, project_batch
 from spectrem.inference.assignment import OnStep, assign, unheard
 from spectrem.inference.dual import weigh_rows
@@ -610,6 +611,20 @@ class Decision:
     violation: float
     status: Status
 
+    def _repr_html_(self) -> str:
+        counts = Counter(map(str, self.labels.tolist())).most_common()
+        rows = [(escape(shorten(name)), with_bar(f"{n:,}", BLUE, n / counts[0][1])) for name, n in counts[:MOST_LINES]]
+        summary = {
+            "status": self.status.message,
+            "other than the best alone": f"{self.n_changed:,} of {len(self.labels):,}",
+            "score": f"{self.score:.6g} nats",
+            "gap": f"{self.gap:.3g} nats",
+            "violation": f"{self.violation:.3g}",
+        }
+        left = len(counts) - MOST_LINES
+        rest = paragraphs([f"and {left:,} more labels"] if left > 0 else [])
+        return page("Decision", facts(summary), table(("label", "rows"), rows), rest)
+
 
 @brief_dataclass(frozen=True, eq=False)
 class ProjectedTable:
@@ -655,6 +670,11 @@ class ProjectedTable:
 
     def to_frame(self) -> Any:
         """``proba`` as the kind of data frame that was given, with its index and columns: of pandas, polars or Arrow.
+
+        Returns
+        -------
+        data frame
+            Of the kind that was given, shape (n_rows, n_labels).
 
         Raises
         ------
@@ -763,6 +783,10 @@ class ProjectedTable:
         A line gives the expected value before and after, the bound and the price, in nats per unit of the bound or per
         percentage point of a share. ``constraints`` has all rows.
 
+        Returns
+        -------
+        str
+
         Examples
         --------
         >>> from spectrem import E, part, project
@@ -807,7 +831,17 @@ class ProjectedTable:
             file.write(self.to_html())
 
     def to_html(self, command: str | None = None) -> str:
-        """The page that `save_report` writes; the command line, if there was one, stands at its end."""
+        """The page that `save_report` writes; the command line, if there was one, stands at its end.
+
+        Parameters
+        ----------
+        command : str, optional
+
+        Returns
+        -------
+        str
+            A whole page of HTML.
+        """
         return document("Projected table", self._repr_html_(), command)
 
     def _repr_html_(self) -> str:

@@ -16,6 +16,7 @@ from spectrem._damage import DamageError
 from spectrem.constraints import Constraint, E, check_columns, check_values, part
 from spectrem.constraints.text import flatten
 from spectrem.data import FeatureIndex, RelationSentence
+from spectrem.data.relations import RelationSentences
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
@@ -255,6 +256,11 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
         X, columns
             As in `fit`.
 
+        Returns
+        -------
+        list of RelationSentence
+            In the order of X.
+
         Raises
         ------
         NotFittedError
@@ -264,7 +270,7 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
         bonus = self.relation_bonus
         if bonus is None:
             bonus = 0.0 if self.first_classifiers_ is None else self.first_classifiers_.bonus
-        labelled = []
+        labelled = RelationSentences()
         inferred = fitted._infer(sentences, columns, best=self.decode == "viterbi", bonus=bonus)
         for sentence, (types, relations) in zip(sentences, inferred, strict=True):
             chosen = zip(sentence.pairs, relations.argmax(axis=1).tolist(), strict=True)
@@ -277,6 +283,22 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
         """Posterior probabilities of types and relations, in the order of ``types_`` and ``relations_``.
 
         Under the constraints inside sentences if ``project_at_predict``, at the last gamma of training.
+
+        Parameters
+        ----------
+        X, columns
+            As in `fit`.
+
+        Returns
+        -------
+        list of RelationPosteriors
+            For every sentence ``types``, shape (n_mentions, n_types), and ``relations``, shape (n_pairs, n_relations),
+            the latter in the order of ``RelationSentence.pairs``; in [0, 1], rows sum to 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         return as_fitted(self)._infer(read_sentences(X), columns, best=False)
 
@@ -287,6 +309,11 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
         ----------
         X, y, columns
             As in `fit`. Pairs whose relation is not known are left out.
+
+        Returns
+        -------
+        float
+            In [0, 1].
 
         Raises
         ------

@@ -16,7 +16,7 @@ from spectrem._validate import as_generator
 from spectrem.corpus import Corpus
 from spectrem.data.treebank import UNKNOWN_HEAD, check_heads
 from spectrem.estimators import engine, sentences
-from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, check_words_to_learn, row_weights
+from spectrem.estimators.conventions import Estimator, as_fitted, check_words_to_learn, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.grammar.parameters import TABLES, GrammarSettings
 from spectrem.estimators.progress import shows_progress
@@ -201,15 +201,25 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
             Before `fit`.
         """
         new = self._encoded(X, columns=columns)
-        return PerSentence.cut(new.structures(_most_expected, "trees", least=-1), new.lengths)
+        return new.heads(_most_expected, least=-1)
 
     def predict_proba(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
         """Posterior probabilities of arcs.
+
+        Parameters
+        ----------
+        X, columns
+            As in `predict`.
 
         Returns
         -------
         list of ndarray of shape (n_words, n_words)
             One per sentence: [dependent, head], with arcs from the root on the diagonal. Rows sum to 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         new = self._encoded(X, columns=columns)
         return new.arcs()
@@ -226,13 +236,50 @@ class DependencyModel(Saved, GrammarSettings, Estimator):
 
         Where a sentence is impossible, events of probability 0 count as 1e-9; a tag that training did not see counts
         as the average one. Constraints have no part in it, nor have ``columns``.
+
+        Parameters
+        ----------
+        X
+            As in `fit`.
+        y : sequence of heads of sentences, optional
+            As in `fit`.
+        sample_weight : array-like of shape (n_sentences,), optional
+            How often each sentence counts, at least 0.
+        columns
+            Not read.
+
+        Returns
+        -------
+        float
+            Nats per word, at most 0.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         new = self._encoded(X, y)
         values = new.values(engine.log_likelihoods, new.model, new.params, True)
         return engine.mean_log_likelihood("X", values, new.lengths, sample_weight)
 
     def score_samples(self, X: Sentences, y: Heads | None = None) -> Floats:
-        """Log-likelihood of every sentence (with heads, of tags and heads), shape (n_sentences,), nats."""
+        """Log-likelihood of every sentence (with heads, of tags and heads), shape (n_sentences,), nats.
+
+        Parameters
+        ----------
+        X, y
+            As in `score`.
+
+        Returns
+        -------
+        ndarray of shape (n_sentences,)
+            Nats.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         new = self._encoded(X, y)
         return new.values(engine.log_likelihoods, new.model, new.params)
 

@@ -269,6 +269,11 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         columns
             As in `fit`, for ``project_at_predict``.
 
+        Returns
+        -------
+        list of ndarray of shape (n_words,), int64
+            Positions in the sentence, -1 for the root.
+
         Raises
         ------
         NotFittedError
@@ -277,12 +282,27 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         new = self._new(self._read(X), columns)
         if engine.projects(self):  # trees are those of posteriors
             new = replace(new, estimator=copy(self).set_params(decode="posterior"))
-        return PerSentence.cut(new.structures(_most_expected, "trees"), new.lengths)
+        return new.heads(_most_expected)
 
     def predict_proba(self, X: Iterable[ParsedSentence], *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
-        """Probabilities of arcs, an array of shape (n_words, n_words) for each sentence, [dependent, head].
+        """Posterior probabilities of arcs.
 
         Those of arcs from the root stand on the diagonal; the heads of a word add up to 1.
+
+        Parameters
+        ----------
+        X, columns
+            As in `predict`.
+
+        Returns
+        -------
+        list of ndarray of shape (n_words, n_words)
+            Probabilities in [0, 1], one array per sentence: [dependent, head].
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         new = self._new(self._read(X), columns)
         return new.arcs()
@@ -291,6 +311,21 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         """The sentences with the heads that `predict` finds, and relations where they were learned.
 
         Heads and relations that they had are replaced.
+
+        Parameters
+        ----------
+        X, columns
+            As in `predict`.
+
+        Returns
+        -------
+        list of ParsedSentence
+            In the order of X.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         sentences = self._read(X)
         heads = self.predict(sentences, columns=columns)
@@ -310,6 +345,18 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         X : iterable of ParsedSentence
         heads : sequence of array-like of int, optional
             By default those of the sentences.
+
+        Returns
+        -------
+        list of tuple of str
+            A relation per word, sentence by sentence.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        InvalidInputError
+            If heads are distributions.
         """
         sentences = self._read(X)
         known, lengths = read_heads(sentences, heads), _lengths(sentences)
@@ -345,6 +392,11 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         columns
             As in `predict`.
 
+        Returns
+        -------
+        float
+            In [0, 1].
+
         Raises
         ------
         InvalidInputError
@@ -374,6 +426,16 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         X, y
             As in `fit`, without distributions. Heads are taken as they are: where arcs cross, and trees are projective,
             the probability is 0.
+
+        Returns
+        -------
+        ndarray of shape (n_sentences,)
+            Nats.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         sentences = self._read(X)
         known = read_heads(sentences, y)

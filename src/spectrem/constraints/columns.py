@@ -369,6 +369,15 @@ class Column:
     def isin(self, values: Iterable[Scalar]) -> Column:
         """Whether the value is one of ``values`` (numbers or text).
 
+        Parameters
+        ----------
+        values : iterable of number or str
+
+        Returns
+        -------
+        Column
+            True or False of every part.
+
         Raises
         ------
         InvalidInputError
@@ -389,6 +398,17 @@ class Column:
 
     def allowed_by(self, key: Column, dictionary: Mapping[Scalar, Iterable[Scalar]]) -> Column:
         """Whether the value is listed in a dictionary under another column's value, or nothing is listed under that.
+
+        Parameters
+        ----------
+        key : Column
+            Such as ``part("word")``.
+        dictionary : mapping of number or str -> iterable of number or str
+
+        Returns
+        -------
+        Column
+            True or False of every part.
 
         Raises
         ------

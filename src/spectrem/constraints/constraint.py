@@ -46,19 +46,57 @@ class AllOf(Sequence[Any]):
     members: tuple[Any, ...]
 
     def per(self, *columns: str | Sequence[str]) -> AllOf:
-        """Each of them :meth:`Constraint.per` these columns."""
+        """Each of them :meth:`Constraint.per` these columns.
+
+        Parameters
+        ----------
+        *columns : str, or one sequence of str
+
+        Returns
+        -------
+        AllOf
+
+        Raises
+        ------
+        InvalidInputError
+            As :meth:`Constraint.per`.
+        """
         return self._each("per", *columns)
 
     def slack(self, **options: Any) -> AllOf:
-        """Each of them with a :meth:`Constraint.slack` of its own."""
+        """Each of them with a :meth:`Constraint.slack` of its own.
+
+        Parameters
+        ----------
+        **options
+            Those of :meth:`Constraint.slack`.
+
+        Returns
+        -------
+        AllOf
+        """
         return self._each("slack", **options)
 
     def allow_empty(self) -> AllOf:
-        """Each of them with :meth:`Constraint.allow_empty`."""
+        """Each of them with :meth:`Constraint.allow_empty`.
+
+        Returns
+        -------
+        AllOf
+        """
         return self._each("allow_empty")
 
     def named(self, name: str) -> AllOf:
-        """Names that begin so: of members with a name, that follows; others are numbered from 1."""
+        """Names that begin so: of members with a name, that follows; others are numbered from 1.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        AllOf
+        """
         made = []
         for number, one in enumerate(self.members, 1):
             label = getattr(one, "label", None)
@@ -225,6 +263,10 @@ class Expectation:
         *columns : str, or one sequence of str
             Names of columns; of several, every combination of values that some part has is a group.
 
+        Returns
+        -------
+        Expectation
+
         Raises
         ------
         InvalidInputError
@@ -243,6 +285,17 @@ class Expectation:
 
         So what is expected of one variable is compared with what is expected of those that it refers to, such as a
         relation with its arguments. A group without ``key`` has 0 there.
+
+        Parameters
+        ----------
+        column : str
+            Of the parts whose expectation is taken.
+        key : str
+            Of the groups that the constraint speaks of.
+
+        Returns
+        -------
+        Expectation
 
         Raises
         ------
@@ -275,6 +328,10 @@ class Expectation:
         low, high : number, share as ``"20%"``, or Expectation
             A share is one of ``E.count(...)``, the rows of a table or the tokens of text, within each group of
             ``.per(...)``; of an expression that is divided by a count it is the number 0.2.
+
+        Returns
+        -------
+        Constraint
 
         Raises
         ------
@@ -676,6 +733,10 @@ class Constraint:
         *columns : str, or one sequence of str
             Names of columns; of several, every combination of values that some part has is a group.
 
+        Returns
+        -------
+        Constraint
+
         Raises
         ------
         InvalidInputError
@@ -704,6 +765,15 @@ class Constraint:
         norm : {"l1", "l2", "linf"}
             Over the rows of each instance, or over all rows where they are not inside instances.
 
+        Returns
+        -------
+        Constraint
+
+        Raises
+        ------
+        InvalidInputError
+            If not exactly one of both is given, a number is not positive, or the norm does not exist.
+
         Examples
         --------
         >>> from spectrem.constraints import E, part
@@ -716,6 +786,14 @@ class Constraint:
 
     def named(self, name: str) -> Constraint:
         """Give the name that errors and reports use.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        Constraint
 
         Examples
         --------
@@ -730,6 +808,10 @@ class Constraint:
 
         Without it, `spectrem.project` and ``fit`` refuse a value that no row has, since that is mostly a slip. Use when
         a table is one of many and a kind of rows may be absent from it.
+
+        Returns
+        -------
+        Constraint
 
         Examples
         --------
@@ -801,11 +883,30 @@ class LinearConstraint:
         return self.label
 
     def slack(self, *, penalty: float | None = None, bound: float | None = None, norm: Norm = "l2") -> LinearConstraint:
-        """As :meth:`Constraint.slack`."""
+        """As :meth:`Constraint.slack`.
+
+        Parameters
+        ----------
+        penalty, bound, norm
+            As of :meth:`Constraint.slack`.
+
+        Returns
+        -------
+        LinearConstraint
+        """
         return replace(self, allowance=make_slack(penalty, bound, norm))
 
     def named(self, name: str) -> LinearConstraint:
-        """As :meth:`Constraint.named`."""
+        """As :meth:`Constraint.named`.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        LinearConstraint
+        """
         return replace(self, label=check_name(name))
 
     __and__ = join
@@ -829,6 +930,15 @@ class CustomConstraint(Protocol):
 
         For every shard of a corpus it must be the same constraint, or a matrix whose rows over the corpus have the same
         bounds in every shard: those of the whole corpus.
+
+        Parameters
+        ----------
+        structure : Structure
+            The structures of one batch, with their columns.
+
+        Returns
+        -------
+        Constraint or LinearConstraint
         """
         ...
 
@@ -931,7 +1041,17 @@ class MaxOver:
     expression: Expectation
 
     def penalty(self, strength: float) -> Constraint:
-        """Pay ``strength`` nats per unit of the maximum, added over groups."""
+        """Pay ``strength`` nats per unit of the maximum, added over groups.
+
+        Parameters
+        ----------
+        strength : float
+            Positive; nats per unit.
+
+        Returns
+        -------
+        Constraint
+        """
         return Constraint(
             replace(self.expression, groups=None),
             None,

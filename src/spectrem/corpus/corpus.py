@@ -102,6 +102,11 @@ class Corpus(Protocol):
         each : sequence, optional
             One value per shard, in their order: then the new shards are ``f(shard, own, *broadcast)``.
 
+        Returns
+        -------
+        Corpus
+            With as many shards, in the same order.
+
         Raises
         ------
         InvalidInputError
@@ -117,6 +122,11 @@ class Corpus(Protocol):
         numbers : sequence of int
             Numbers of shards, from 0, each at most once.
 
+        Returns
+        -------
+        Corpus
+            With a shard for every number.
+
         Raises
         ------
         InvalidInputError
@@ -126,6 +136,18 @@ class Corpus(Protocol):
 
     def sum(self, f: Callable[..., Any], *broadcast: Any) -> Any:
         """The sum of ``f(shard, *broadcast)`` over all shards.
+
+        Parameters
+        ----------
+        f : callable
+            What it returns can be added by ``+=``.
+        *broadcast
+            The same for every shard.
+
+        Returns
+        -------
+        object
+            Of the type of the values.
 
         Raises
         ------
@@ -146,6 +168,11 @@ class Corpus(Protocol):
             One value per shard, as for `derive`. It may make them as they are asked for: each is asked for once, a few
             before the result that is yielded, perhaps by several threads at a time, and not kept afterwards.
 
+        Returns
+        -------
+        iterator
+            One result per shard.
+
         Raises
         ------
         InvalidInputError
@@ -157,6 +184,13 @@ class Corpus(Protocol):
         """Let every shard give a value and take its next state: ``f(shard, *broadcast)`` is ``(value, shard)``.
 
         Use for what a step keeps for the next one, such as the multipliers of a dual.
+
+        Parameters
+        ----------
+        f : callable
+            Returns a value, which can be added by ``+=``, and a shard.
+        *broadcast
+            The same for every shard.
 
         Returns
         -------

@@ -278,7 +278,18 @@ class OnDask:
         return True
 
     def aside(self, value: Any) -> Any:
-        """The value with its arrays in a file of ``folder``, as `Spilled.aside`; without a folder as it is."""
+        """The value with its arrays in a file of ``folder``, as `Spilled.aside`; without a folder as it is.
+
+        Parameters
+        ----------
+        value
+            Arrays, or what pickles and holds arrays.
+
+        Returns
+        -------
+        object
+            An equal value.
+        """
         if self._folder is None:
             return value
         value, maps = store(value, self._folder).load()

@@ -231,6 +231,16 @@ class Spilled:
         """The value with its arrays in a file, which take no memory while shards are worked on; none may be changed.
 
         Use for values of the size of a shard or more that are read between sums. The value outlives the corpus.
+
+        Parameters
+        ----------
+        value
+            Arrays, or what pickles and holds arrays.
+
+        Returns
+        -------
+        object
+            An equal value.
         """
         value, maps = store(value, self._folder).load()
         self._aside.extend(maps.values())

@@ -167,7 +167,17 @@ class Bitext:
 
     @classmethod
     def of_sides(cls, source: Side, target: Side) -> Bitext:
-        """A bitext of two sides."""
+        """A bitext of two sides.
+
+        Parameters
+        ----------
+        source, target : Side
+            Tokens, offsets and words of as many lines.
+
+        Returns
+        -------
+        Bitext
+        """
         return cls(source.tokens, source.offsets, target.tokens, target.offsets, source.vocabulary, target.vocabulary)
 
     @property
@@ -199,6 +209,10 @@ class Bitext:
         ----------
         indices : array-like of int, or bool mask of shape (n_pairs,)
 
+        Returns
+        -------
+        Bitext
+
         Raises
         ------
         InvalidInputError
@@ -220,6 +234,10 @@ class Bitext:
             An existing folder for pairs that do not fit into memory: tokens and offsets of all of them are written to
             files in a new folder there, which is yours to remove, and mapped into memory.
 
+        Returns
+        -------
+        Bitext
+
         Raises
         ------
         InvalidInputError
@@ -228,7 +246,17 @@ class Bitext:
         return self._made(Side.concat, zip(self.sides, other.sides, strict=True), folder)
 
     def lowercased(self, *, folder: str | os.PathLike[str] | None = None) -> Bitext:
-        """The same pairs with words in lower case; in files of a new folder in ``folder``, as of `concat`."""
+        """The same pairs with words in lower case; in files of a new folder in ``folder``, as of `concat`.
+
+        Parameters
+        ----------
+        folder : path, optional
+            An existing one, as for `concat`; by default pairs stay in memory.
+
+        Returns
+        -------
+        Bitext
+        """
         return self._made(Side.lowercased, zip(self.sides), folder)
 
     @staticmethod

@@ -174,7 +174,17 @@ class FeatureIndex:
         return index
 
     def take(self, order: Ints) -> FeatureIndex:
-        """The same names, those of these numbers, in this order."""
+        """The same names, those of these numbers, in this order.
+
+        Parameters
+        ----------
+        order : ndarray of int
+            Numbers of names, each at most once.
+
+        Returns
+        -------
+        FeatureIndex
+        """
         return self._of_distinct(tuple(map(self.names.__getitem__, order.tolist())))
 
     @classmethod
@@ -206,6 +216,15 @@ class FeatureIndex:
 
     def encode(self, sentences: Iterable[Sequence[Any]]) -> TokenFeatures:
         """The numbers of the features of sentences; those without a number are left out.
+
+        Parameters
+        ----------
+        sentences : iterable of sequences
+            As of `learn`.
+
+        Returns
+        -------
+        TokenFeatures
 
         Raises
         ------

@@ -138,7 +138,17 @@ class Links:
     def from_pairs(
         cls, sure: Sequence[Iterable[tuple[int, int]]], possible: Sequence[Iterable[tuple[int, int]]] | None = None
     ) -> Links:
-        """Links from (source, target) pairs, sentence by sentence; for small examples and tests."""
+        """Links from (source, target) pairs, sentence by sentence; for small examples and tests.
+
+        Parameters
+        ----------
+        sure, possible : sequence of iterables of (source, target)
+            One per sentence, positions from 0; ``possible`` links beside the sure ones.
+
+        Returns
+        -------
+        Links
+        """
         if possible is not None and len(possible) != len(sure):
             raise InvalidInputError(
                 f"sure and possible must cover as many sentences as each other, but have {len(sure)} and "
@@ -168,7 +178,18 @@ class Links:
         return _keys(self.sentence, self.source, self.target)
 
     def pairs(self, sentence: int) -> list[tuple[int, int]]:
-        """The (source, target) links of one sentence, sure and possible."""
+        """The (source, target) links of one sentence, sure and possible.
+
+        Parameters
+        ----------
+        sentence : int
+            From 0.
+
+        Returns
+        -------
+        list of (int, int)
+            Positions from 0.
+        """
         span = slice(self.offsets[sentence], self.offsets[sentence + 1])
         return list(zip(self.source[span].tolist(), self.target[span].tolist(), strict=True))
 
@@ -214,12 +235,25 @@ class Links:
         Parameters
         ----------
         keep : ndarray of shape (n_links,), bool
+
+        Returns
+        -------
+        Links
         """
         kept = np.concatenate([[0], np.cumsum(keep)])
         return Links(kept[self.offsets], self.source[keep], self.target[keep], self.sure[keep])
 
     def take(self, indices: NDArray[np.integer]) -> Links:
         """The links of the sentences at the given indices, in that order.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            Numbers of sentences, from 0.
+
+        Returns
+        -------
+        Links
 
         Examples
         --------
@@ -232,7 +266,12 @@ class Links:
         return Links(offsets, self.source[at], self.target[at], self.sure[at])
 
     def transposed(self) -> Links:
-        """The same links with source and target exchanged."""
+        """The same links with source and target exchanged.
+
+        Returns
+        -------
+        Links
+        """
         return Links.from_arrays(self.sentence, self.target, self.source, n_sentences=self.n_sentences, sure=self.sure)
 
 

@@ -179,7 +179,17 @@ class EncodedPairs:
     original: Bitext | None = None
 
     def tokens(self, pair: int) -> tuple[list[str], list[str]]:
-        """The source and the target tokens of a pair, counted from 0, as they are written in the file."""
+        """The source and the target tokens of a pair, counted from 0, as they are written in the file.
+
+        Parameters
+        ----------
+        pair : int
+            From 0.
+
+        Returns
+        -------
+        source, target : list of str
+        """
         if self.segmented is not None:
             return self.segmented[0].tokens(pair), self.segmented[1].tokens(pair)
         source, target = (
@@ -189,7 +199,17 @@ class EncodedPairs:
         return source, target
 
     def lines(self, pair: int) -> tuple[str, str]:
-        """The source and the target text of a pair, with a space wherever words are apart."""
+        """The source and the target text of a pair, with a space wherever words are apart.
+
+        Parameters
+        ----------
+        pair : int
+            From 0.
+
+        Returns
+        -------
+        source, target : str
+        """
         if self.segmented is not None:
             return self.segmented[0].line(pair), self.segmented[1].line(pair)
         source, target = self.tokens(pair)

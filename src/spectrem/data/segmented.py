@@ -180,12 +180,32 @@ class SegmentedText:
     places: NDArray[np.int32]
 
     def tokens(self, line: int) -> list[str]:
-        """The tokens of a line, counted from 0."""
+        """The tokens of a line, counted from 0.
+
+        Parameters
+        ----------
+        line : int
+            From 0.
+
+        Returns
+        -------
+        list of str
+        """
         tokens = self.text.tokens[self.text.offsets[line] : self.text.offsets[line + 1]]
         return [self.text.words[word] for word in tokens.tolist()]
 
     def line(self, line: int) -> str:
-        """The text of a line, counted from 0, with a space between tokens that do not touch."""
+        """The text of a line, counted from 0, with a space between tokens that do not touch.
+
+        Parameters
+        ----------
+        line : int
+            From 0.
+
+        Returns
+        -------
+        str
+        """
         spans, end, parts = self.spans(line), 0, list[str]()
         for token, (start, stop) in zip(self.tokens(line), spans, strict=True):
             parts += [" ", token] if start > end and parts else [token]
@@ -193,7 +213,18 @@ class SegmentedText:
         return "".join(parts)
 
     def spans(self, line: int) -> list[tuple[int, int]]:
-        """First character, and the one after the last, of every token of a line."""
+        """First character, and the one after the last, of every token of a line.
+
+        Parameters
+        ----------
+        line : int
+            From 0.
+
+        Returns
+        -------
+        list of (int, int)
+            Characters of the line as it was read, from 0.
+        """
         span = slice(self.text.offsets[line], self.text.offsets[line + 1])
         return list(zip(self.starts[span].tolist(), self.stops[span].tolist(), strict=True))
 

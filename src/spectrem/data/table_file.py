@@ -88,11 +88,27 @@ class TableFile:
         return int(self._collect(polars.len()).item()) if self.n_rows is None else self.n_rows
 
     def place(self, row: int) -> str:
-        """The row or line that messages name."""
+        """The row or line that messages name.
+
+        Parameters
+        ----------
+        row : int
+            From 0.
+
+        Returns
+        -------
+        str
+        """
         return f"row {row} (from 0)" if self.line_of is None else f"line {self.line_of(row)}"
 
     def check(self, names: Collection[str], option: str) -> None:
         """Refuse names of columns that do not exist.
+
+        Parameters
+        ----------
+        names : collection of str
+        option : str
+            The option of a command that errors name.
 
         Raises
         ------
@@ -107,7 +123,16 @@ class TableFile:
                 )
 
     def extended(self, columns: Mapping[str, NDArray | Sequence[str]]) -> TableFile:
-        """The same with columns replaced or, where the name is new, added at the end."""
+        """The same with columns replaced or, where the name is new, added at the end.
+
+        Parameters
+        ----------
+        columns : mapping of name -> array-like of shape (n_rows,)
+
+        Returns
+        -------
+        TableFile
+        """
         import polars
 
         added = [polars.Series(name, values) for name, values in columns.items()]
@@ -115,6 +140,16 @@ class TableFile:
 
     def numbers(self, names: Sequence[str], hint: Callable[[str], str] = lambda name: "correct it") -> NDArray:
         """Columns as numbers, shape (n_rows, n_names); infinite ones are let through.
+
+        Parameters
+        ----------
+        names : sequence of str
+        hint : callable, optional
+            From the name of a column to what errors say of it.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_names)
 
         Raises
         ------
@@ -139,6 +174,15 @@ class TableFile:
 
         Text with zeros in front (``007``) and whole numbers beyond 64 bits stay text.
 
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        polars.Series
+            Of n_rows values.
+
         Raises
         ------
         InvalidInputError
@@ -153,6 +197,15 @@ class TableFile:
 
         Missing are null, NaN and, in text files, the cells ``MISSING_KEYS``.
 
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        polars.Series
+            Of n_rows values.
+
         Examples
         --------
         >>> import polars
@@ -164,6 +217,16 @@ class TableFile:
 
     def labels(self, name: str, option: str) -> Ints:
         """A column of whole numbers from 0, -1 where the cell is empty.
+
+        Parameters
+        ----------
+        name : str
+        option : str
+            The option of a command that errors name.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), int64
 
         Raises
         ------
@@ -179,6 +242,16 @@ class TableFile:
 
     def numeric(self, without: Collection[str] = (), option: str = "") -> list[str]:
         """Names of the columns of numbers, but for those ``without``; numbers with zeros in front (``007``) are text.
+
+        Parameters
+        ----------
+        without : collection of str
+        option : str
+            The option of a command that errors name.
+
+        Returns
+        -------
+        list of str
 
         Raises
         ------
@@ -199,6 +272,15 @@ class TableFile:
     def others(self, names: Collection[str]) -> list[str]:
         """Columns not among ``names``, in words: of text where some cells are numbers, also the first that is not.
 
+        Parameters
+        ----------
+        names : collection of str
+
+        Returns
+        -------
+        list of str
+            A text per column.
+
         Examples
         --------
         >>> import polars
@@ -214,7 +296,22 @@ class TableFile:
         return others
 
     def refusal(self, row: int, name: str, message: str) -> InvalidInputError:
-        """An error about one cell."""
+        """An error about one cell.
+
+        Parameters
+        ----------
+        row : int
+            From 0.
+        name : str
+            Of the column.
+        message : str
+            The rule that the cell breaks.
+
+        Returns
+        -------
+        InvalidInputError
+            To be raised.
+        """
         return InvalidInputError(f"{self.name}, {self.place(row)}, column {name!r}: {message}")
 
     def _refuse(self, odd: polars.Series, name: str, hint: str, rule: str = "") -> None:

@@ -336,11 +336,25 @@ class TaggedCorpus(NamedTuple):
     tags: list[list[str | None]]
 
     def place(self, sentence: int) -> str:
-        """Where a sentence (from 0) stands, for messages: its line where a file was read."""
+        """Where a sentence (from 0) stands, for messages: its line where a file was read.
+
+        Parameters
+        ----------
+        sentence : int
+            From 0.
+
+        Returns
+        -------
+        str
+        """
         return f"sentence {sentence} (from 0)"
 
     def dictionary(self) -> dict[str, tuple[str, ...]]:
         """The tags seen with every word, most frequent first, of equals the one seen first; words without none.
+
+        Returns
+        -------
+        dict of str -> tuple of str
 
         Examples
         --------
@@ -378,7 +392,17 @@ class FileSentences(list[list[str]]):
         return brief(list(self))
 
     def place(self, sentence: int) -> str:
-        """Where a sentence (from 0) stands, for messages."""
+        """Where a sentence (from 0) stands, for messages.
+
+        Parameters
+        ----------
+        sentence : int
+            From 0.
+
+        Returns
+        -------
+        str
+        """
         return f"line {self.starts[sentence]}"
 
 

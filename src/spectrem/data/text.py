@@ -61,19 +61,47 @@ class Vocabulary:
 
     @classmethod
     def from_words(cls, words: Iterable[str]) -> Vocabulary:
-        """Number words in the order of their first appearance."""
+        """Number words in the order of their first appearance.
+
+        Parameters
+        ----------
+        words : iterable of str
+            Words that come again keep the number that they have.
+
+        Returns
+        -------
+        Vocabulary
+        """
         return cls(tuple(dict.fromkeys(words)))
 
     def __len__(self) -> int:
         return len(self.words)
 
     def lookup(self, words: Iterable[str]) -> NDArray[np.int32]:
-        """Numbers of words, ``UNKNOWN`` (-1) for those not held; shape (number of words,), int32."""
+        """Numbers of words, ``UNKNOWN`` (-1) for those not held; shape (number of words,), int32.
+
+        Parameters
+        ----------
+        words : iterable of str
+
+        Returns
+        -------
+        ndarray of int32
+        """
         get = self.index.get
         return np.fromiter((get(word, UNKNOWN) for word in words), dtype=np.int32)
 
     def extend(self, words: Iterable[str]) -> Vocabulary:
-        """Keep every number and append the words not yet held."""
+        """Keep every number and append the words not yet held.
+
+        Parameters
+        ----------
+        words : iterable of str
+
+        Returns
+        -------
+        Vocabulary
+        """
         return Vocabulary.from_words([*self.words, *words])
 
 
@@ -100,7 +128,17 @@ class Text:
         return self.offsets.size - 1
 
     def line_of(self, position: int) -> int:
-        """The line, counted from 1, that holds the token at a position of ``tokens``."""
+        """The line, counted from 1, that holds the token at a position of ``tokens``.
+
+        Parameters
+        ----------
+        position : int
+            From 0.
+
+        Returns
+        -------
+        int
+        """
         return int(np.searchsorted(self.offsets, position, side="right"))
 
 

@@ -80,6 +80,11 @@ class Estimator:
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name; ``<parameter>__<parameter of it>`` is set on a parameter that is an estimator.
 
+        Parameters
+        ----------
+        **params
+            New values by the names of parameters.
+
         Returns
         -------
         Estimator

@@ -139,6 +139,11 @@ class Expectations:
         expected, bounds : ndarray of shape (n_rows,)
             ``U mu`` and b.
 
+        Returns
+        -------
+        Costs
+            ``cost``, in nats, and ``price``, its derivative by the expectation; each of shape (n_rows,).
+
         Examples
         --------
         >>> row = Block("half", 0, 1, True, "corpus", None, np.zeros(1, int), {})

@@ -66,17 +66,54 @@ class Model(Protocol[Params, Stats, Shard_contra]):
     """
 
     def structure(self, shard: Shard_contra, /) -> Structure:
-        """The latent structures of the shard: their shapes, which parameters do not change."""
+        """The latent structures of the shard: their shapes, which parameters do not change.
+
+        Parameters
+        ----------
+        shard
+            Of the model's own type.
+
+        Returns
+        -------
+        Structure
+        """
         ...
 
     def scores(self, params: Params, shard: Shard_contra, /) -> Parts:
-        """Scores of the parts of `structure`, nats; -inf for what is impossible."""
+        """Scores of the parts of `structure`, nats; -inf for what is impossible.
+
+        Parameters
+        ----------
+        params
+            Parameters of the model.
+        shard
+            Of the model's own type.
+
+        Returns
+        -------
+        Parts
+            Nats.
+        """
         ...
 
     def gather(self, params: Params, shard: Shard_contra, marginals: Parts, /) -> Stats:
         """Expected statistics: values with ``a + b`` and ``number * a``.
 
         Those of shared factors come weighted, those of unary parts do not.
+
+        Parameters
+        ----------
+        params
+            Parameters of the model.
+        shard
+            Of the model's own type.
+        marginals : Parts
+            Posteriors in [0, 1]; those of shared factors summed over instances, times their weights.
+
+        Returns
+        -------
+        object
+            Statistics.
         """
         ...
 
@@ -85,6 +122,20 @@ class Model(Protocol[Params, Stats, Shard_contra]):
 
         ``stats`` are not read afterwards: their memory may become that of the new parameters. ``params`` stay as they
         are. ``corpus`` holds the shards: log-linear models maximise by ``corpus.sum`` of values and gradients.
+
+        Parameters
+        ----------
+        params
+            Those of the E-step.
+        stats
+            The statistics of the whole corpus.
+        corpus : Corpus
+            The shards.
+
+        Returns
+        -------
+        object
+            New parameters, of the type of ``params``.
         """
         ...
 
@@ -96,7 +147,20 @@ class Kernel(Protocol[Params_contra, Stats]):
     """
 
     def prepare(self, params: Params_contra, gamma: float, /) -> Callable[[Any], EStepResult[Stats]]:
-        """Return the function from a shard to its statistics; what is the same for all shards is computed here."""
+        """Return the function from a shard to its statistics; what is the same for all shards is computed here.
+
+        Parameters
+        ----------
+        params
+            Parameters of the model.
+        gamma : float
+            Above 0.
+
+        Returns
+        -------
+        callable
+            From a shard to an ``EStepResult``.
+        """
         ...
 
 

@@ -190,7 +190,17 @@ class PosedCorpus:
     needs: Sequence[Any] | None = None
 
     def expect(self, step: Step) -> tuple[EStepResult[Any], PosedCorpus]:
-        """Statistics and numbers of the whole corpus, and the corpus with the multipliers to start from next time."""
+        """Statistics and numbers of the whole corpus, and the corpus with the multipliers to start from next time.
+
+        Parameters
+        ----------
+        step : Step
+
+        Returns
+        -------
+        result : EStepResult
+        corpus : PosedCorpus
+        """
         estep, following, shards, solved = step.estep, self, self.shards, None
         if self.rows is not None:
             # With a few steps per iteration violations vanish over the iterations, unless the rows cannot hold: whether
@@ -219,12 +229,31 @@ class PosedCorpus:
         return expected, following
 
     def part(self, numbers: Sequence[int]) -> PosedCorpus:
-        """The corpus of some of the shards, where no constraint spans the corpus."""
+        """The corpus of some of the shards, where no constraint spans the corpus.
+
+        Parameters
+        ----------
+        numbers : sequence of int
+            Numbers of shards, from 0, each at most once.
+
+        Returns
+        -------
+        PosedCorpus
+        """
         needs = None if self.needs is None else [self.needs[k] for k in numbers]
         return replace(self, shards=self.shards.part(numbers), needs=needs)
 
     def at_prices(self, step: Step) -> tuple[Corpus, Step]:
         """Shards and a step with which ``posterior`` gives posteriors that meet the constraints over the corpus, too.
+
+        Parameters
+        ----------
+        step : Step
+
+        Returns
+        -------
+        shards : Corpus
+        step : Step
 
         Raises
         ------

@@ -51,7 +51,20 @@ class Record:
 
     @classmethod
     def of(cls, gamma: float, expected: Any, log_prior: float) -> Record:
-        """The record of an E-step (see ``EStepResult``) that took no time, at parameters with this log-prior."""
+        """The record of an E-step (see ``EStepResult``) that took no time, at parameters with this log-prior.
+
+        Parameters
+        ----------
+        gamma : float
+            Of the E-step.
+        expected : EStepResult
+        log_prior : float
+            Nats.
+
+        Returns
+        -------
+        Record
+        """
         objective = expected.objective + log_prior
         return cls(gamma, objective, expected.free_objective, expected.violation, 0.0, log_prior)
 
@@ -142,7 +155,13 @@ class Schedule(Protocol):
     """Yields the gammas of a run; the loop stays at each until its stopping rule is met."""
 
     def gammas(self) -> Iterator[float]:
-        """The gammas of a run, in order."""
+        """The gammas of a run, in order.
+
+        Yields
+        ------
+        float
+            Minus infinity, or at least 0.
+        """
         ...
 
 
@@ -323,11 +342,31 @@ class Stopping:
     scale: float | None = None
 
     def ends(self, stage: list[Record]) -> bool:
-        """Whether the last record of the stage is that of its last iteration."""
+        """Whether the last record of the stage is that of its last iteration.
+
+        Parameters
+        ----------
+        stage : list of Record
+            The records of one gamma, in order.
+
+        Returns
+        -------
+        bool
+        """
         return len(stage) == self.max_iter or self.converged(stage)
 
     def converged(self, stage: list[Record]) -> bool:
-        """Whether the objective gained less than ``tol`` between the last two records of the stage."""
+        """Whether the objective gained less than ``tol`` between the last two records of the stage.
+
+        Parameters
+        ----------
+        stage : list of Record
+            The records of one gamma, in order.
+
+        Returns
+        -------
+        bool
+        """
         if self.tol <= 0 or len(stage) < 2:
             return False
         before, after = stage[-2].objective, stage[-1].objective

@@ -87,7 +87,12 @@ class FitReport:
         return prices_by_name((report.name, report.price) for report in self.constraints)
 
     def summary(self) -> str:
-        """At most ``MOST_LINES`` lines of text: how it ended, the objective, a line per constraint."""
+        """At most ``MOST_LINES`` lines of text: how it ended, the objective, a line per constraint.
+
+        Returns
+        -------
+        str
+        """
         lines = [f"{self.title} on {self.n_rows} {self.unit}: {self.status}"]
         if self.settings:
             lines.append(", ".join(f"{name} {_text(value)}" for name, value in self.settings.items()))
@@ -103,7 +108,17 @@ class FitReport:
         return "\n".join(lines if more <= 0 else [*lines[: MOST_LINES - 1], f"and {more + 1:,} more lines"])
 
     def constraint_lines(self, limit: int) -> list[str]:
-        """A line for each constraint, or for the ``limit`` that matter most and one about the others."""
+        """A line for each constraint, or for the ``limit`` that matter most and one about the others.
+
+        Parameters
+        ----------
+        limit : int
+            At least 1.
+
+        Returns
+        -------
+        list of str
+        """
         lines, left = constraint_lines(self.constraints, limit), len(self.summaries) - limit
         lines += [summary.text for summary in self.summaries[:limit]]
         return [*lines, f"and {left:,} more of many rows"] if left > 0 else lines
@@ -135,7 +150,17 @@ class FitReport:
             file.write(self.to_html())
 
     def to_html(self, command: str | None = None) -> str:
-        """The page that `save` writes; the command line, if there was one, stands at its end."""
+        """The page that `save` writes; the command line, if there was one, stands at its end.
+
+        Parameters
+        ----------
+        command : str, optional
+
+        Returns
+        -------
+        str
+            A whole page of HTML.
+        """
         return document(self.title, self._repr_html_(), command)
 
     def __repr__(self) -> str:

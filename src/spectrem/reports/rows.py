@@ -90,7 +90,17 @@ class ConstraintReport:
         return self.violation_after > self.tolerance
 
     def worst_text(self, violation: Floats) -> str:
-        """The largest of the violations of the rows, shape (n_rows,), in the unit in which they are shown."""
+        """The largest of the violations of the rows, shape (n_rows,), in the unit in which they are shown.
+
+        Parameters
+        ----------
+        violation : ndarray of shape (n_rows,)
+            ``violation_before`` or ``violation_after``.
+
+        Returns
+        -------
+        str
+        """
         row = int((self.scale * violation).argmax())
         worst, tolerance = (float(self.scale[row] * values[row]) for values in (violation, self.tolerance))
         return number_text(worst, tolerance, self.is_share)

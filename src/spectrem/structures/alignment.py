@@ -187,6 +187,15 @@ class Alignment:
         """Where the column is the side that is chosen from, a mask of the NULL links, shape (n_unary,); else None.
 
         A NULL link belongs to no group of that side, but its value there is NULL, with which constraints can compare.
+
+        Parameters
+        ----------
+        name : str
+            Of a column.
+
+        Returns
+        -------
+        ndarray of shape (n_unary,), bool, or None
         """
         if name not in ("state", "target" if self.reverse else "source"):
             return None
@@ -263,7 +272,18 @@ class Alignment:
         )
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
-        """Every alignment of one pair as indicators over the batch, with its jumps; NULL comes last."""
+        """Every alignment of one pair as indicators over the batch, with its jumps; NULL comes last.
+
+        Parameters
+        ----------
+        instance : int
+            From 0; a small one, as there may be very many structures.
+
+        Yields
+        ------
+        Parts
+            0 or 1.
+        """
         n = check_instance(self, instance)
         n_source, n_target = int(self.source_lengths[n]), int(self.target_lengths[n])
         start, width = int(self.offsets[n]), self.max_jump

@@ -224,7 +224,18 @@ class Bracketings:
         )
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
-        """Every binary tree of one sentence as indicators over the batch, those cut first at the first place first."""
+        """Every binary tree of one sentence as indicators over the batch, those cut first at the first place first.
+
+        Parameters
+        ----------
+        instance : int
+            From 0; a small one, as there may be very many structures.
+
+        Yields
+        ------
+        Parts
+            0 or 1.
+        """
         i = check_instance(self, instance)
         size, first = int(self.lengths[i]), 2 * int(self.span_offsets[i])
         for tree in _trees(0, size) if size else iter([[]]):
@@ -247,7 +258,22 @@ class Bracketings:
         return Derivations(steps, spans, slice(first, first + 2 * len(spans)), (), *groups, apart=spans + 1)
 
     def part_scores(self, scores: Parts, instance: int) -> tuple[Floats, float]:
-        """Gains of the spans of a sentence over distituents, and what every tree scores besides."""
+        """Gains of the spans of a sentence over distituents, and what every tree scores besides.
+
+        Parameters
+        ----------
+        scores : Parts
+            Nats.
+        instance : int
+            From 0.
+
+        Returns
+        -------
+        gains : ndarray of float64
+            Nats, in the order of the parts of `derivations`.
+        rest : float
+            Nats.
+        """
         one = Bracketings(self.lengths[instance : instance + 1])
         entries = slice(*(2 * self.span_offsets[instance : instance + 2]).tolist())
         gains, _, base, _ = one._gains(check_inputs(one, Parts(scores.unary[entries])), 1.0)

@@ -145,6 +145,11 @@ class Categorical:
         weights : ndarray of shape (n_instances,), optional
             Changes nothing, as there are no shared factors.
 
+        Returns
+        -------
+        Parts
+            Covariances of unary parts, of one instance each, and of shared factors, summed over instances.
+
         Examples
         --------
         >>> Categorical([2]).covariances(Parts(np.log([0.2, 0.8])), np.array([1.0, 0.0])).unary.round(12)
@@ -168,7 +173,18 @@ class Categorical:
         return simplex_polytope(check_scores(self, scores).unary, int(self.offsets[n]), self.sizes[n : n + 1])
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
-        """Every label of one instance as indicators over the batch."""
+        """Every label of one instance as indicators over the batch.
+
+        Parameters
+        ----------
+        instance : int
+            From 0; a small one, as there may be very many structures.
+
+        Yields
+        ------
+        Parts
+            0 or 1.
+        """
         n = check_instance(self, instance)
         for k in range(self.offsets[n], self.offsets[n + 1]):
             indicator = no_parts(self)

@@ -242,7 +242,17 @@ class Derived(Structure, Protocol):
     """A structure whose instances are put together step by step."""
 
     def derivations(self, instance: int) -> Derivations:
-        """The steps that derive the structures of one instance."""
+        """The steps that derive the structures of one instance.
+
+        Parameters
+        ----------
+        instance : int
+            From 0.
+
+        Returns
+        -------
+        Derivations
+        """
         ...
 
 

@@ -119,7 +119,17 @@ class Known:
         return getattr(self.inside, "column_values", {})
 
     def missing(self, name: str) -> Bools | None:
-        """Parts that belong to no group of a column, as the structure inside says."""
+        """Parts that belong to no group of a column, as the structure inside says.
+
+        Parameters
+        ----------
+        name : str
+            Of a column.
+
+        Returns
+        -------
+        ndarray of shape (n_unary,), bool, or None
+        """
         return declared_missing(self.inside, name)
 
     @cached_property

@@ -35,18 +35,48 @@ class Parts:
     factors: tuple[Floats, ...] = ()
 
     def map(self, f: Callable[..., Floats], *others: Parts) -> Parts:
-        """Apply ``f`` to the unary parts, and to every factor, of this and of others."""
+        """Apply ``f`` to the unary parts, and to every factor, of this and of others.
+
+        Parameters
+        ----------
+        f : callable
+            Of one array of every one of them, all of one shape, to an array of that shape.
+        *others : Parts
+            Of the same shape.
+
+        Returns
+        -------
+        Parts
+        """
         factors = zip(self.factors, *(other.factors for other in others), strict=True)
         return Parts(f(self.unary, *(other.unary for other in others)), tuple(f(*arrays) for arrays in factors))
 
     def add(self, other: Parts, share: Floats | float, of_factors: float = 1.0) -> None:
-        """Add in place: unary parts times a share, of each or of all, and factors times another."""
+        """Add in place: unary parts times a share, of each or of all, and factors times another.
+
+        Parameters
+        ----------
+        other : Parts
+            Of the same shape.
+        share : ndarray of shape (n_unary,), or float
+        of_factors : float
+        """
         self.unary[:] += share * other.unary
         for factor, increment in zip(self.factors, other.factors, strict=True):
             factor += of_factors * increment
 
     def dot(self, other: Parts) -> float:
-        """Inner product over all parts, with ``-inf * 0 = 0``."""
+        """Inner product over all parts, with ``-inf * 0 = 0``.
+
+        Parameters
+        ----------
+        other : Parts
+            Of the same shape.
+
+        Returns
+        -------
+        float
+        """
         return sum(
             (_dot(a, b) for a, b in zip(self.factors, other.factors, strict=True)),
             start=_dot(self.unary, other.unary),

@@ -208,7 +208,17 @@ class Product:
         return {self.name: tuple(self.members)}
 
     def missing(self, name: str) -> Bools | None:
-        """Parts that belong to no group of a column: as members say, and all of a member without it; None for none."""
+        """Parts that belong to no group of a column: as members say, and all of a member without it; None for none.
+
+        Parameters
+        ----------
+        name : str
+            Of a column.
+
+        Returns
+        -------
+        ndarray of shape (n_unary,), bool, or None
+        """
         if name not in self._sources:
             return None
         masks, some = [], False
@@ -223,7 +233,18 @@ class Product:
         return np.concatenate(masks) if some else None
 
     def split(self, parts: Parts) -> tuple[Parts, ...]:
-        """The parts of every member, as views."""
+        """The parts of every member, as views.
+
+        Parameters
+        ----------
+        parts : Parts
+            Of the product.
+
+        Returns
+        -------
+        tuple of Parts
+            One per member.
+        """
         shares, unary, factor = [], 0, 0
         for member in self.members.values():
             n_unary, n_factors = member.n_unary, len(member.factor_shapes)
@@ -232,7 +253,18 @@ class Product:
         return tuple(shares)
 
     def join(self, *shares: Parts) -> Parts:
-        """The inverse of `split` (a copy)."""
+        """The inverse of `split` (a copy).
+
+        Parameters
+        ----------
+        *shares : Parts
+            One per member.
+
+        Returns
+        -------
+        Parts
+            Of the product.
+        """
         return Parts(
             np.concatenate([share.unary for share in shares]), tuple(f for share in shares for f in share.factors)
         )
@@ -284,7 +316,18 @@ class Product:
         return join_polytopes(blocks, list(itertools.chain(*sizes)))
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
-        """Every combination of the members' structures as indicators, the first member's changing last."""
+        """Every combination of the members' structures as indicators, the first member's changing last.
+
+        Parameters
+        ----------
+        instance : int
+            From 0; a small one, as there may be very many structures.
+
+        Yields
+        ------
+        Parts
+            0 or 1.
+        """
         n = check_instance(self, instance)
         instances = [(key, i) for key in self.members for i in self._own_instances(key, n)]
         lists = [list(cast(Any, self.members[key]).enumerate(i)) for key, i in instances]

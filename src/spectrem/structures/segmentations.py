@@ -160,6 +160,11 @@ class Segmentations:
         lengths : array-like of shape (longest, n_states), optional
             Nats, of segments of 1, 2, ... tokens.
 
+        Returns
+        -------
+        ndarray of shape (n_unary,)
+            Nats.
+
         Examples
         --------
         >>> Segmentations([2], n_states=1, longest=2).scores_of([[1.0], [2.0]], [[0.0], [0.5]]).tolist()
@@ -198,6 +203,11 @@ class Segmentations:
         values : ndarray of shape (n_unary,)
         weights : ndarray of shape (n_instances,), optional
             Multiply covariances of transitions.
+
+        Returns
+        -------
+        Parts
+            Covariances of unary parts, of one instance each, and of shared factors, summed over instances.
         """
         return derive.covariances(self, scores, values, weights)
 
@@ -228,7 +238,18 @@ class Segmentations:
         return Derivations(steps, unary, own, (cells,), *groups)
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
-        """Every segmentation of one sentence as indicators over the batch, with its transitions."""
+        """Every segmentation of one sentence as indicators over the batch, with its transitions.
+
+        Parameters
+        ----------
+        instance : int
+            From 0; a small one, as there may be very many structures.
+
+        Yields
+        ------
+        Parts
+            0 or 1.
+        """
         n, first = int(self.lengths[check_instance(self, instance)]), int(self.token_offsets[instance])
         for cuts in itertools.product((False, True), repeat=max(n - 1, 0)):
             starts = np.flatnonzero([True, *cuts][:n])

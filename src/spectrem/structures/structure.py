@@ -122,15 +122,56 @@ class Structure(Protocol):
         structure's score and its indicators (ties broken toward the lowest index). Instances outside ``active`` get
         value 0 and zero marginals. ``weights`` (one per instance) multiply the counts of shared factors
         only. An instance without any possible structure has value ``-inf`` and zero marginals.
+
+        Parameters
+        ----------
+        scores : Parts
+            Nats, ``-inf`` for impossible.
+        gamma : float
+            At least 0.
+        active : ndarray of shape (n_instances,), bool, optional
+            By default all are.
+        weights : ndarray of shape (n_instances,), optional
+            At least 0; by default 1.
+
+        Returns
+        -------
+        values : ndarray of shape (n_instances,)
+            Nats.
+        marginals : Parts
+            In [0, 1], those of shared factors summed over instances.
         """
         ...
 
     def decode(self, scores: Parts) -> Ints:
-        """The best structure in the family's own form (labels, states, source positions ...)."""
+        """The best structure in the family's own form (labels, states, source positions ...).
+
+        Parameters
+        ----------
+        scores : Parts
+            Nats, ``-inf`` for impossible.
+
+        Returns
+        -------
+        ndarray of int64
+            The family says its shape.
+        """
         ...
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
-        """The linear description of one instance, for integer programs (gamma of minus infinity)."""
+        """The linear description of one instance, for integer programs (gamma of minus infinity).
+
+        Parameters
+        ----------
+        scores : Parts
+            Nats, ``-inf`` for impossible.
+        instance : int
+            From 0.
+
+        Returns
+        -------
+        Polytope
+        """
         ...
 
 

@@ -536,6 +536,16 @@ class ConstrainedTargets:
         """Targets at the prices as they are; parameters and result as of `update`.
 
         Use for a batch from which prices are not to learn, or not again.
+
+        Parameters
+        ----------
+        log_probabilities, columns
+            As in `update`.
+
+        Returns
+        -------
+        array or list of arrays
+            As of `update`.
         """
         return self._soft_targets(log_probabilities, columns, learns=False)
 
@@ -591,6 +601,11 @@ class ConstrainedTargets:
     def state_dict(self) -> dict[str, Any]:
         """The prices and what their steps rest on, as mappings and lists of numbers and text, to be saved with a model.
 
+        Returns
+        -------
+        dict
+            Mappings, lists, numbers and text, which JSON and ``torch.save`` take.
+
         Examples
         --------
         >>> import json
@@ -606,6 +621,11 @@ class ConstrainedTargets:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from the prices of what `state_dict` gave.
+
+        Parameters
+        ----------
+        state : mapping
+            What `state_dict` gave, of the same constraints.
 
         Raises
         ------

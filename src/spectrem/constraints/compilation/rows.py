@@ -86,7 +86,18 @@ class Block:
     wholes: Floats | None = None
 
     def pick(self, wanted: Bools, start: int) -> Block:
-        """Some of the rows, shape (stop - start,), as the rows from ``start`` on."""
+        """Some of the rows, shape (stop - start,), as the rows from ``start`` on.
+
+        Parameters
+        ----------
+        wanted : ndarray of shape (stop - start,), bool
+        start : int
+            The number of the first row of the new block.
+
+        Returns
+        -------
+        Block
+        """
         keys = self.keys
         return replace(
             self,
@@ -186,14 +197,33 @@ class Rows:
         return replace(self, matrix=matrix, alike=None)
 
     def where(self, test: Callable[[Block], bool]) -> Bools:
-        """Rows of the constraints that pass a test, shape (n_rows,), bool."""
+        """Rows of the constraints that pass a test, shape (n_rows,), bool.
+
+        Parameters
+        ----------
+        test : callable
+            From a `Block` to a bool.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), bool
+        """
         chosen = np.zeros(len(self.bounds), np.bool_)
         for block in self.blocks:
             chosen[block.start : block.stop] = test(block)
         return chosen
 
     def pick(self, wanted: Bools) -> Rows:
-        """Some of the rows, shape (n_rows,), bool, with their blocks renumbered; blocks without any are dropped."""
+        """Some of the rows, shape (n_rows,), bool, with their blocks renumbered; blocks without any are dropped.
+
+        Parameters
+        ----------
+        wanted : ndarray of shape (n_rows,), bool
+
+        Returns
+        -------
+        Rows
+        """
         blocks: list[Block] = []
         for block in self.blocks:
             own = wanted[block.start : block.stop]
@@ -207,6 +237,15 @@ class Rows:
         """The same with entries of the chosen rows, shape (n_rows,), times the factor of their part, shape (n_unary,).
 
         The pattern of the matrix is shared, its entries are not.
+
+        Parameters
+        ----------
+        chosen : ndarray of shape (n_rows,), bool
+        factor : ndarray of shape (n_unary,)
+
+        Returns
+        -------
+        Rows
         """
         m = self.matrix
         entries = np.repeat(chosen, np.diff(m.indptr))

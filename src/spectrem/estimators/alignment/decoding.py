@@ -68,7 +68,16 @@ class LinkPosteriors:
     backward: list[Floats]
 
     def take(self, chosen: Ints) -> LinkPosteriors:
-        """Those of the pairs at these places, counted from 0."""
+        """Those of the pairs at these places, counted from 0.
+
+        Parameters
+        ----------
+        chosen : ndarray of int
+
+        Returns
+        -------
+        LinkPosteriors
+        """
         sides = ([side[k] for k in chosen] for side in (self.forward, self.backward))
         return LinkPosteriors(self.source_lengths[chosen], self.target_lengths[chosen], *sides)
 
@@ -100,6 +109,10 @@ class LinkPosteriors:
             See `spectrem.metrics.reliability`.
         possible : bool
             Whether links that are possible, not sure, count as right; else they are left out.
+
+        Returns
+        -------
+        Reliability
 
         Raises
         ------

@@ -202,6 +202,11 @@ class WordAligner(Saved, AlignerParameters, Estimator):
 
         Parameters and errors are those of `fit`.
 
+        Parameters
+        ----------
+        source, target, known, anchors, sample_weight
+            As in `fit`.
+
         Returns
         -------
         WordAligner
@@ -281,6 +286,11 @@ class WordAligner(Saved, AlignerParameters, Estimator):
             Some links of some pairs, as in `fit`. They are among the links that are returned, and the only ones of
             their words.
 
+        Returns
+        -------
+        Links
+            All of them sure; the sentences are those of the text, in its order.
+
         Raises
         ------
         NotFittedError
@@ -298,7 +308,25 @@ class WordAligner(Saved, AlignerParameters, Estimator):
     def iter_predict(
         self, source: Bitext | Lines, target: Lines | None = None, *, anchors: KnownLinks | None = None
     ) -> Iterator[Links]:
-        """The links of `predict`, some hundreds of sentence pairs at a time and in order."""
+        """The links of `predict`, some hundreds of sentence pairs at a time and in order.
+
+        Parameters
+        ----------
+        source, target, anchors
+            As in `predict`.
+
+        Returns
+        -------
+        iterator of Links
+            Those of the next sentence pairs, one after another.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        InvalidInputError
+            If an anchor lies outside its sentence pair.
+        """
         fitted, bitext = as_fitted(self), text.as_bitext(source, target)
         links = text.read_anchors(bitext, None, anchors)
         return text.impose(decoding.map_shards(fitted, partial(decoding.decode, fitted), bitext, links), links)
@@ -311,6 +339,16 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         only "agreement" is kept. The limit is 2^18 links where constraints are not names, or gamma lies below 0.1,
         2^14 where ``dual_steps`` is 0, and 2^10 where gamma is -inf, or 0 without dual steps. A pair of more than 5,000
         words on a side is left without links.
+
+        Parameters
+        ----------
+        source, target
+            As in `fit`.
+
+        Returns
+        -------
+        LongPairs
+            ``by_position`` and ``unaligned``, each an ndarray of the numbers of pairs, from 0.
         """
         return text.find_long_pairs(
             text.as_bitext(source, target), text.most_cells(self, getattr(self, "gamma_", self.gamma))
@@ -322,13 +360,48 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         """Posterior probabilities of all links, projected onto the constraints if ``project_at_predict``.
 
         They do not depend on ``rare_discount``. Pairs that are left unaligned (see `long_pairs`) count as empty.
+
+        Parameters
+        ----------
+        source, target, anchors
+            As in `predict`.
+
+        Returns
+        -------
+        LinkPosteriors
+            Matrices of shape (source length, target length) for each direction, in [0, 1].
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        InvalidInputError
+            If an anchor lies outside its sentence pair.
         """
         return decoding.concatenate_posteriors(list(self.iter_predict_proba(source, target, anchors=anchors)))
 
     def iter_predict_proba(
         self, source: Bitext | Lines, target: Lines | None = None, *, anchors: KnownLinks | None = None
     ) -> Iterator[LinkPosteriors]:
-        """The posteriors of `predict_proba`, some hundreds of sentence pairs at a time and in order."""
+        """The posteriors of `predict_proba`, some hundreds of sentence pairs at a time and in order.
+
+        Parameters
+        ----------
+        source, target, anchors
+            As in `predict`.
+
+        Returns
+        -------
+        iterator of LinkPosteriors
+            Those of the next sentence pairs, one after another.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        InvalidInputError
+            If an anchor lies outside its sentence pair.
+        """
         fitted, bitext = as_fitted(self), text.as_bitext(source, target)
 
         def matrices(shard: BitextShard) -> LinkPosteriors:
@@ -339,7 +412,27 @@ class WordAligner(Saved, AlignerParameters, Estimator):
     def score(
         self, source: Bitext | Lines, target: Lines | None, gold: Links, *, anchors: KnownLinks | None = None
     ) -> float:
-        """1 - alignment error rate ([OchNey2003]) of the links that `predict` finds, against gold links."""
+        """1 - alignment error rate ([OchNey2003]) of the links that `predict` finds, against gold links.
+
+        Parameters
+        ----------
+        source, target, anchors
+            As in `predict`.
+        gold : Links
+            Sure and possible links of the same sentence pairs.
+
+        Returns
+        -------
+        float
+            In [0, 1], 1 where all sure links are found and none that is not possible.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        InvalidInputError
+            If gold has another number of sentences, or a link outside its sentence pair.
+        """
         bitext = text.as_bitext(source, target)
         gold.check_inside(bitext.source_lengths, bitext.target_lengths, "gold")
         return 1.0 - alignment_scores(self.predict(bitext, anchors=anchors), gold).aer
@@ -429,6 +522,27 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         """Choose ``threshold_`` (and ``gamma_`` of decoding, among ``gammas``) with the least error on gold links.
 
         Among equally good thresholds the middle one is taken.
+
+        Parameters
+        ----------
+        source, target
+            As in `predict`.
+        gold : Links
+            Sure and possible links of the same sentence pairs.
+        gammas : sequence of float, optional
+            By default ``gamma_`` alone.
+
+        Returns
+        -------
+        WordAligner
+            Itself.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        InvalidInputError
+            If gold has another number of sentences, or a link outside its sentence pair.
         """
         fitted, bitext = as_fitted(self), text.as_bitext(source, target)
         gold.check_inside(bitext.source_lengths, bitext.target_lengths, "gold")
@@ -441,7 +555,23 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         return self
 
     def unknown_shares(self, source: Bitext | Lines, target: Lines | None = None) -> tuple[float, float]:
-        """Parts of the source and of the target tokens of a text whose words did not occur in training."""
+        """Parts of the source and of the target tokens of a text whose words did not occur in training.
+
+        Parameters
+        ----------
+        source, target
+            As in `predict`.
+
+        Returns
+        -------
+        source, target : float
+            In [0, 1]; 0 of a side without tokens.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         fitted, bitext = as_fitted(self), text.as_bitext(source, target)
         sides = text.recode(bitext, (fitted.source_vocabulary_, fitted.target_vocabulary_)).sides
 
@@ -451,7 +581,23 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         return share(sides[0].tokens, fitted.source_counts_), share(sides[1].tokens, fitted.target_counts_)
 
     def lexicon(self, min_probability: float = 0.01) -> Iterator[tuple[str, str, float, float]]:
-        """Word pairs with p(target | source) and p(source | target), if either reaches ``min_probability``."""
+        """Word pairs with p(target | source) and p(source | target), if either reaches ``min_probability``.
+
+        Parameters
+        ----------
+        min_probability : float
+            In [0, 1].
+
+        Returns
+        -------
+        iterator of (str, str, float, float)
+            Source word, target word, p(target | source), p(source | target).
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         fitted = as_fitted(self)
         sides = fitted.params_.forward.translation[:-1], fitted.params_.backward.translation[:-1]
         return file.name_pairs(fitted, np.maximum(*sides) >= min_probability, *sides)
@@ -466,9 +612,9 @@ class WordAligner(Saved, AlignerParameters, Estimator):
         min_count : float
             What the expected links, the mean over both directions, must reach.
 
-        Yields
-        ------
-        LexiconEntry
+        Returns
+        -------
+        iterator of LexiconEntry
             ``source``, ``target``, ``forward``, ``backward`` and ``links``.
 
         Raises

@@ -210,10 +210,20 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
     def predict_proba(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
         """Posterior probabilities of spans to be constituents.
 
+        Parameters
+        ----------
+        X, columns
+            As in `predict`.
+
         Returns
         -------
         list of ndarray of shape (n_words, n_words + 1)
-            One array per sentence, indexed [start, end]; 0 where ``end <= start``.
+            Probabilities in [0, 1], one array per sentence, indexed [start, end]; 0 where ``end <= start``.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         new, tables = self._encoded(X, columns), []
         shares = new.tables(new.lengths * (new.lengths + 1) // 2)
@@ -233,6 +243,27 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
         """Mean log-likelihood per word in nats; always finite, see `score_samples`.
 
         Constraints have no part in it, nor have ``columns``.
+
+        Parameters
+        ----------
+        X
+            As in `fit`.
+        y : None
+            Not read.
+        sample_weight : array-like of shape (n_sentences,), optional
+            How often each sentence counts, at least 0.
+        columns
+            Not read.
+
+        Returns
+        -------
+        float
+            Nats per word.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         return engine.mean_log_likelihood("sentences", self.score_samples(X), _read_sentences(X).lengths, sample_weight)
 
@@ -241,6 +272,21 @@ class BracketingModel(Saved, BracketingParameters, Estimator):
 
         A yield or context that training did not see counts as one more event of its distribution, as probable as the
         average one; where a sentence is impossible, events of probability 0 count as 1e-9.
+
+        Parameters
+        ----------
+        X
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_sentences,)
+            Nats.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         new = self._encoded(X)
         return new.values(_finite_log_likelihoods, new.model, self.params_)

@@ -181,9 +181,23 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         return self
 
     def decision_function(self, X: Table) -> Floats:
-        """Scores of the labels, nats, shape (n_rows, n_classes), or with two classes (n_rows,) of the second.
+        """Scores of the labels.
 
         Constraints have no part in them.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes), or (n_rows,) with two classes
+            Nats, in the order of ``classes_``; with two classes how far the second is above the first.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         features, _ = as_fitted(self)._read(X, None)
         scores = np.asarray(features.matrix @ self.coef_.T) + self.intercept_
@@ -226,12 +240,44 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
         return in_corpus_order(shards, tables, np.ones(features.n_choices, np.int64))
 
     def predict_log_proba(self, X: Table, columns: Columns = None) -> Floats:
-        """The logarithm of `predict_proba`, nats."""
+        """The logarithm of `predict_proba`, nats.
+
+        Parameters
+        ----------
+        X, columns
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Nats, at most 0.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X, columns))
 
     def predict(self, X: Table, columns: Columns = None) -> NDArray:
-        """The most probable label of every row, shape (n_rows,); parameters as of `predict_proba`."""
+        """The most probable label of every row.
+
+        Parameters
+        ----------
+        X, columns
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Of the labels ``classes_``.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         best = self.predict_proba(X, columns).argmax(axis=1)
         return self.classes_[best]
 
@@ -248,6 +294,11 @@ class MaxEntClassifier(Saved, ShowsReport, MaxEntParameters, ClassifierMixin, Ba
             At least 0.
         columns : mapping or frame, optional
             As in `predict_proba`.
+
+        Returns
+        -------
+        float
+            In [0, 1].
 
         Raises
         ------

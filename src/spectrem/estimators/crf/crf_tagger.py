@@ -223,6 +223,11 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         X, lengths, columns
             As in `fit`; ``columns`` for ``project_at_predict``.
 
+        Returns
+        -------
+        list of list of tags
+            One of ``tags_`` per token, sentence by sentence.
+
         Raises
         ------
         NotFittedError
@@ -235,7 +240,23 @@ class CRFTagger(Saved, CRFParameters, Estimator):
     def predict_proba(
         self, X: TokenSentences, *, lengths: ArrayLike | None = None, columns: Mapping[str, Any] | None = None
     ) -> list[Floats]:
-        """Posterior probabilities of tags (in the order of ``tags_``), an array of shape (tokens, n_tags) each."""
+        """Posterior probabilities of tags.
+
+        Parameters
+        ----------
+        X, lengths, columns
+            As in `predict`.
+
+        Returns
+        -------
+        list of ndarray of shape (n_tokens, n_tags)
+            Probabilities in [0, 1], one array per sentence, columns in the order of ``tags_``; rows sum to 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         new = self._encoded(X, lengths, columns)
         return new.shown(new.tables(), partial(tag_label, self.tags_))
 
@@ -250,6 +271,18 @@ class CRFTagger(Saved, CRFParameters, Estimator):
             As in `fit`.
         n : int
             At least 1.
+
+        Returns
+        -------
+        list of list of TagSequence
+            For every sentence up to n pairs ``(tags, log_probability)``, the latter in nats, at most 0.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        InvalidInputError
+            If n is below 1.
         """
         n = as_count(n, "n", minimum=1)
         text = self._read(X, lengths, None)
@@ -289,6 +322,11 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         sample_weight : array-like of shape (n_sentences,), optional
             At least 0.
 
+        Returns
+        -------
+        float
+            In [0, 1].
+
         Raises
         ------
         InvalidInputError
@@ -300,7 +338,25 @@ class CRFTagger(Saved, CRFParameters, Estimator):
         return labels.score(predicted, sample_weight, self.tags_)
 
     def score_samples(self, X: TokenSentences, y: TokenLabelsLike, *, lengths: ArrayLike | None = None) -> Floats:
-        """log p(y | X) of every sentence, shape (n_sentences,), nats; of partial labels, of all that they allow."""
+        """log p(y | X) of every sentence, shape (n_sentences,), nats; of partial labels, of all that they allow.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        y : sequence of sequences of labels
+            As in `fit`; a set of labels, or none, allows several tags.
+
+        Returns
+        -------
+        ndarray of shape (n_sentences,)
+            Nats, at most 0.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         text = self._read(X, lengths, None)
         labels = read_labels(y, text.sizes, self.tags_, stacked=lengths is not None)
         numbered, known = labels.numbered(self.tags_), labels.known()

@@ -347,6 +347,26 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         """Mean of `score_samples` over the rows of X, by their weights if they are given, in nats.
 
         Constraints have no part in it, nor have ``columns``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : None
+            Not read.
+        sample_weight : array-like of shape (n_rows,), optional
+            How often each row counts, at least 0.
+        columns
+            Not read.
+
+        Returns
+        -------
+        float
+            Nats per row.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         values = self.score_samples(X)
         return float(np.average(values, weights=as_sample_weight(sample_weight, len(values), "row of X")))
@@ -355,11 +375,40 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         """Akaike's information criterion of the mixture on X; lower is better.
 
         Parameters that are fixed, whether by ``fixed`` or by bounds, are not counted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        float
+            -2 times the log-likelihood in nats, plus 2 for every free parameter.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         return -2 * float(self.score_samples(X).sum()) + 2 * self._n_parameters()
 
     def bic(self, X: ArrayLike) -> float:
-        """Bayesian information criterion of the mixture on X; lower is better. Parameters are counted as in `aic`."""
+        """Bayesian information criterion of the mixture on X; lower is better. Parameters are counted as in `aic`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        float
+            -2 times the log-likelihood in nats, plus the log of the number of rows for every free parameter.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         values = self.score_samples(X)
         return -2 * float(values.sum()) + self._n_parameters() * float(np.log(len(values)))
 

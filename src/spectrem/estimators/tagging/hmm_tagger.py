@@ -294,6 +294,11 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         X, columns
             As in `fit`; ``columns`` for ``project_at_predict``.
 
+        Returns
+        -------
+        list of list of tags
+            One of ``tags_`` per token, sentence by sentence.
+
         Raises
         ------
         NotFittedError
@@ -306,10 +311,20 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
     def predict_proba(self, X: Sentences, *, columns: Mapping[str, Any] | None = None) -> list[Floats]:
         """Posterior probabilities of tags, in the order of ``tags_``.
 
+        Parameters
+        ----------
+        X, columns
+            As in `predict`.
+
         Returns
         -------
         list of ndarray of shape (n_tokens, n_states)
-            One array per sentence.
+            Probabilities in [0, 1], one array per sentence; rows sum to 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         new = self._encoded(sentences.read_text(X), columns)
         return new.shown(new.tables(), partial(tag_label, self.tags_))
@@ -327,6 +342,27 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         Where a sentence is impossible, events of probability 0 count as 1e-9; a word that training did not see, and
         no ``unknown`` word stands for, has the probability 1 / (words of the vocabulary + 1) with every tag.
         Constraints have no part in it, nor have ``columns``.
+
+        Parameters
+        ----------
+        X
+            As in `fit`.
+        y : sequence of sequences of labels, optional
+            As in `fit`.
+        sample_weight : array-like of shape (n_sentences,), optional
+            How often each sentence counts, at least 0.
+        columns
+            Not read.
+
+        Returns
+        -------
+        float
+            Nats per token, at most 0.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         text = sentences.read_text(X, y)
         values = self._log_likelihoods(text, finite=True)
@@ -336,6 +372,21 @@ class HMMTagger(Saved, TaggerParameters, Estimator):
         """Log-likelihood of every sentence (with labels, of words and labels), shape (n_sentences,), nats.
 
         -inf if it is impossible; words that training did not see, and no ``unknown`` word stands for, are left out.
+
+        Parameters
+        ----------
+        X, y
+            As in `score`.
+
+        Returns
+        -------
+        ndarray of shape (n_sentences,)
+            Nats, at most 0.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         return self._log_likelihoods(sentences.read_text(X, y))
 

@@ -286,6 +286,20 @@ class Views(Saved, ViewsParameters, Estimator):
         Arrays of classifiers, lists of lists of taggers; without full agreement, a mapping of views to these.
         Taggers in full agreement decode as ``decode`` says; otherwise every token has its most probable tag.
         Parameters as of `predict_proba`.
+
+        Parameters
+        ----------
+        X, columns, owners
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), list of list of tags, or dict of view -> these
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
         fitted = self._as_fitted()
         first = next(iter(fitted.views_.values()))
@@ -315,6 +329,20 @@ class Views(Saved, ViewsParameters, Estimator):
         distribution by the probability that it gives it. Of tags that mark chunks or names it counts O, too:
         `spectrem.metrics.chunk_scores` gives precision, recall and F1 of chunks.
         Other parameters as of `predict`.
+
+        Parameters
+        ----------
+        X, columns, owners
+            As in `predict`.
+        y
+            Labels as in `fit`.
+        sample_weight : array-like of shape (n_rows,), optional
+            At least 0.
+
+        Returns
+        -------
+        float
+            In [0, 1].
 
         Raises
         ------
@@ -347,6 +375,10 @@ class Views(Saved, ViewsParameters, Estimator):
         ----------
         deep : bool
             Also the views by their names, and their parameters as ``<view>__<parameter>``.
+
+        Returns
+        -------
+        dict of str -> value
         """
         params = super().get_params(deep)
         for name, estimator in self.views if deep else ():
@@ -356,6 +388,11 @@ class Views(Saved, ViewsParameters, Estimator):
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, views by theirs, and parameters of views as ``<view>__<parameter>``.
+
+        Parameters
+        ----------
+        **params
+            New values by the names of parameters.
 
         Returns
         -------

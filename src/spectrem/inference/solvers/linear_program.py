@@ -55,7 +55,22 @@ class Subgradient:
     tol: float = 1e-8
 
     def solve(self, dual: DualFunction, start: Floats, wanted: Bools | None = None) -> Solution:
-        """As `Solver.solve`; problems that are not ``wanted`` pass for certified, and are left as they are."""
+        """As `Solver.solve`; problems that are not ``wanted`` pass for certified, and are left as they are.
+
+        Parameters
+        ----------
+        dual : DualFunction
+            That of a batch at gamma = 0.
+        start : ndarray of shape (n_rows,)
+            Nats per unit; feasible.
+        wanted : ndarray of shape (n_problems,), bool, optional
+            By default all are.
+
+        Raises
+        ------
+        InvalidInputError
+            If gamma is not 0.
+        """
         if dual.gamma != 0:
             raise InvalidInputError(
                 f"solver Subgradient needs gamma = 0; got gamma = {dual.gamma:g}; leave solver=None to have one chosen"
@@ -291,7 +306,17 @@ class LinearProgram:
     time_limit: float | None = None
 
     def solve(self, dual: DualFunction, start: Floats, wanted: Bools | None = None) -> Solution:
-        """As `Solver.solve`; problems that are not ``wanted`` pass for certified, and are left as they are."""
+        """As `Solver.solve`; problems that are not ``wanted`` pass for certified, and are left as they are.
+
+        Parameters
+        ----------
+        dual : DualFunction
+            That of a batch at gamma = 0.
+        start : ndarray of shape (n_rows,)
+            Nats per unit; feasible.
+        wanted : ndarray of shape (n_problems,), bool, optional
+            By default all are.
+        """
         assert isinstance(dual, BatchDual)
         deadline = Deadline(self.time_limit)
         n_rows = np.bincount(dual.row_problem, minlength=dual.n_problems)

@@ -74,7 +74,20 @@ class Solver(Protocol):
     """Anything with a ``solve``; see the files beside this one for examples."""
 
     def solve(self, dual: DualFunction, start: Floats) -> Solution:
-        """Minimise ``dual`` from ``start``, multipliers of shape (n_rows,) in the feasible set."""
+        """Minimise ``dual`` from ``start``, multipliers of shape (n_rows,) in the feasible set.
+
+        Parameters
+        ----------
+        dual : DualFunction
+            Of one problem or several side by side, convex in the multipliers.
+        start : ndarray of shape (n_rows,)
+            Nats per unit; feasible.
+
+        Returns
+        -------
+        Solution
+            Multipliers, and how each problem ended.
+        """
         ...
 
 
@@ -163,7 +176,23 @@ class FixedStep:
             raise InvalidInputError(f"steps must be at least 0; got {self.steps}; 5 is what the papers ran")
 
     def eta(self, t: int) -> float:
-        """Step size of step ``t``."""
+        """Step size of step ``t``.
+
+        Parameters
+        ----------
+        t : int
+            From 0.
+
+        Returns
+        -------
+        float
+            Relative to the scale of every row; above 0.
+
+        Raises
+        ------
+        InvalidInputError
+            If ``step_size`` gives a number that is not positive and finite.
+        """
         step = float(self.step_size(t)) if callable(self.step_size) else float(self.step_size)
         if not 0 < step < np.inf:
             raise InvalidInputError(f"step_size must be positive and finite; got {step} at step {t}; try 1.0")

@@ -137,6 +137,11 @@ class Chain(MarkovStructure):
         weights : ndarray of shape (n_instances,), optional
             Multiply covariances of transitions.
 
+        Returns
+        -------
+        Parts
+            Covariances of unary parts, of one instance each, and of shared factors, summed over instances.
+
         Notes
         -----
         Those of the `EdgeChain` of the same shape, some sentences at a time.

@@ -175,6 +175,11 @@ class EdgeChain(TokenStructure):
         weights : ndarray of shape (n_instances,), optional
             Multiply covariances of transitions.
 
+        Returns
+        -------
+        Parts
+            Covariances of unary parts, of one instance each, and of shared factors, summed over instances.
+
         Notes
         -----
         By the expectation semiring [LiEisner2009], on marginals: given the states of a token, the expected sums before
@@ -208,7 +213,18 @@ class EdgeChain(TokenStructure):
         return Derivations(steps, np.arange(own.start, own.stop), own, (cells,), offsets, np.ones_like(widths))
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
-        """Every state sequence of one sentence as indicators over the batch, with its transitions."""
+        """Every state sequence of one sentence as indicators over the batch, with its transitions.
+
+        Parameters
+        ----------
+        instance : int
+            From 0; a small one, as there may be very many structures.
+
+        Yields
+        ------
+        Parts
+            0 or 1.
+        """
         tokens, _ = self._tokens_and_parts(instance)
         starts, widths = self._state_offsets[tokens], self._widths[tokens]
         for path in self._paths(instance):

@@ -154,6 +154,11 @@ class ProjectiveTrees(_SpanTrees, ArcStructure):
         weights : ndarray of shape (n_instances,), optional
             Without effect, as nothing is shared.
 
+        Returns
+        -------
+        Parts
+            Covariances of unary parts, of one instance each, and of shared factors, summed over instances.
+
         Notes
         -----
         By the expectation semiring [LiEisner2009], sentence by sentence: some forty times as slow as marginals.
@@ -367,6 +372,11 @@ class ValenceTrees(_SpanTrees):
         ----------
         heads : array-like of shape (n_tokens,), int
             Positions in the sentence, ``ROOT`` (-1) for the root, -2 throughout a sentence that is to have no parts.
+
+        Returns
+        -------
+        Parts
+            0 or 1.
 
         Raises
         ------

@@ -23,6 +23,7 @@ import citations  # noqa: E402
 import command_line  # noqa: E402
 import experiments  # noqa: E402
 import figures  # noqa: E402
+import protocols  # noqa: E402
 import public_names  # noqa: E402
 
 import spectrem  # noqa: E402
@@ -207,6 +208,7 @@ def _prepare(app: Any) -> None:
 
 def setup(app: Any) -> dict[str, Any]:
     """Connect the steps of this file to those of Sphinx."""
+    protocols.complete_docstrings()
     write_api(HERE / "api")
     command_line.write(HERE / "api" / "command_line.md")
     app.connect("builder-inited", _prepare)

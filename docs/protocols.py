@@ -48,7 +48,7 @@ def add_sections(cls: type, name: str, protocols: tuple[type, ...]) -> None:
     if said and own:
         merged = said | own
         pieces = [own[""], *(f"{key}\n{'-' * len(key)}\n{merged[key]}" for key in _ORDER if key in merged)]
-        method.__doc__ = "\n\n".join(pieces)
+        method.__doc__ = "\n\n".join(pieces) + "\n"
 
 
 def sections_of(method: object) -> dict[str, str]:

@@ -35,7 +35,19 @@ _TARGET = ("cdghjlmqrstwx", "aeiouy")
 
 @briefly_shown
 class GeneratedBitext(NamedTuple):
-    """Source lines, target lines and the links (all sure) between their words."""
+    """Source lines, target lines and the links (all sure) between their words.
+
+    Attributes
+    ----------
+    source, target : list of str
+    links : Links
+
+    Examples
+    --------
+    >>> source, target, links = make_bitext(n_pairs=2, seed=0)
+    >>> len(source), len(target), links.n_sentences
+    (2, 2, 2)
+    """
 
     source: list[str]
     target: list[str]
@@ -251,7 +263,19 @@ _OTHERS = {
 
 @briefly_shown
 class GeneratedTagging(NamedTuple):
-    """Words and gold tags, sentence by sentence, and the tags that each word of the vocabulary may have."""
+    """Words and gold tags, sentence by sentence, and the tags that each word of the vocabulary may have.
+
+    Attributes
+    ----------
+    words, tags : list of list of str
+    dictionary : dict of str -> tuple of str
+
+    Examples
+    --------
+    >>> words, tags, dictionary = make_tagged_corpus(2, seed=0)
+    >>> tags[0][0] in dictionary[words[0][0]]
+    True
+    """
 
     words: list[list[str]]
     tags: list[list[str]]
@@ -530,7 +554,20 @@ _RULES: dict[str, list[tuple[float, tuple[str, ...]]]] = {
 
 @briefly_shown
 class GeneratedBrackets(NamedTuple):
-    """Sentences of tags and, sentence by sentence, their constituents of two words and more, by start and end."""
+    """Sentences of tags and, sentence by sentence, their constituents of two words and more, by start and end.
+
+    Attributes
+    ----------
+    sentences : list of list of str
+    brackets : list of list of (start, end)
+        Positions from 0; ``end`` is that behind the last word.
+
+    Examples
+    --------
+    >>> sentences, brackets = make_bracketed_corpus(2, seed=0)
+    >>> (0, len(sentences[0])) in brackets[0]
+    True
+    """
 
     sentences: list[list[str]]
     brackets: list[list[tuple[int, int]]]

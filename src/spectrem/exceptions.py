@@ -32,6 +32,16 @@ class Unconverged(UserWarning):
     """An iterative routine ran out of iterations before it met its tolerance; base of `ConvergenceWarning`.
 
     What is issued as long as nobody has loaded scikit-learn, and so nobody can look for its class.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from spectrem import GaussianMixture
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     mixture = GaussianMixture(2, max_iter=1, random_state=0).fit([[0.0], [0.4], [1.0], [3.0]])
+    >>> [issubclass(one.category, Unconverged) for one in caught]
+    [True]
     """
 
 
@@ -42,13 +52,29 @@ if TYPE_CHECKING:
 
 
 class NoEffectWarning(UserWarning):
-    """Something that was asked for changes nothing, such as constraints where there is nothing to be inferred."""
+    """Something that was asked for changes nothing, such as constraints where there is nothing to be inferred.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", NoEffectWarning)
+    """
 
 
 class SpectremError(Exception):
     """Base of every error raised on purpose by Spectrem.
 
     ``keys`` says where in the data it lies, by columns such as ``sentence`` and ``row`` counted from 0, if known.
+
+    Examples
+    --------
+    >>> from spectrem import project
+    >>> try:
+    ...     project([[0.5, 0.6]], [])
+    ... except SpectremError as error:
+    ...     print(type(error).__name__)
+    ScoreError
     """
 
     keys: Mapping[str, Any] = {}
@@ -65,20 +91,49 @@ def _restored(kind: type[SpectremError], args: tuple[Any, ...], attributes: Mapp
 
 
 class InvalidInputError(SpectremError, ValueError):
-    """An argument or a file breaks a rule; the message names both and the next thing to try."""
+    """An argument or a file breaks a rule; the message names both and the next thing to try.
+
+    Examples
+    --------
+    >>> from spectrem import project
+    >>> try:
+    ...     project([[0.5, 0.6]], [])
+    ... except InvalidInputError as error:
+    ...     print(isinstance(error, ValueError))
+    True
+    """
 
 
 class InfeasibleConstraintError(SpectremError, ValueError):
     """No distribution meets the constraints; the message names the rows that conflict.
 
     ``rows`` holds their numbers among the rows of the batch, where they are known.
+
+    Examples
+    --------
+    >>> from spectrem import E, part, project
+    >>> try:
+    ...     project([[0.5, 0.5]], E[part("label") == 1] >= 2)
+    ... except InfeasibleConstraintError as error:
+    ...     print(error.rows)
+    (0,)
     """
 
     rows: tuple[int, ...] = ()
 
 
 class NotFittedError(SpectremError, ValueError, AttributeError):
-    """An estimator was asked for predictions before ``fit``."""
+    """An estimator was asked for predictions before ``fit``.
+
+    Examples
+    --------
+    >>> from spectrem import HMMTagger
+    >>> try:
+    ...     HMMTagger().predict([["dog"]])
+    ... except NotFittedError as error:
+    ...     print(error)
+    this HMMTagger is not fitted yet; call fit, or load a saved one
+    """
 
 
 def setting(name: str, value: str | None = None) -> str:

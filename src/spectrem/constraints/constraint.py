@@ -867,6 +867,25 @@ class LinearConstraint:
 
     A constraint of one's own may also tell what its rows are called in errors and reports (``keys``, a value per row
     under each name), and that instances count once in them whatever they weigh (``weighted=False``).
+
+    Attributes
+    ----------
+    matrix : csr_array of shape (n_rows, n_unary)
+    bounds : ndarray of shape (n_rows,)
+    sense : {"<=", ">=", "=="}
+    label : str
+        The name in errors and reports.
+    scope : {"instance", "corpus"}
+        Whether every row lies inside an instance.
+    allowance : Slack or None
+    keys : mapping of name -> ndarray of shape (n_rows,)
+    weighted : bool
+
+    Examples
+    --------
+    >>> from spectrem import linear
+    >>> linear([[0, 1, 0, 1]], [1.0], ">=", name="one of them").bounds
+    array([1.])
     """
 
     matrix: sp.csr_array
@@ -923,7 +942,17 @@ class LinearConstraint:
 
 
 class CustomConstraint(Protocol):
-    """A user's own constraint: any object with this one method."""
+    """A user's own constraint: any object with this one method.
+
+    Examples
+    --------
+    >>> from spectrem import E, part, project
+    >>> class Half:
+    ...     def rows(self, structure):
+    ...         return E[part("label") == 1] <= structure.n_instances / 2
+    >>> project([[0.1, 0.9], [0.3, 0.7]], Half()).proba.sum(axis=0).round(3).tolist()
+    [1.0, 1.0]
+    """
 
     def rows(self, structure: Structure) -> Constraint | LinearConstraint:
         """The constraint on one batch.
@@ -1035,7 +1064,19 @@ def _name_text(name: str | None) -> str:
 
 @dataclass(frozen=True, eq=False)
 class MaxOver:
-    """The largest expectation over a column, waiting for its ``penalty``; see :func:`max_over`."""
+    """The largest expectation over a column, waiting for its ``penalty``; see :func:`max_over`.
+
+    Attributes
+    ----------
+    column : str
+    expression : Expectation
+
+    Examples
+    --------
+    >>> from spectrem import E, max_over, part
+    >>> max_over("occurrence", E[part("tag") == "NOUN"].per("word"))
+    max_over("occurrence", E[part("tag") == "NOUN"].per("word"))
+    """
 
     column: str
     expression: Expectation

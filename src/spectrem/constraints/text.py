@@ -73,6 +73,15 @@ class ConstraintTextError(InvalidInputError):
     ----------
     place : str
         Where: a file with line and column, or the text itself and the character in it, all counted from 1.
+
+    Examples
+    --------
+    >>> from spectrem.constraints import parse_constraint
+    >>> try:
+    ...     parse_constraint("E[tag == 'VERB'] >= ")
+    ... except ConstraintTextError as error:
+    ...     print(error.place)
+    constraint "E[tag == 'VERB'] >= ", character 1
     """
 
     def __init__(self, place: str, message: str) -> None:

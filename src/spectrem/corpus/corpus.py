@@ -85,6 +85,13 @@ class Corpus(Protocol):
     * A shard is picklable, and its arrays are contiguous and do not hold Python objects.
     * A corpus may also have ``aside(value)``, as `Spilled` does: an equal value that takes no memory between sums; and
       ``is_remote``, true where shards live in other processes, to which all that they are to read has to travel.
+
+    Examples
+    --------
+    >>> from spectrem.corpus import Local
+    >>> corpus = Local([[3, 1], [2]])
+    >>> corpus.sum(len), list(corpus.derive(sorted).collect(min))
+    (3, [1, 2])
     """
 
     def __len__(self) -> int:

@@ -174,6 +174,13 @@ class FactoredBitext:
     bitext : Bitext
     source_classes, target_classes : dict of word -> class
         The class of most of the tokens of every word; empty where tokens have none.
+
+    Examples
+    --------
+    >>> from spectrem.data import encode_bitext
+    >>> found = split_factors(encode_bitext(["saw|see"], ["sah|sehen"]), "word|class")
+    >>> found.source_classes, found.target_classes
+    ({'saw': 'see'}, {'sah': 'sehen'})
     """
 
     bitext: Bitext

@@ -171,6 +171,12 @@ class EncodedPairs:
         Translation units of a TMX file without a text in both languages, which are not in the bitext.
     original : Bitext or None
         The same words as they are written in the file, if they are lower-cased in the bitext.
+
+    Examples
+    --------
+    >>> from spectrem.data import encode_bitext
+    >>> EncodedPairs(encode_bitext(["the house"], ["das haus"])).tokens(0)
+    (['the', 'house'], ['das', 'haus'])
     """
 
     bitext: Bitext

@@ -330,7 +330,18 @@ _FIRST_ID = re.compile(r"1(-[0-9]+)?|0\.[0-9]+")
 
 @briefly_shown
 class TaggedCorpus(NamedTuple):
-    """Words and tags, sentence by sentence; a tag that nobody gave is None."""
+    """Words and tags, sentence by sentence; a tag that nobody gave is None.
+
+    Attributes
+    ----------
+    words : list of list of str
+    tags : list of list of (str or None)
+
+    Examples
+    --------
+    >>> TaggedCorpus([["the", "dog"]], [["DT", None]]).dictionary()
+    {'the': ('DT',)}
+    """
 
     words: list[list[str]]
     tags: list[list[str | None]]
@@ -383,7 +394,18 @@ class _FileCorpus(TaggedCorpus):
 
 
 class FileSentences(list[list[str]]):
-    """Sentences of a file, its format, and the line, from 1, where each starts."""
+    """Sentences of a file, its format, and the line, from 1, where each starts.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from spectrem.data import read_sentences, write_lines
+    >>> with TemporaryDirectory() as folder:
+    ...     write_lines(f"{folder}/a.txt", ["the dog", "it barks"])
+    ...     sentences = read_sentences(f"{folder}/a.txt")
+    >>> sentences[1], sentences.starts
+    (['it', 'barks'], [1, 2])
+    """
 
     starts: list[int]
     format: str = "text"

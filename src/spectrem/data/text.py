@@ -117,6 +117,12 @@ class Text:
         Line ``n`` is ``tokens[offsets[n]:offsets[n + 1]]``.
     words : tuple of str
         The distinct tokens in the order of their first appearance.
+
+    Examples
+    --------
+    >>> text = Text(np.array([0, 1, 0], np.int32), np.array([0, 2, 3]), ("the", "dog"))
+    >>> text.line_of(2)
+    2
     """
 
     tokens: NDArray[np.int32]

@@ -88,6 +88,19 @@ class Projection:
         Rows that were left out because they cannot hold; their multipliers are 0.
     free_expected : ndarray of shape (n_rows,) or None
         ``U mu`` of all rows without any of them at the same gamma, where the solver came by it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem import E, part
+    >>> from spectrem.constraints import compile_constraints
+    >>> from spectrem.inference import project_batch
+    >>> from spectrem.structures import Categorical, Parts
+    >>> structure = Categorical([2, 2])
+    >>> rows = compile_constraints(E[part("label") == 1] <= 1, structure)
+    >>> found = project_batch(structure, Parts(np.log([0.2, 0.8, 0.5, 0.5])), rows)
+    >>> found.marginals.unary.round(3).tolist(), found.multipliers.round(3).tolist(), found.status.name
+    ([0.333, 0.667, 0.667, 0.333], [0.693], 'SOLVED')
     """
 
     marginals: Parts

@@ -75,6 +75,12 @@ class EStep:
     ------
     InvalidInputError
         If ``alpha`` lies outside [0, 1], ``dual_steps`` or ``weight`` is negative, or ``infeasible`` unknown.
+
+    Examples
+    --------
+    >>> from spectrem import E, part
+    >>> EStep((E[part("tag") == "VERB"] >= 1).per("sentence"), dual_steps=5).dual_steps
+    5
     """
 
     constraints: Constraints = ()
@@ -176,6 +182,16 @@ class Step(NamedTuple):
 
     ``prices`` are the multipliers of the rows that span the corpus, shape (n_rows,), or None; ``mixture`` replaces
     them at gamma <= 0. ``evaluation`` counts those of the dual over the corpus, from 1; 0 if none is under way.
+
+    Attributes
+    ----------
+    model, params
+    gamma : float
+    estep : EStep
+    prices : ndarray of shape (n_rows,), or None
+        Nats per unit.
+    mixture : CorpusMixture or None
+    evaluation : int
     """
 
     model: Any

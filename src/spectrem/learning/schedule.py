@@ -40,6 +40,12 @@ class Record:
         Wall time of the iteration; 0 in a loaded model. Records are compared without it.
     log_prior : float
         Log-prior of the parameters, nats; 0 for models without a prior, -inf for parameters that it rules out.
+
+    Examples
+    --------
+    >>> record = Record(gamma=1.0, objective=-9.0, free_objective=-8.5, violation=0.0, seconds=0.1)
+    >>> record.penalty
+    0.5
     """
 
     gamma: float
@@ -78,7 +84,13 @@ class Record:
 
 
 class FitStatus(Enum):
-    """How a run ended; the value is the message shown."""
+    """How a run ended; the value is the message shown.
+
+    Examples
+    --------
+    >>> print(FitStatus.CONVERGED.value)
+    the objective's gain fell below tol at every gamma
+    """
 
     CONVERGED = "the objective's gain fell below tol at every gamma"
     FIXED_ITERATIONS = "ran the iterations asked for"
@@ -91,6 +103,15 @@ class FitResult(Generic[Params]):
     """Parameters after the last M-step, and the course of the run.
 
     ``posed`` is the corpus as the last E-step left it, with the multipliers to go on from.
+
+    Attributes
+    ----------
+    params
+        Of the model.
+    history : tuple of Record
+        One per iteration.
+    status : FitStatus
+    posed : PosedCorpus
     """
 
     params: Params
@@ -152,7 +173,17 @@ class Course:
 
 
 class Schedule(Protocol):
-    """Yields the gammas of a run; the loop stays at each until its stopping rule is met."""
+    """Yields the gammas of a run; the loop stays at each until its stopping rule is met.
+
+    Examples
+    --------
+    >>> class Twice:
+    ...     def gammas(self):
+    ...         yield 2.0
+    ...         yield 1.0
+    >>> list(Quench(Twice(), gamma=0.5).gammas())
+    [2.0, 1.0, 0.5]
+    """
 
     def gammas(self) -> Iterator[float]:
         """The gammas of a run, in order.
@@ -171,6 +202,11 @@ class Constant:
 
     Use when gamma is known: 1 is EM (posterior regularisation), 0 hard EM by linear program, minus infinity
     hard EM by integer program, between 0 and 1 unified EM ([Samdani2012] table 1).
+
+    Parameters
+    ----------
+    gamma : float
+        Minus infinity, or at least 0.
 
     Examples
     --------
@@ -239,6 +275,12 @@ class Quench:
     """A schedule followed by a colder end, for example EM and then Viterbi.
 
     Use when decoding is by the best structure and the model should be trained for it last.
+
+    Parameters
+    ----------
+    before : Schedule
+    gamma : float
+        Minus infinity, or at least 0.
 
     Examples
     --------
@@ -335,6 +377,12 @@ class Stopping:
         Gain of the objective, in proportion to ``scale``, below which a stage has converged; 0 runs all iterations.
     scale : float, optional
         By default the size of the objective itself (nats per nat); a number of rows makes ``tol`` nats per row.
+
+    Examples
+    --------
+    >>> stage = [Record(1.0, objective, objective, 0.0, 0.1) for objective in (-9.0, -8.0, -7.999)]
+    >>> Stopping(max_iter=5, tol=0.01).ends(stage[:2]), Stopping(max_iter=5, tol=0.01).ends(stage)
+    (False, True)
     """
 
     max_iter: int = 5

@@ -24,6 +24,13 @@ class AlignmentScores:
         In [0, 1]; 1 is best.
     n_predicted, n_sure, n_possible : int
         Sizes of A, S and P.
+
+    Examples
+    --------
+    >>> from spectrem.data import Links
+    >>> scores = alignment_scores(Links.from_pairs([[(0, 0), (1, 1)]]), Links.from_pairs([[(0, 0)]], [[(1, 2)]]))
+    >>> scores.precision, scores.recall, round(scores.aer, 3)
+    (0.5, 1.0, 0.333)
     """
 
     aer: float

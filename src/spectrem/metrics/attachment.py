@@ -34,6 +34,12 @@ class AttachmentScores:
         Share of the gold roots that are predicted as roots.
     n_tokens, n_sentences, n_roots : int
         What the shares are taken of. A share of nothing is NaN.
+
+    Examples
+    --------
+    >>> scores = attachment_scores([[1, -1, 1]], [[1, -1, 0]])
+    >>> round(scores.uas, 3), scores.exact_match, scores.n_tokens
+    (0.667, 0.0, 3)
     """
 
     uas: float

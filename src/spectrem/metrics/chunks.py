@@ -19,7 +19,20 @@ from spectrem.metrics.tagging import SignTest, check_same_length, sign_test
 
 
 class Chunk(NamedTuple):
-    """Tokens ``start`` to ``stop - 1`` of a sentence, of a type such as NP."""
+    """Tokens ``start`` to ``stop - 1`` of a sentence, of a type such as NP.
+
+    Attributes
+    ----------
+    type : str
+    start, stop : int
+        Tokens from 0; ``stop`` is the position behind the last.
+
+    Examples
+    --------
+    >>> from spectrem.metrics import find_chunks
+    >>> find_chunks(["B-NP", "I-NP", "O"])
+    [Chunk(type='NP', start=0, stop=2)]
+    """
 
     type: str
     start: int
@@ -36,6 +49,12 @@ class ChunkCounts:
     precision, recall, f1 : float
         In [0, 1]; NaN where there is nothing to be counted: precision without predicted chunks, recall without gold
         ones, and F1 without either.
+
+    Examples
+    --------
+    >>> counts = ChunkCounts(n_correct=3, n_predicted=4, n_gold=6)
+    >>> counts.precision, counts.recall, round(counts.f1, 3)
+    (0.75, 0.5, 0.6)
     """
 
     n_correct: int
@@ -62,10 +81,17 @@ class ChunkScores(ChunkCounts):
 
     Attributes
     ----------
+    n_correct, n_predicted, n_gold : int
     by_type : dict of str -> ChunkCounts
         Sorted by type.
     accuracy : float
         Share of tokens whose tag is right, in [0, 1]; NaN without tokens.
+
+    Examples
+    --------
+    >>> scores = chunk_scores([["B-NP", "I-NP", "O"]], [["B-NP", "I-NP", "B-VP"]])
+    >>> scores.precision, scores.recall, sorted(scores.by_type)
+    (1.0, 0.5, ['NP', 'VP'])
     """
 
     by_type: dict[str, ChunkCounts] = field(default_factory=dict)
@@ -206,11 +232,18 @@ class BracketScores(ChunkCounts):
 
     Attributes
     ----------
+    n_correct, n_predicted, n_gold : int
     n_crossing : int
         Predicted brackets that cross a gold one: they overlap, and neither holds the other.
     n_sentences : int
     crossing : float
         Crossing brackets per sentence; NaN without sentences.
+
+    Examples
+    --------
+    >>> scores = bracket_scores([[(0, 4), (0, 2), (2, 4)]], [[(0, 4), (0, 2)]], [4])
+    >>> scores.precision, scores.recall, scores.n_crossing
+    (0.5, 1.0, 0)
     """
 
     n_crossing: int = 0
@@ -231,6 +264,12 @@ class BracketingComparison:
         Sentences in which the first, or the second, has more brackets right.
     crossing : SignTest
         Sentences in which the first, or the second, has fewer crossing brackets.
+
+    Examples
+    --------
+    >>> first, second, gold = [[(0, 3), (1, 3)]], [[(0, 3), (0, 2)]], [[(0, 3), (1, 3)]]
+    >>> compare_bracketings(first, second, gold, [3]).matches
+    SignTest(n_first=1, n_second=0, p_value=1.0)
     """
 
     matches: SignTest
@@ -447,6 +486,12 @@ class LabelScores:
         Of all labels together.
     by_label : dict of str -> ChunkCounts
         Sorted by label.
+
+    Examples
+    --------
+    >>> one, two = ChunkCounts(1, 1, 1), ChunkCounts(0, 1, 1)
+    >>> LabelScores(ChunkCounts(1, 2, 2), {"a": one, "b": two}).macro_f1
+    0.5
     """
 
     total: ChunkCounts
@@ -461,7 +506,20 @@ class LabelScores:
 
 @briefly_shown
 class RelationScores(NamedTuple):
-    """Scores of the types of mentions, and of the relations of ordered pairs of them."""
+    """Scores of the types of mentions, and of the relations of ordered pairs of them.
+
+    Attributes
+    ----------
+    types : LabelScores
+    relations : LabelScores
+
+    Examples
+    --------
+    >>> from spectrem.data import RelationSentence
+    >>> gold = [RelationSentence(["Ray", "shot", "King"], [(0, 1), (2, 3)], ["Peop", "Peop"], {(0, 1): "Kill"})]
+    >>> relation_scores(gold, gold).relations.total.f1
+    1.0
+    """
 
     types: LabelScores
     relations: LabelScores

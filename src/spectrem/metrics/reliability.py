@@ -26,6 +26,12 @@ class Reliability:
         Their mean; NaN in an empty bin.
     observed : ndarray of shape (n_bins,)
         The share that was right, equal to ``expected`` if the probabilities are; NaN in an empty bin.
+
+    Examples
+    --------
+    >>> found = reliability([0.1, 0.2, 0.7, 0.9], [False, False, True, True], bins=2)
+    >>> found.counts.tolist(), found.observed.tolist()
+    ([2, 2], [0.0, 1.0])
     """
 
     edges: Floats

@@ -186,6 +186,11 @@ class SignTest:
         In how many pairs the first, or the second, has the higher value; ties count for neither.
     p_value : float
         Probability of a split as uneven as this or more, were both equally likely to win; 1 without a winner.
+
+    Examples
+    --------
+    >>> sign_test([1, 1, 0, 1, 1], [0, 0, 1, 0, 0])
+    SignTest(n_first=4, n_second=1, p_value=0.375)
     """
 
     n_first: int
@@ -203,6 +208,11 @@ class TaggingComparison:
         Tokens that only the first, or only the second, has right.
     sentences : SignTest
         Sentences in which the first, or the second, has more tokens right.
+
+    Examples
+    --------
+    >>> compare_taggings(["DT", "NN", "NN"], ["DT", "VB", "VB"], ["DT", "NN", "NN"], [2, 1]).words
+    SignTest(n_first=2, n_second=0, p_value=0.5)
     """
 
     words: SignTest
@@ -309,6 +319,11 @@ class StateMapping:
         None where a state has no tag, which only happens one to one with more states than tags.
     accuracy : float
         Share of tokens whose state's tag is the gold one, in [0, 1].
+
+    Examples
+    --------
+    >>> many_to_one([0, 0, 1], ["DT", "DT", "NN"])
+    StateMapping(tags={0: 'DT', 1: 'NN'}, accuracy=1.0)
     """
 
     tags: dict[Any, Any]

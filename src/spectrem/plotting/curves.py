@@ -42,6 +42,11 @@ class Line:
         Numbers of a colour and of a dash pattern (also of the marker).
     marked : bool
         Whether each point gets a marker.
+
+    Examples
+    --------
+    >>> Line("EM", [1, 2, 3], [30, 20, 15], colour=1, style=1).label
+    'EM'
     """
 
     label: str
@@ -54,7 +59,20 @@ class Line:
 
 @brief_dataclass(frozen=True)
 class Panel:
-    """Lines with their title and axes; limits are (low, high) or None for the data's own."""
+    """Lines with their title and axes; limits are (low, high) or None for the data's own.
+
+    Attributes
+    ----------
+    title, x_label, y_label : str
+    lines : sequence of Line
+    x_limits, y_limits : (float, float), optional
+
+    Examples
+    --------
+    >>> panel = Panel("error", "pairs", "%", [Line("EM", [1, 2, 3], [30, 20, 15])], y_limits=(0, 40))
+    >>> draw_panels([panel]).axes[0].get_ylabel()
+    '%'
+    """
 
     title: str
     x_label: str

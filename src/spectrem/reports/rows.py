@@ -45,6 +45,13 @@ class ConstraintReport:
         per percentage point.
     has_slack : bool
         Whether violations are allowed, at a price or within a bound.
+
+    Examples
+    --------
+    >>> from spectrem import E, part, project
+    >>> (report,) = project([[0.9, 0.1], [0.7, 0.3]], (E[part("label") == 1] >= 1).named("one")).constraints
+    >>> report.name, report.before.round(2), report.after.round(2), report.price.round(2)
+    ('one', array([0.4]), array([1.]), array([1.52]))
     """
 
     name: str

@@ -29,6 +29,14 @@ class Polytope:
         ``unary @ x`` are the values of those parts.
     factors : tuple of csr_array of shape (factor.size, n_variables)
         ``factors[k] @ x`` are the (raveled) counts of shared factor k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.structures import Categorical, Parts
+    >>> simplex = Categorical([3]).polytope(Parts(np.zeros(3)), 0)
+    >>> simplex.equalities.toarray().tolist(), simplex.right_hand_side.tolist()
+    ([[1.0, 1.0, 1.0]], [1.0])
     """
 
     equalities: sp.csr_array
@@ -69,6 +77,15 @@ class Structure(Protocol):
     ``missing(name)``
         A mask of shape (n_unary,) of the parts that belong to no group of a column, or None if all do. Parts whose
         value is missing belong to none anyway.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.structures import Categorical, Parts
+    >>> structure = Categorical([2, 2])
+    >>> value, marginals = structure.smoothed_max(Parts(np.log([0.2, 0.8, 0.5, 0.5])), 1.0)
+    >>> value.round(12) + 0.0, marginals.unary.round(3), sorted(structure.columns)
+    (array([0., 0.]), array([0.2, 0.8, 0.5, 0.5]), ['instance', 'label'])
     """
 
     @property

@@ -129,6 +129,15 @@ class ScoreError(InvalidInputError):
         Of the cell, or the sum of the row.
     n_rows : int
         How many rows are like it.
+
+    Examples
+    --------
+    >>> from spectrem import project
+    >>> try:
+    ...     project([[0.5, 0.5], [0.5, float("nan")]], [])
+    ... except ScoreError as error:
+    ...     print(error.row, error.position)
+    1 1
     """
 
     def __init__(
@@ -600,6 +609,14 @@ class Decision:
     status : Status
         ``CERTIFIED``: proven best, of large tables up to the gap allowed; ``MAX_ITERATIONS`` where the time limit came
         first.
+
+    Examples
+    --------
+    >>> from spectrem import E, part, project
+    >>> table = project([[0.9, 0.1], [0.7, 0.3]], E[part("label") == "spam"] >= 1, labels=["ham", "spam"])
+    >>> decision = table.decide()
+    >>> decision.labels.tolist(), decision.n_changed, decision.gap
+    (['ham', 'spam'], 1, 0.0)
     """
 
     labels: NDArray
@@ -653,6 +670,13 @@ class ProjectedTable:
         Prices in the order of the compiled rows.
     n_evaluations : int
         Passes over the table.
+
+    Examples
+    --------
+    >>> from spectrem import E, part, project
+    >>> table = project([[0.9, 0.1], [0.7, 0.3]], E[part("label") == 1] >= 1)
+    >>> table.proba.round(3).tolist(), round(table.kl, 3)
+    ([[0.663, 0.337], [0.337, 0.663]], 0.486)
     """
 
     proba: Floats | list[Floats]

@@ -33,6 +33,12 @@ class BruteForce(NamedTuple):
         Nats; 0 at ``gamma == 0`` and for impossible instances.
     argmax : tuple of (Parts or None), one per instance
         The first best structure; None where none is possible.
+
+    Examples
+    --------
+    >>> from spectrem.structures import Categorical, Parts
+    >>> brute_force_smoothed_max(Categorical([2]), Parts(np.log([0.25, 0.75])), 1.0).marginals.unary.round(12)
+    array([0.25, 0.75])
     """
 
     values: Floats

@@ -38,6 +38,12 @@ class Slack:
     norm : {"l1", "l2", "linf"}
     strength : float
         sigma of a penalty (nats per unit of violation) or epsilon of a bound; positive.
+
+    Examples
+    --------
+    >>> from spectrem import E, part
+    >>> (E[part("label") == 1] <= 3).slack(penalty=2.0, norm="l1").allowance
+    Slack(kind='penalty', norm='l1', strength=2)
     """
 
     kind: Literal["penalty", "bound"]
@@ -71,6 +77,16 @@ class Block:
         Rows that were written as ``>=`` and became ``<=`` by the factor -1; None if there are none.
     wholes : ndarray of shape (stop - start,), or None
         What is 100 % of the bound of every row; None where bounds are not shares.
+
+    Examples
+    --------
+    >>> from spectrem import E, part
+    >>> from spectrem.constraints import compile_constraints
+    >>> from spectrem.structures import Categorical
+    >>> few = (E[part("label") == 1] <= 0.5).per("instance").named("few")
+    >>> (block,) = compile_constraints(few, Categorical([2, 2, 2])).blocks
+    >>> block.name, block.start, block.stop, block.scope
+    ('few', 0, 3, 'instance')
     """
 
     name: str
@@ -180,6 +196,15 @@ class Rows:
     blocks : tuple of Block
     alike : Alike or None
         Which instances share their coefficients; all rows are then over several instances, and count them by weight.
+
+    Examples
+    --------
+    >>> from spectrem import E, part
+    >>> from spectrem.constraints import compile_constraints
+    >>> from spectrem.structures import Categorical
+    >>> rows = compile_constraints(E[part("label") == 1] <= 0.5, Categorical([2, 2]))
+    >>> rows.matrix.toarray().tolist(), rows.bounds.tolist(), rows.row_instance.tolist()
+    ([[0.0, 1.0, 0.0, 1.0]], [0.5], [-1])
     """
 
     matrix: sp.csr_array

@@ -60,6 +60,12 @@ class LinkPosteriors:
     forward, backward : list of ndarray of shape (source length, target length)
         ``forward[n][i, j]``: probability that target word j was produced by source word i; ``backward[n][i, j]``
         that source word i was produced by target word j. What is missing to 1 belongs to NULL.
+
+    Examples
+    --------
+    >>> one, two = np.array([[0.9, 0.2]]), np.array([[0.7, 0.2]])
+    >>> LinkPosteriors(np.array([1]), np.array([2]), [one], [two]).average[0].round(2).tolist()
+    [[0.8, 0.2]]
     """
 
     source_lengths: Ints

@@ -48,6 +48,13 @@ class Subgradient:
         First step, in nats per unit of a row's violation times its squared norm.
     tol : float
         Relative duality gap and violation at which an average counts as solved.
+
+    Examples
+    --------
+    >>> from spectrem import E, part, project
+    >>> few = (E[part("label") == 1] <= 0.5).per("row")
+    >>> project([[0.2, 0.8], [0.7, 0.3]], few, gamma=0.0, solver=Subgradient(tol=0.1)).proba.round(1).tolist()
+    [[0.4, 0.6], [1.0, 0.0]]
     """
 
     steps: int = 300
@@ -297,6 +304,13 @@ class LinearProgram:
         Rows of one problem.
     time_limit : float or None
         Seconds for all programs together, None for 300; where time runs out, the average of the subgradient is kept.
+
+    Examples
+    --------
+    >>> from spectrem import E, part, project
+    >>> few = (E[part("label") == 1] <= 0.5).per("row")
+    >>> project([[0.2, 0.8], [0.7, 0.3]], few, gamma=0.0, solver=LinearProgram()).proba.round(3).tolist()
+    [[0.5, 0.5], [1.0, 0.0]]
     """
 
     tol: float = 1e-8

@@ -59,6 +59,12 @@ class Solution:
         scores, shape (n_problems,), both 0 elsewhere. Factor counts are weighted as the dual is.
     length : ndarray of shape (n_problems,) or None
         Of `Spectral`: the step that the next solve may start from.
+
+    Examples
+    --------
+    >>> solution = Solution(np.array([0.5]), np.array([0], np.int8), np.array([1e-9]), n_iter=7)
+    >>> solution.multipliers, solution.n_iter
+    (array([0.5]), 7)
     """
 
     multipliers: Floats
@@ -71,7 +77,17 @@ class Solution:
 
 
 class Solver(Protocol):
-    """Anything with a ``solve``; see the files beside this one for examples."""
+    """Anything with a ``solve``; see the files beside this one for examples.
+
+    Examples
+    --------
+    >>> from spectrem import E, part, project
+    >>> class Exact:
+    ...     def solve(self, dual, start):
+    ...         return Newton(tol=1e-12).solve(dual, start)
+    >>> project([[0.2, 0.8]], E[part("label") == 1] <= 0.5, solver=Exact()).proba.round(3).tolist()
+    [[0.5, 0.5]]
+    """
 
     def solve(self, dual: DualFunction, start: Floats) -> Solution:
         """Minimise ``dual`` from ``start``, multipliers of shape (n_rows,) in the feasible set.
@@ -235,6 +251,13 @@ class Spectral:
     ------
     InvalidInputError
         If ``steps`` is negative, or the dual splits into several problems.
+
+    Examples
+    --------
+    >>> from spectrem import E, part, project
+    >>> few = E[part("label") == 1] <= 1
+    >>> project([[0.2, 0.8], [0.5, 0.5]], few, solver=Spectral(steps=100)).proba.round(3).tolist()
+    [[0.333, 0.667], [0.667, 0.333]]
     """
 
     steps: int = 10
@@ -297,6 +320,13 @@ class Bracket:
     tol : float
         Largest residual, relative to the size of the row.
     max_iter : int
+
+    Examples
+    --------
+    >>> from spectrem import E, part, project
+    >>> few = (E[part("label") == 1] <= 0.5).per("row")
+    >>> project([[0.2, 0.8], [0.7, 0.3]], few, solver=Bracket()).proba.round(3).tolist()
+    [[0.5, 0.5], [0.7, 0.3]]
     """
 
     tol: float = 1e-8
@@ -393,6 +423,13 @@ class QuasiNewton:
         evaluation is much dearer than its curvature, as each solves the rows inside instances.
     far : float
         Newton's steps that move scores farther than so many gammas are damped; inf suits a quadratic function.
+
+    Examples
+    --------
+    >>> from spectrem import E, part, project
+    >>> few = (E[part("label") == 1] <= 0.5).per("row")
+    >>> project([[0.2, 0.8], [0.7, 0.3]], few, solver=QuasiNewton()).proba.round(3).tolist()
+    [[0.5, 0.5], [0.7, 0.3]]
     """
 
     tol: float = 1e-8
@@ -511,6 +548,13 @@ class Accelerated:
         Passes over the batch.
     memory : int
         Steps kept per problem; memory is ``3 * memory * n_rows`` floats.
+
+    Examples
+    --------
+    >>> from spectrem import E, part, project
+    >>> few = (E[part("label") == 1] <= 0.5).per("row")
+    >>> project([[0.2, 0.8], [0.7, 0.3]], few, solver=Accelerated()).proba.round(3).tolist()
+    [[0.5, 0.5], [0.7, 0.3]]
     """
 
     tol: float = 1e-8
@@ -602,6 +646,13 @@ class Newton:
         Largest residual, relative to the size of the row.
     max_iter : int
         Evaluations per problem.
+
+    Examples
+    --------
+    >>> from spectrem import E, part, project
+    >>> few = (E[part("label") == 1] <= 0.5).per("row")
+    >>> project([[0.2, 0.8], [0.7, 0.3]], few, solver=Newton()).proba.round(3).tolist()
+    [[0.5, 0.5], [0.7, 0.3]]
     """
 
     tol: float = 1e-8

@@ -168,6 +168,12 @@ class TiedCounts(NamedTuple):
     rows : ndarray of shape (n_row_parts,)
     initial : ndarray of shape (n_states,)
     transition : ndarray of shape (n_states, n_states)
+
+    Examples
+    --------
+    >>> counts = TiedCounts(rows=np.ones((3, 2)), initial=np.array([0.4, 0.6]), transition=np.full((2, 2), 0.5))
+    >>> float(counts.transition.sum())
+    2.0
     """
 
     rows: Floats
@@ -185,6 +191,13 @@ class TiedCounts2(NamedTuple):
     initial : ndarray of shape (n_states,)
     second : ndarray of shape (n_states, n_states)
     transition : ndarray of shape (n_states, n_states, n_states)
+
+    Examples
+    --------
+    >>> pairs = np.full((2, 2), 0.25)
+    >>> counts = TiedCounts2(np.ones((3, 2)), np.array([0.4, 0.6]), second=pairs, transition=np.zeros((2, 2, 2)))
+    >>> float(counts.second.sum())
+    1.0
     """
 
     rows: Floats

@@ -154,7 +154,7 @@ class Kernel(Protocol[Params_contra, Stats]):
         params
             Parameters of the model.
         gamma : float
-            Above 0.
+            That of the iteration, in a range that the kernel says.
 
         Returns
         -------

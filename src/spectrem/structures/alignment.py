@@ -282,7 +282,7 @@ class Alignment:
         Yields
         ------
         Parts
-            0 or 1.
+            Indicators, 0 or 1.
         """
         n = check_instance(self, instance)
         n_source, n_target = int(self.source_lengths[n]), int(self.target_lengths[n])

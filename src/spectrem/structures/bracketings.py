@@ -234,7 +234,7 @@ class Bracketings:
         Yields
         ------
         Parts
-            0 or 1.
+            Indicators, 0 or 1.
         """
         i = check_instance(self, instance)
         size, first = int(self.lengths[i]), 2 * int(self.span_offsets[i])

@@ -183,7 +183,7 @@ class Categorical:
         Yields
         ------
         Parts
-            0 or 1.
+            Indicators, 0 or 1.
         """
         n = check_instance(self, instance)
         for k in range(self.offsets[n], self.offsets[n + 1]):

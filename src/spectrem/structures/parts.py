@@ -40,7 +40,7 @@ class Parts:
         Parameters
         ----------
         f : callable
-            Of one array of every one of them, all of one shape, to an array of that shape.
+            From one array of each of them, all of one shape, to an array of that shape.
         *others : Parts
             Of the same shape.
 

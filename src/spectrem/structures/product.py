@@ -326,7 +326,7 @@ class Product:
         Yields
         ------
         Parts
-            0 or 1.
+            Indicators, 0 or 1.
         """
         n = check_instance(self, instance)
         instances = [(key, i) for key in self.members for i in self._own_instances(key, n)]

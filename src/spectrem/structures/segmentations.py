@@ -248,7 +248,7 @@ class Segmentations:
         Yields
         ------
         Parts
-            0 or 1.
+            Indicators, 0 or 1.
         """
         n, first = int(self.lengths[check_instance(self, instance)]), int(self.token_offsets[instance])
         for cuts in itertools.product((False, True), repeat=max(n - 1, 0)):

@@ -202,7 +202,7 @@ class FixedStep:
         Returns
         -------
         float
-            Relative to the scale of every row; above 0.
+            Nats per unit of violation; above 0.
 
         Raises
         ------

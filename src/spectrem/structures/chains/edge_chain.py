@@ -223,7 +223,7 @@ class EdgeChain(TokenStructure):
         Yields
         ------
         Parts
-            0 or 1.
+            Indicators, 0 or 1.
         """
         tokens, _ = self._tokens_and_parts(instance)
         starts, widths = self._state_offsets[tokens], self._widths[tokens]

@@ -376,7 +376,7 @@ class ValenceTrees(_SpanTrees):
         Returns
         -------
         Parts
-            0 or 1.
+            Indicators, 0 or 1.
 
         Raises
         ------

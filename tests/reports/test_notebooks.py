@@ -171,6 +171,12 @@ def test_relations_of_a_sentence_and_of_a_list():
     labelled = [RelationSentence(["a", "b"], [(0, 1), (1, 2)], ["X", "Y"], {(0, 1): "R"})]
     extractor = RelationExtractor(types=["X", "Y"], relations=["R"], max_iter=1, tol=0.0).fit(labelled)
     assert "1 sentence" in texts_of(extractor.predict(labelled))
+    posteriors = extractor.predict_proba(labelled)
+    texts = texts_of(posteriors)
+    for name, row in (("a", posteriors[0].types[0]), ("b, a", posteriors[0].relations[1])):
+        assert texts[texts.index(name) + 2] == f"{row.max():.2f}"
+    assert texts[texts.index("a") + 1] == "X"
+    assert pickle.loads(pickle.dumps(posteriors))._repr_html_() == posteriors._repr_html_()
 
 
 def test_a_decision_shows_its_labels_and_a_report_of_a_constraint_itself():

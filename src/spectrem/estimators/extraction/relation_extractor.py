@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem._damage import DamageError
+from spectrem._html import MOST_SHOWN
 from spectrem.constraints import Constraint, E, check_columns, check_values, part
 from spectrem.constraints.text import flatten
 from spectrem.data import FeatureIndex, RelationSentence
@@ -23,6 +25,7 @@ from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.extraction.parameters import ExtractionParameters
 from spectrem.estimators.labelled import fit_members
 from spectrem.estimators.progress import shows_progress
+from spectrem.estimators.sentence_tables import SentenceTables, tag_label
 from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite, pack_names, unpack_names
 from spectrem.estimators.table_input import row_columns
 from spectrem.exceptions import InvalidInputError, quoted
@@ -96,6 +99,34 @@ class RelationPosteriors(NamedTuple):
 
     types: Floats
     relations: Floats
+
+
+class PosteriorsOfRelations(list[RelationPosteriors]):
+    """Posteriors of sentences, which notebooks show mention by mention and pair by pair.
+
+    Parameters
+    ----------
+    posteriors : iterable of RelationPosteriors
+    sentences : sequence of RelationSentence
+    types, relations : sequence of str
+        The names of the columns.
+    """
+
+    def __init__(
+        self,
+        posteriors: Iterable[RelationPosteriors],
+        sentences: Sequence[RelationSentence],
+        types: Sequence[str],
+        relations: Sequence[str],
+    ) -> None:
+        super().__init__(posteriors)
+        texts = [[one.text(mention) for mention in range(len(one.mentions))] for one in sentences[:MOST_SHOWN]]
+        pairs = [[f"{a}, {b}" for a, b in permutations(one, 2)] for one in texts]
+        self._mentions = SentenceTables((one.types for one in self), texts, partial(tag_label, types))
+        self._pairs = SentenceTables((one.relations for one in self), pairs, partial(tag_label, relations))
+
+    def _repr_html_(self) -> str:
+        return self._mentions._repr_html_() + self._pairs._repr_html_()
 
 
 @documented
@@ -300,7 +331,9 @@ class RelationExtractor(Saved, ExtractionParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        return as_fitted(self)._infer(read_sentences(X), columns, best=False)
+        fitted, sentences = as_fitted(self), read_sentences(X)
+        posteriors = fitted._infer(sentences, columns, best=False)
+        return PosteriorsOfRelations(posteriors, sentences, fitted.types_, fitted.relations_)
 
     def score(self, X: Iterable[RelationSentence], y: Sequence[Any] | None = None, *, columns: Any = None) -> float:
         """F1 of the relations that `predict` finds, from 0 to 1; `spectrem.metrics.relation_scores` has others.

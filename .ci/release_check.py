@@ -22,10 +22,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = "[plot,tables,dask,skops,text]"
-# Parts of the suite, and those that the lowest releases are tried with.
+# Parts of the suite for every Python, and what the lowest releases are tried with besides: where others than NumPy and
+# Numba are used most, which are scikit-learn, SciPy's programs, Dask, skops, Matplotlib and Typer.
 QUICK = [f"tests/{name}" for name in ("constraints", "data", "metrics", "structures", "tables", "test_compiled.py")]
-MORE = ("corpus", "estimators", "inference", "kernels", "learning", "models", "plotting", "reports", "testing")
-MAIN = [*QUICK, *(f"tests/{name}" for name in MORE)]
+ESTIMATORS = ("classification", "mixture", "test_conventions.py", "test_cross_validation.py", "test_storage.py")
+COMMANDS = ("test_bad_inputs.py", "test_command_vocabulary.py", "test_other_commands.py", "test_tag_help.py")
+LOWEST = [
+    *QUICK,
+    *(f"tests/{name}" for name in ("corpus", "inference", "plotting", "reports", "testing")),
+    *(f"tests/estimators/{name}" for name in ESTIMATORS),
+    *(f"tests/cli/{name}" for name in COMMANDS),
+]
 
 
 # What builds are like, printed at the end, however that comes; and what failed while the check went on.
@@ -62,7 +69,7 @@ def install(python: Path, *packages: str) -> None:
 
 def suite(python: Path, sources: Path, *arguments: str) -> str:
     """The last line of pytest for an installed Spectrem, with the tests of the source archive."""
-    pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "logical"]
+    pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "logical", "--dist", "loadfile"]
     return run(*pytest, *arguments, cwd=sources, go_on=True).strip().splitlines()[-1]
 
 
@@ -86,14 +93,14 @@ def groups() -> dict[str, list[str]]:
 
 
 def try_lowest(python: Path, sources: Path, tools: Path, package: Path) -> str:
-    """Run the main parts of the suite with the lowest releases; what they do not name is new, and may deprecate."""
+    """Run a part of the suite with the lowest releases; what they do not name is new, and may deprecate."""
     extras = [f"--extra={name}" for name in re.findall(r"\w+", EXTRAS)]
     compiler = [tools, "-m", "uv", "pip", "compile", "--quiet", "--python", python, "--resolution", "lowest-direct"]
     pinned = sources.parent / "lowest.txt"
     run(*compiler, *extras, "--group", "dev", "-o", pinned, "pyproject.toml")
     run(tools, "-m", "uv", "pip", "install", "--quiet", "--python", python, "-r", pinned)
     run(tools, "-m", "uv", "pip", "install", "--quiet", "--python", python, "--no-deps", package)
-    return suite(python, sources, "-W", "default::DeprecationWarning", *MAIN)
+    return suite(python, sources, "-W", "default::DeprecationWarning", *LOWEST)
 
 
 def main() -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# One thread for the small matrices of tests, here and in processes that they start, before NumPy is loaded: idle threads
-# of OpenBLAS wait in loops, which took half of the processor time of the suite.
+# One thread for the small matrices of tests, here and in processes that they start, before NumPy is loaded: threads of
+# OpenBLAS that are idle wait in loops, which take the processor from the other processes of the suite.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 # kernels compile on first use, which no deadline should see; the same examples on every run

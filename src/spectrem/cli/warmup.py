@@ -67,6 +67,7 @@ project d.csv --labels ham,spam -c c.yaml --weights w
 project l.csv --long r,label,p -c c.yaml
 project d.csv --labels ham,spam --constraint "E[label == 'spam'] == 9"
 project d.csv --labels ham,spam --constraint "E[label == 'spam'] == 9" --weights w
+project d.csv --labels ham,spam --constraint "E[label == 'spam'] == 9" --gamma 0
 project d.csv --labels ham,spam -c c.yaml --constraint \
 "(E[label == 'spam'] <= 0.3).per('row').slack(penalty=2, norm='l2')"
 project d.csv --labels ham,spam -c c.yaml --constraint \

@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import os
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -10,6 +11,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# One thread for the small matrices of tests, here and in processes that they start, before NumPy is loaded: threads of
+# OpenBLAS that are idle wait in loops, which take the processor from the other processes of the suite.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 # kernels compile on first use, which no deadline should see; the same examples on every run
 settings.register_profile("spectrem", deadline=None, derandomize=True, database=None)

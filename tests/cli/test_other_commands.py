@@ -11,7 +11,7 @@ import typer
 from spectrem import WordAligner
 from spectrem.cli.app import app
 from spectrem.cli.names import FORMER
-from spectrem.data import write_tag_dictionary, write_tagged
+from spectrem.data import write_lines, write_tag_dictionary, write_tagged
 from spectrem.datasets import make_tagged_corpus
 
 
@@ -190,7 +190,7 @@ def test_warmup_knows_its_families(run):
 
 
 @pytest.mark.slow
-def test_warmup_compiles_all_that_align_and_tag_need(start, files, tmp_path, monkeypatch):
+def test_warmup_compiles_all_that_align_tag_and_project_need(start, files, tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     process = start("warmup")
     _, errors = process.communicate()
@@ -208,6 +208,12 @@ def test_warmup_compiles_all_that_align_and_tag_need(start, files, tmp_path, mon
         ["--gamma", "0", "--max-iter", "1", "--n-threads", "2"],
     ):
         process = start("align", files.source, files.target, *options)
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors.decode()
+    table = tmp_path / "table.csv"
+    write_lines(table, ["ham,spam,w", *(f"{1 - k / 20},{k / 20},2" for k in range(20))])
+    for options in ([], ["--gamma", "0"], ["--weights", "w"]):
+        process = start("project", table, "--labels", "ham,spam", "--constraint", "E[label == 'spam'] == 5", *options)
         _, errors = process.communicate()
         assert process.returncode == 0, errors.decode()
     text, tags = tmp_path / "text.pos", tmp_path / "tags.tsv"

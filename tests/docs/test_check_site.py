@@ -37,3 +37,10 @@ def test_faults(tmp_path, page, fault):
     (tmp_path / "picture.png").write_bytes(b"")
     (tmp_path / "index.html").write_text(page, encoding="utf-8")
     assert check_site.faults(tmp_path) == ([] if fault is None else [fault])
+
+
+def test_a_figure_that_does_not_load_at_once_is_a_fault(tmp_path):
+    (tmp_path / "figure.svg").write_text("x" * 150_000)
+    assert check_site.faults(tmp_path) == []
+    (tmp_path / "figure.svg").write_text("x" * 150_001)
+    assert check_site.faults(tmp_path) == ["figure.svg: 150,001 bytes, more than 150,000"]

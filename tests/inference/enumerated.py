@@ -194,7 +194,11 @@ def best_primal(structure, scores, rows, gamma):
         {"type": "eq", "fun": lambda z: equal @ z - 1, "jac": lambda z: equal},
     ]
     for members, g in curved:
-        constraints.append({"type": "ineq", "fun": lambda z, m=members, g=g: z[n + r + g] ** 2 - z[n + m] @ z[n + m]})
+        sign = np.zeros(n_all)
+        sign[n + members], sign[n + r + g] = -1.0, 1.0
+        constraints.append(
+            {"type": "ineq", "fun": lambda z, sign=sign: sign @ z**2, "jac": lambda z, sign=sign: 2 * sign * z}
+        )
     z0 = np.zeros(n_all)
     z0[:n] = np.repeat(1.0 / np.array(n_of), n_of)
     z0[n : n + r] = np.minimum(upper_xi, 1.0)

@@ -9,11 +9,11 @@ from reproductions.alignment.uem_table2 import PUBLISHED
 from spectrem.data import read_bitext, read_links
 from spectrem.estimators import WordAligner
 
-SMALL = 500
+SMALL = 200
 
 
 def test_uem_table2(hansards, reproduce):
-    out, rows = reproduce("uem-table2", hansards, "--sizes", "100,500")
+    out, rows = reproduce("uem-table2", hansards, "--sizes", "100,200")
     assert "AER (%), En-Fr" in out
     assert "Model 1, which comes first, is trained for 5 iterations under the same constraints" in out
     # 2 sizes x 2 settings x 3 directions x (EM, PR, CoDL twice, one gamma, the tuned one)
@@ -60,7 +60,7 @@ def test_em_constraints_fig3(hansards, reproduce):
 
 
 def test_em_constraints_fig4(hansards, reproduce):
-    out, rows = reproduce("em-constraints-fig4", hansards, "--size", "500")
+    out, rows = reproduce("em-constraints-fig4", hansards, "--size", "200")
     assert "[holds] The likelihood rises monotonically" in out
     loss = {(row["training"], row["iteration"]): float(row["negative_log_likelihood"]) for row in rows}
     highest = all(loss["Baseline", iteration] <= value for (_, iteration), value in loss.items())
@@ -78,7 +78,7 @@ def test_likelihood_is_that_after_the_iteration(hansards):
 
 
 def test_pr_fig6(hansards, reproduce):
-    out, rows = reproduce("pr-fig6", hansards, "--size", "500")
+    out, rows = reproduce("pr-fig6", hansards, "--size", "200")
     assert "2.0-2.6" in out
     assert len({(row["direction"], row["training"], row["decoding"]) for row in rows}) == 18
     assert all(0 <= float(row["precision"]) <= 1 for row in rows)

@@ -24,6 +24,9 @@ TEMPLATES = [
 ]
 
 
+N = 70
+
+
 def sentences(n, seed=0):
     rng, made = np.random.default_rng(seed), []
     for number in range(n):
@@ -44,14 +47,14 @@ def data(tmp_path_factory):
     root = tmp_path_factory.mktemp("data")
     (root / "relations").mkdir()
     bare = RelationSentence(["Quiet", "Ohio"], [(1, 2)], ["Loc"], {}, name="bare")
-    write_relations(root / "relations" / "conll04.corp.gz", [bare, *sentences(150)])
+    write_relations(root / "relations" / "conll04.corp.gz", [bare, *sentences(N)])
     return root
 
 
 def test_sentences_with_relations_stay_once(data):
     found, n_dropped = read_sentences(data)
     assert all(sentence.relations for sentence in found)
-    assert len(found) + n_dropped == 150
+    assert len(found) + n_dropped == N
     assert n_dropped > 0
     assert len({tuple(w.lower() for w in sentence.words if w.isalpha()) for sentence in found}) == len(found)
     test, labelled, rest = split(found, 0.1, 3)

@@ -60,19 +60,24 @@ cluster d.csv --size 8:10
 cluster d.csv --size 8:10 --gamma 0
 cluster d.csv --size 9:9 --assign feasible
 cluster d.csv --cannot-link pairs.csv
-project d.csv --labels ham,spam
-project d.csv --labels ham,spam --gamma 0.5
-project d.csv --labels ham,spam --gamma 0
-project d.csv --labels ham,spam --weights w
-project l.csv --long r,label,p
-project d.csv --labels ham,spam --constraint "(E[label == 'spam'] <= 0.3).per('row').slack(penalty=2, norm='l2')"
-project d.csv --labels ham,spam --constraint "(E[label == 'spam'] <= 0.3).per('row').slack(penalty=2, norm='linf')"
+project d.csv --labels ham,spam -c c.yaml
+project d.csv --labels ham,spam -c c.yaml --gamma 0.5
+project d.csv --labels ham,spam -c c.yaml --gamma 0
+project d.csv --labels ham,spam -c c.yaml --weights w
+project l.csv --long r,label,p -c c.yaml
+project d.csv --labels ham,spam --constraint "E[label == 'spam'] == 9"
+project d.csv --labels ham,spam --constraint "E[label == 'spam'] == 9" --weights w
+project d.csv --labels ham,spam --constraint "E[label == 'spam'] == 9" --gamma 0
+project d.csv --labels ham,spam -c c.yaml --constraint \
+"(E[label == 'spam'] <= 0.3).per('row').slack(penalty=2, norm='l2')"
+project d.csv --labels ham,spam -c c.yaml --constraint \
+"(E[label == 'spam'] <= 0.3).per('row').slack(penalty=2, norm='linf')"
 """
 _MORE = {
     "align": "-o links --probabilities probabilities --n-threads 1",
     "tag": "--save tagger --max-iter 2 --n-threads 1",
     "cluster": "-k 3 --features x,y --add-probabilities --max-iter 2 --n-threads 1 -o out.csv",
-    "project": "-c c.yaml -o out.csv",
+    "project": "-o out.csv",
 }
 
 

@@ -2,15 +2,20 @@
 
 import errno
 import hashlib
+import importlib
+import itertools
 import os
 import re
 import shutil
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import llvmlite
 import numba
+import numpy as np
 import pytest
 from numba.core.registry import cpu_target
 
@@ -466,3 +471,213 @@ def test_the_right_to_compile_ends_with_an_error(caplog, held, monkeypatch, tmp_
         wrong(1)
     ((folder, name),) = taken
     held(str(folder), name)
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A function that imports a module of kernels, which lie in a new folder with a cache of its own."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def load(code):
+        name = f"kernels_{next(_numbers)}"
+        (tmp_path / f"{name}.py").write_text(HEADER + code)
+        return importlib.import_module(name)
+
+    return load
+
+
+_numbers = itertools.count()
+HEADER = """
+import numba
+import numpy as np
+from spectrem._compiled import njit
+"""
+CHECKED = """
+@njit(cache=True, error_model="numpy")
+def checked(x):
+    if x > 3:
+        raise ValueError("too large", x, "of 3")
+    return 2 * x
+
+
+@njit(cache=True)
+def total(values):
+    sum_ = np.zeros(1)
+    for value in values:
+        sum_[0] += checked(value)
+    return sum_[0]
+
+
+@njit(cache=True)
+def first(values):
+    return checked(values[0]) + 0.5
+"""
+USE_CHECKED = """
+from {} import *
+
+small, large = np.ones(3), np.full(2, 4.0)
+print(total(small), first(small))
+for kernel in (total, first):
+    try:
+        kernel(large)
+    except ValueError as error:
+        print(error.args)
+"""
+
+
+def test_errors_of_helpers_are_raised_from_compiled_and_from_kept_code(module, tmp_path):
+    name = module(CHECKED).__name__
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    code = USE_CHECKED.format(name)
+    for expected in ("compiling total\ncompiled total\ncompiling first\ncompiled first\n", ""):
+        done = subprocess.run([sys.executable, "-c", LOGGED + code], env=environment, capture_output=True, text=True)
+        assert done.stdout == "6.0 2.5\n" + 2 * "('too large', 4.0, 'of 3')\n", done.stderr
+        assert done.stderr == expected
+    kept = {path.name.split(".")[1] for path in (tmp_path / "cache").rglob("*.nbc")}
+    assert kept == {"total", "first"}  # and nothing of their own for those that they call
+
+
+def test_a_helper_that_was_compiled_into_a_kernel_is_called_from_python(module):
+    kernels = module(CHECKED)
+    assert kernels.total(np.ones(3)) == 6
+    assert not kernels.checked.overloads
+    assert (kernels.checked(1.0), kernels.checked(1)) == (2, 2)
+    with pytest.raises(ValueError, match="too large") as error:
+        kernels.checked(4.0)
+    assert error.value.args == ("too large", 4.0, "of 3")
+    assert len(kernels.checked.overloads) == 2
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_other_compiled_functions_call_kernels(module, before):
+    kernels = module(CHECKED)
+    if before:
+        assert (kernels.first(np.ones(3)), kernels.checked(1.0)) == (2.5, 2)
+
+    @numba.njit
+    def both(values):
+        return kernels_first(values) + kernels_checked(values[0])
+
+    kernels_first, kernels_checked = kernels.first, kernels.checked
+    assert both(np.ones(3)) == 4.5
+    with pytest.raises(ValueError, match="too large") as error:
+        both(np.full(1, 5.0))
+    assert error.value.args == ("too large", 5.0, "of 3")
+    assert kernels.total(np.ones(3)) == 6
+
+
+def test_code_does_not_depend_on_what_was_compiled_before(module):
+    """Neither on a helper that Python called first, nor on another kernel that has it, too."""
+
+    def compiled_first(*names):
+        kernels = module(CHECKED)
+        for name in names:
+            getattr(kernels, name)(1.0 if name == "checked" else np.ones(3))
+        (code,) = kernels.total.overloads.values()
+        return re.findall(r"^\t([a-z]\w*)", code.library.get_asm_str(), re.M)  # names of instructions
+
+    alone = compiled_first("total")
+    assert len(alone) > 100
+    assert compiled_first("checked", "first", "total") == alone
+
+
+def test_after_an_error_in_a_helper_others_are_compiled(module):
+    kernels = module("""
+@njit(cache=True)
+def wrong(x):
+    return x.missing
+
+@njit(cache=True)
+def calls_wrong(x):
+    return wrong(x) + 1
+
+@njit(cache=True)
+def right(x):
+    return np.full(3, x).sum()
+
+@njit(cache=True)
+def calls_right(x):
+    return right(x) + 1
+""")
+    codegen = cpu_target.target_context.codegen()
+    for _ in range(2):
+        with pytest.raises(numba.TypingError, match="missing"):
+            kernels.calls_wrong(1)
+        assert not {"_library_class", "set_env"} & set(vars(codegen))
+        assert "resolve_function_type" not in vars(cpu_target.typing_context)
+    assert (kernels.calls_right(1.0), kernels.right(1.0)) == (4, 3)
+
+
+def test_threads_compile_at_once(module):
+    kernels = module(CHECKED)
+    start = threading.Barrier(4)
+
+    def call(kernel):
+        start.wait()
+        return kernel(np.ones(3))
+
+    with ThreadPoolExecutor(4) as pool:
+        functions = kernels.total, kernels.first, kernels.total, numba.njit(lambda x: np.full(3, x[0]).sum())
+        assert list(pool.map(call, functions)) == [6, 2.5, 6, 3]
+
+
+def test_what_is_registered_between_two_kernels_is_seen(module):
+    kernels = module("""
+from numba.extending import overload
+
+def doubled(x):
+    raise NotImplementedError
+
+@njit(cache=True)
+def first(x):
+    return doubled(x)
+
+@njit(cache=True)
+def second(x):
+    return doubled(x)
+""")
+    with pytest.raises(numba.TypingError):
+        kernels.first(1)
+
+    @kernels.overload(kernels.doubled)
+    def overloaded(x):
+        return lambda x: 2 * x
+
+    assert kernels.second(1) == 2
+
+
+@pytest.mark.parametrize("options", ['inline="always"', "forceinline=True", 'fastmath={"contract", "reassoc"}', ""])
+def test_helpers_are_compiled_with_options_of_their_own(module, options):
+    kernels = module(f"""
+@njit(cache=True, {options})
+def helper(x, power=2):
+    total = 0.0
+    for k in range(len(x)):
+        total += x[k] ** power
+    return total
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def kernel(x):
+    return helper(x) / 0 if len(x) == 2 else helper(x, 3) + helper(x, power=1)
+
+@njit(cache=True)
+def recursive(n):
+    return 1 if n == 0 else n * recursive(n - 1)
+
+@njit(cache=True)
+def calls_recursive(n):
+    return recursive(n) + 1
+""")
+    assert kernels.kernel(np.ones(2)) == np.inf
+    assert kernels.kernel(np.arange(3.0)) == 12
+    assert kernels.helper(np.arange(3.0)) == 5
+    assert (kernels.calls_recursive(4), kernels.recursive(5)) == (25, 120)
+
+
+def test_without_the_compiler_functions_stay_those_of_python(module, monkeypatch):
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    kernels = module(CHECKED)
+    assert type(kernels.total) is type(module)
+    assert kernels.total(np.ones(3)) == 6

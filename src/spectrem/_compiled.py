@@ -14,11 +14,20 @@ after this module is loaded. Of processes that need the same code at once, one c
 Kernels import ``njit`` from here. The logger ``spectrem.compiling`` says, at level INFO, which kernel is compiled, and
 when it is.
 
+What kernels call is compiled to the code of LLVM alone and linked into them; Numba, left alone, would optimise each
+function for itself and make machine code of it, wrappers and a file in the cache, which took a third of the time.
+So what lies in a file has no code of LLVM, which would be of use only where others link it.
+
 Parts of Numba used here that its documentation does not promise, all of them in the releases 0.61.2 and 0.68.1, with
-which they are tested: ``FunctionCache`` finds the folder; dispatchers keep ``_cache``, which has ``load_overload`` and
-``save_overload``, and are called by ``compile``; ``CompileResult`` has ``_reduce`` and ``_rebuild``, ``lifted`` and
-``library.has_dynamic_globals``; ``Environment._memo``, ``_rebuild_env`` and ``serialize.dumps``; ``rtsys.initialize``;
-``global_compiler_lock``; ``magic_tuple`` of a code generator; ``cpu_target._toplevel_target_context``.
+which they are tested: ``FunctionCache`` finds the folder; ``CPUDispatcher`` is called by ``compile``, which has
+``_compiler.compile`` make what ``_cache``, by ``load_overload`` and ``save_overload``, does not hold, and has
+``_numba_type_``, ``overloads`` and the options ``no_cpython_wrapper`` and ``no_cfunc_wrapper``; ``CompileResult`` has
+``_reduce`` and ``_rebuild``, ``_find_referenced_environments``, ``lifted`` and ``library.has_dynamic_globals``;
+``Environment._memo``, ``_rebuild_env`` and ``serialize.dumps``; ``rtsys.initialize``; ``global_compiler_lock``;
+``magic_tuple``, ``_library_class``, ``_engine.is_symbol_defined`` and ``set_env`` of a code generator; the methods of
+``JITCodeLibrary`` that `_Library` overrides or calls, and ``_shared_module``; ``create_cpython_wrapper`` and
+``get_executable`` of a target's context; ``resolve_function_type`` of the types' context;
+``cpu_target._toplevel_target_context``.
 """
 
 from __future__ import annotations
@@ -32,9 +41,9 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from functools import cache, cached_property, partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache, cached_property
 from numbers import Number
 from pathlib import Path
 from typing import Any
@@ -42,11 +51,13 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 import numba
+from numba.core import types
 from numba.core.caching import FunctionCache
+from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import Environment
-from numba.core.registry import cpu_target
+from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
@@ -70,15 +81,17 @@ _N_WAITS, _WAIT = 2400, 0.05
 _DIGEST_SIZE = hashlib.sha256().digest_size
 
 
-def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """`numba.njit`; where it finds no place for compiled code, that is kept in a temporary folder or not at all."""
 
     def compiled(function: Callable[..., Any]) -> Any:
-        dispatcher = numba.njit(**{**options, "cache": False})(function)
-        if options.get("cache") and dispatcher is not function:  # with NUMBA_DISABLE_JIT
-            dispatcher._cache = _KernelCache(function)
-            dispatcher.compile = partial(dispatcher._cache.compile, dispatcher.compile)
-        return dispatcher
+        config: Any = numba.config
+        if config.DISABLE_JIT:
+            return function
+        kernel = _Kernel(function, targetoptions={"nopython": True, "boundscheck": None, **options})
+        if cache:
+            kernel._cache = _KernelCache(function)
+        return kernel
 
     return compiled
 
@@ -104,6 +117,116 @@ def _choose_processor() -> tuple[str, str, str] | None:
 _processor = _choose_processor()
 
 
+class _Kernel(CPUDispatcher):
+    """A function as Python calls it: machine code of a ``part`` and of all that it calls.
+
+    The part is the same function as other compiled functions call it, which Numba compiles to LLVM's code. That of a
+    part is the same whatever was compiled before, and so are the kernels that it is linked into.
+    """
+
+    _cache: Any
+    _compiler: Any
+    targetctx: Any
+
+    def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None) -> None:
+        locals, targetoptions = locals or {}, targetoptions or {}
+        super().__init__(py_func, locals, targetoptions)
+        wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        self._part = CPUDispatcher(py_func, locals, {**targetoptions, **wrappers})
+        self._compiler.compile = self._link
+
+    @property
+    def _numba_type_(self) -> Any:
+        """The type that the function has for those that are compiled, and call it."""
+        return types.Dispatcher(self._part)
+
+    def compile(self, signature: Any) -> Any:
+        """Load or compile, and give up the right to compile that `load_overload` waited for, whatever happens."""
+        with global_compiler_lock:
+            try:
+                return super().compile(signature)
+            finally:
+                if isinstance(self._cache, _KernelCache):
+                    self._cache.unlock()
+
+    def _link(self, arguments: Any, _: Any) -> Any:
+        """Compile the part, and make machine code of it with what calls it from Python."""
+        codegen = self.targetctx.codegen()
+        with _linking(codegen, self.typingctx):
+            self._part.compile(arguments)
+            part: Any = self._part.overloads[tuple(arguments)]
+            context, library = part.target_context, codegen.create_library(part.library.name)
+            library.enable_object_caching()
+            library.add_linking_library(part.library)
+            called = library, part.fndesc, part.environment
+            context.create_cpython_wrapper(*called, part.call_helper, self.targetoptions.get("nogil", False))
+            entry_point = context.get_executable(*called)
+        code = part._replace(library=library, entry_point=entry_point, type_annotation="", metadata=None)
+        for environment in code._find_referenced_environments():
+            codegen.set_env(environment.env_name, environment)
+        # Numba keeps the code of LLVM for others to link and to know what is defined; nobody links this library.
+        wrapper = part.fndesc.llvm_cpython_wrapper_name
+        library._shared_module = llvm.parse_assembly(f'define void @"{wrapper}"() {{ ret void }}')
+        return code
+
+
+@contextmanager
+def _linking(codegen: Any, typing: Any) -> Iterator[None]:
+    """Let Numba make machine code only where an address is asked for, and find the types of each call once.
+
+    The constants of a function (its environment) can be set only where it has machine code.
+    """
+    resolve, set_env = typing.resolve_function_type, codegen.set_env
+    resolved = dict[Any, Any]()
+
+    def resolve_once(function: Any, arguments: Any, named: Any) -> Any:
+        if named or isinstance(function, str):  # those of an item of constant index, which may not be hashable
+            return resolve(function, arguments, named)
+        key = function, tuple(arguments)
+        if resolved.get(key) is None:
+            resolved[key] = resolve(function, arguments, named)
+        return resolved[key]
+
+    def set_where_defined(name: str, environment: Any) -> None:
+        if codegen._engine.is_symbol_defined(name):
+            set_env(name, environment)
+
+    codegen._library_class, codegen.set_env, typing.resolve_function_type = _Library, set_where_defined, resolve_once
+    try:
+        yield
+    finally:  # so that those of their classes are back
+        del codegen._library_class, codegen.set_env, typing.resolve_function_type
+
+
+class _Library(JITCodeLibrary):
+    """Code of LLVM that is optimised, and becomes machine code, when the address of a function in it is asked for.
+
+    What is linked into it was not optimised before as modules are, so that the passes run once more: some kernels are
+    up to a third slower without.
+    """
+
+    _has_machine_code = False
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """The address of a function, or 0 where it is not in this library."""
+        self._ensure_finalized()
+        if name not in {function.name for function in self.get_defined_functions()}:
+            return 0
+        if not self._has_machine_code:
+            self._has_machine_code = True
+            for _ in range(2):
+                super()._optimize_final_module()
+            self._final_module.verify()
+            super()._finalize_final_module()
+        return super().get_pointer_to_function(name)
+
+
 class _KernelCache:
     """The compiled code of a kernel, by types: ``_cache`` of its dispatcher."""
 
@@ -116,14 +239,10 @@ class _KernelCache:
         """The folder where code is kept, looked for when the kernel is called."""
         return _place(self._function)
 
-    def compile(self, compiler: Callable[[Any], Any], signature: Any) -> Any:
-        """Load or compile, and give up the right to compile that `load_overload` waited for, whatever happens."""
-        with global_compiler_lock:
-            try:
-                return compiler(signature)
-            finally:
-                _unlock(self._locked)
-                self._locked = None
+    def unlock(self) -> None:
+        """Give up the right to compile that `load_overload` may have waited for."""
+        _unlock(self._locked)
+        self._locked = None
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Compiled code, or None, without the registries of all that Numba can compile.
@@ -167,7 +286,7 @@ class _KernelCache:
     def _file_name(self, key: Any) -> str:
         """The name of the file of some code, from everything that it follows from."""
         module = self._function.__module__
-        sources = _digest(module), digests_of_imports(module)
+        sources = _digest(__name__), _digest(module), digests_of_imports(module)
         versions = numba.__version__, llvmlite.__version__, sys.implementation.cache_tag
         digest = hashlib.sha256(repr((versions, sources, key)).encode()).hexdigest()[:32]
         name = f"{module}.{self._function.__qualname__}.{digest}.nbc"

@@ -100,7 +100,7 @@ class MixtureModel:
         if gaps and kind in ("full", "tied"):
             complete, patterns = find_patterns(x)
             whole = stats.second if kind == "full" else np.zeros((k, d, d))
-            gaussian.incomplete_moments(x, *patterns, shares, means, params.roots, stats.counts, stats.first, whole)
+            gaussian.incomplete_moments(x, *patterns, shares, means, params.matrices, stats.counts, stats.first, whole)
             if kind == "tied":
                 apart = means - params.centre
                 across = stats.first.T @ apart
@@ -201,7 +201,7 @@ def log_joint(params: MixtureParameters, x: Floats, labels: Ints | None = None) 
         complete, patterns = find_patterns(x)
         with np.errstate(divide="ignore"):
             log_weights = np.log(params.weights)
-        gaussian.incomplete_scores(x, *patterns, params.means, params.roots, log_weights, out)
+        gaussian.incomplete_scores(x, *patterns, params.means, params.matrices, log_weights, out)
         out[complete] = log_joint(params, x[complete])
     elif kind == "full":
         gaussian.full_scores(x, params.means, params.lower, params.constants, out)
@@ -268,7 +268,7 @@ def impute(params: MixtureParameters, x: Floats, posteriors: Floats) -> Floats:
     if params.covariance_type in ("diag", "spherical"):
         return np.where(missing, posteriors @ params.means, x)
     out = np.where(missing, 0.0, x)
-    gaussian.impute_rows(x, *find_patterns(x)[1], posteriors, params.means, params.roots, out)
+    gaussian.impute_rows(x, *find_patterns(x)[1], posteriors, params.means, params.matrices, out)
     return out
 
 

@@ -394,7 +394,9 @@ def incomplete_moments(x, order, starts, missing, shares, means, covariances, co
                 _add_products(d, shared, apart, size, second[k])
         for k in range(n_components):
             counts[k] += count[k]
-            second[k] += count[k] * spreads[min(k, len(spreads) - 1)]
+            for j in range(d):
+                for i in range(j + 1):
+                    second[k, j, i] += count[k] * spreads[min(k, len(spreads) - 1), j, i]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})

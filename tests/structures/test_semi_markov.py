@@ -106,7 +106,7 @@ def test_geometric_durations_are_a_chain(gamma):
 @pytest.mark.parametrize("gamma", [0.05, 1.0])
 def test_posteriors_are_those_of_derivations(kind, gamma):
     """Also where a state's starts are hundreds of nats apart, and only some durations are possible."""
-    chain, rng = SemiMarkovChain([60, 5, 90], 2, 30), np.random.default_rng(0)
+    chain, rng = SemiMarkovChain([60, 5, 90], 9, 30), np.random.default_rng(0)
     scores = random_scores(chain, rng)
     unary, (moves, durations) = scores.unary, scores.factors
     if kind in ("sharp", "late"):

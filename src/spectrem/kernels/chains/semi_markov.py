@@ -15,9 +15,9 @@ with the sum of the probabilities of the segments that began and have not ended.
 be has probability 0.
 
 Rows are summed as doubles: those of ``near`` are numbers of a row over 2**level, and those of ``plain`` are scores
-over the largest of their row. What is less than the smallest double is 0 there, which changes nothing while a sum is
-above TINY, since a number near is at most some 2**HEADROOM and a plain one at most 1. Where a sum is less, the row is
-brought to another level, and its numbers of any size are summed.
+over the largest of their row, both without what is far less. That changes nothing while a sum is above TINY, since a
+number near is at most some 2**HEADROOM and a plain one at most 1. Where a sum is less, the row is brought to another
+level, and its numbers of any size are summed. Of all states of a token, rows have a width of whole vectors.
 
 Scores of moves and lengths stand in one flat table: moves [to, from], a row of zeros, and lengths [first segment, last
 segment, state, from the longest to the shortest], in the order of the starts of the segments that end at a token. The
@@ -34,7 +34,9 @@ from spectrem._vectors import LANES, exponent, larger, largest, load, load_some,
 from spectrem._wide import MARGIN, add, nats, number_of, share, sum_products, unit_of
 from spectrem.kernels.chains.chain import longest_of
 
-TINY, HEADROOM = 1e-195, 300.0
+TINY, HEADROOM = 1e-42, 200.0
+# Less than 2**-500 and 2**-400 becomes 0, so that no product is a subnormal number, which would take far longer.
+_NEAR, _PLAIN = 2.0**-448, 2.0**-348
 _LOWEST = -1e300  # the level of a row without numbers
 
 
@@ -47,14 +49,15 @@ class _Tables(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _over(numbers, at, level):
-    """A vector of numbers over 2**level."""
+def _over(numbers, at, level, least):
+    """A vector of numbers over 2**level, 0 below 2**-52 of the least."""
     exponents = load(numbers, at + numbers.strides[0] // 8)
-    return load(numbers, at) * power_of_two(larger(exponents - spread(level), spread(-1023.0)))
+    power = power_of_two(larger(exponents - spread(level), spread(-1023.0)))
+    return load(numbers, at) * (power + spread(least) - spread(least))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _bring_near(numbers, at, count, near):
+def _bring_near(numbers, at, count, near, least=_NEAR):
     """Fill a row of ``near``, up to a whole vector, with numbers over the largest of their powers of two, the level."""
     exponents, whole = at + numbers.strides[0] // 8, count // LANES * LANES
     top = load_some(numbers, exponents + whole, count - whole, _LOWEST)
@@ -62,7 +65,7 @@ def _bring_near(numbers, at, count, near):
         top = larger(top, load(numbers, exponents + k))
     level = max(largest(top), _LOWEST)
     for k in range(0, count, LANES):
-        store(near, at + k, _over(numbers, at + k, level))
+        store(near, at + k, _over(numbers, at + k, level, least))
     return level
 
 
@@ -76,8 +79,8 @@ def _normalise(numbers, at, mantissas):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _dot(left, l_at, right, r_at, count):
-    """The sum over k < count of left[l_at + k] * right[r_at + k]."""
-    whole = count // LANES * LANES
+    """The sum over k < count, at least 1, of left[l_at + k] * right[r_at + k]."""
+    whole = (count - 1) // LANES * LANES
     so_far = load_some(left, l_at + whole, count - whole, 0.0) * load(right, r_at + whole)
     for k in range(0, whole, LANES):
         so_far = so_far + load(left, l_at + k) * load(right, r_at + k)
@@ -87,7 +90,7 @@ def _dot(left, l_at, right, r_at, count):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _share_near(unit, left, l_at, right, r_at, count, to_left, tl_at, to_right, tr_at):
     """Add the products of two rows times a number to the masses of both factors; return the sum of the left masses."""
-    factor, so_far, whole = spread(unit), spread(0.0), count // LANES * LANES
+    factor, so_far, whole = spread(unit), spread(0.0), (count - 1) // LANES * LANES
     for k in range(0, whole, LANES):
         part = load(left, l_at + k) * load(right, r_at + k) * factor
         mass = load(to_left, tl_at + k) + part
@@ -112,7 +115,7 @@ def _enter(entered, near, row, place, begin, end, level):
     power = entered[1, row + place] - level
     if power > HEADROOM:
         return _bring_near(entered, row + begin, end - begin, near)
-    near[row + place] = math.ldexp(entered[0, row + place], int(max(power, -1100.0)))
+    near[row + place] = math.ldexp(entered[0, row + place], int(power)) if power >= -500.0 else 0.0
     return level
 
 
@@ -258,7 +261,7 @@ def _tables_of(factors, n_states, longest, unit):
     for row in range(n_rows):
         moves = min(row, n_states + 1)
         count = n_states if row < n_states + 1 else longest
-        levels[row] = _bring_near(numbers, moves * n_states + (row - moves) * longest, count, plain)
+        levels[row] = _bring_near(numbers, moves * n_states + (row - moves) * longest, count, plain, _PLAIN)
     return _Tables(numbers, plain, levels)
 
 

@@ -151,6 +151,8 @@ def test_ties_go_to_the_lowest_last_state_and_the_longest_last_segment():
     assert values.tolist() == [0.0]
     assert best.factors[0].tolist() == [[1.0, 0.0], [0.0, 0.0]]
     assert [index.tolist() for index in np.nonzero(best.factors[1])] == [[0, 1], [1, 0], [2, 0], [0, 0]]
+    _, best = SemiMarkovChain([3], 2, 3).smoothed_max(Parts(np.zeros(6), scores.factors), 0.0)
+    assert [index.tolist() for index in np.nonzero(best.factors[1])] == [[1], [1], [2], [0]]
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e3, 1e150])

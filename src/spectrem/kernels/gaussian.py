@@ -108,8 +108,11 @@ def tied_scores(x, centre, factor, centres, constants, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def diagonal_scores(x, means, scales, constants, out):
-    """``constants[k] - sum of (scales[k] (x - mean_k))^2 / 2``, scales being square roots of precisions."""
+def diagonal_scores(x, means, scales, constants, gaps, absent, out):
+    """``constants[k] - sum of (scales[k] (x - mean_k))^2 / 2``, scales being square roots of precisions.
+
+    With ``gaps``, x may be NaN, for whose square ``absent[k]`` stands in.
+    """
     n, d = x.shape
     rows, square = np.zeros((d, LANES)), np.empty(LANES)
     for start in range(0, n, LANES):
@@ -118,9 +121,15 @@ def diagonal_scores(x, means, scales, constants, out):
         for k in range(len(means)):
             square[:] = 0.0
             for j in range(d):
-                shift, scale = means[k, j], scales[k, j]
-                for lane in range(LANES):
-                    square[lane] += (scale * (rows[j, lane] - shift)) ** 2
+                shift, scale, instead = means[k, j], scales[k, j], absent[k, j]
+                if gaps:
+                    for lane in range(LANES):
+                        apart = scale * (rows[j, lane] - shift)
+                        within = apart if apart == apart else 0.0
+                        square[lane] = square[lane] + within * within + (0.0 if apart == apart else instead)
+                else:
+                    for lane in range(LANES):
+                        square[lane] += (scale * (rows[j, lane] - shift)) ** 2
             for lane in range(size):
                 out[start + lane, k] = constants[k] - 0.5 * square[lane]
 
@@ -215,8 +224,11 @@ def full_moments(x, shares, means, counts, first, second):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
-def diagonal_moments(x, shares, means, counts, first, second):
-    """Add sums of shares, of shares times ``x - mean_k`` and of shares times its squares, shape (n_components, d)."""
+def diagonal_moments(x, shares, means, gaps, variances, counts, first, second):
+    """Add sums of shares, of shares times ``x - mean_k`` and of shares times its squares, shape (n_components, d).
+
+    With ``gaps``, x may be NaN, for which the mean stands in, and the variance for the square.
+    """
     n, d = x.shape
     n_components = len(means)
     rows, share = np.zeros((d, LANES)), np.zeros((n_components, LANES))
@@ -227,11 +239,195 @@ def diagonal_moments(x, shares, means, counts, first, second):
         for k in range(n_components):
             counts[k] += _sum(share[k], size)
             for j in range(d):
-                shift, once, twice = means[k, j], 0.0, 0.0
-                for lane in range(size):
-                    apart = rows[j, lane] - shift
-                    shared = share[k, lane] * apart
-                    once += shared
-                    twice += shared * apart
+                shift, variance, once, twice = means[k, j], variances[k, j], 0.0, 0.0
+                if gaps:
+                    for lane in range(size):
+                        apart = rows[j, lane] - shift
+                        once += share[k, lane] * (apart if apart == apart else 0.0)
+                        twice += share[k, lane] * (apart * apart if apart == apart else variance)
+                else:
+                    for lane in range(size):
+                        apart = rows[j, lane] - shift
+                        shared = share[k, lane] * apart
+                        once += shared
+                        twice += shared * apart
                 first[k, j] += once
                 second[k, j] += twice
+
+
+# ---- rows with missing coordinates, by patterns of these -------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _observed_first(missing, coordinates):
+    """Observed coordinates, then missing ones, into ``coordinates``; returns how many are observed."""
+    n_observed, at = len(missing) - missing.sum(), np.zeros(2, np.int64)
+    at[1] = n_observed
+    for j in range(len(missing)):
+        kind = int(missing[j])
+        coordinates[at[kind]] = j
+        at[kind] += 1
+    return n_observed
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _factorise(root, coordinates, n, n_observed, work, lower, inverse):
+    """Cholesky factor of the covariance of the first n coordinates, and the inverse of its observed block.
+
+    ``root`` is any matrix R for which ``R @ R.T`` is the covariance: Gram-Schmidt makes its rows triangular, which
+    cannot fail as a factorisation of covariances may.
+    """
+    d = root.shape[1]
+    for i in range(n):
+        for c in range(d):
+            work[i, c] = root[coordinates[i], c]
+    for i in range(n):
+        square = 0.0
+        for c in range(d):
+            square += work[i, c] * work[i, c]
+        lower[i, i] = math.sqrt(square)
+        scale = 1.0 / lower[i, i]
+        for c in range(d):
+            work[i, c] *= scale
+        for j in range(i + 1, n):
+            product = 0.0
+            for c in range(d):
+                product += work[j, c] * work[i, c]
+            lower[j, i] = product
+            for c in range(d):
+                work[j, c] -= product * work[i, c]
+    inverse[:n_observed, :n_observed] = 0.0
+    invert_lower(lower[:n_observed, :n_observed], inverse[:n_observed, :n_observed])
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _condition(root, coordinates, n_observed, work, lower, inverse, completion, spread):
+    """Mean and covariance of all coordinates given the observed ones.
+
+    Observed differences a from a mean let expect ``completion[:, :n_observed] @ a`` in all; about it they have the
+    covariance ``spread``.
+    """
+    d = len(coordinates)
+    _factorise(root, coordinates, d, n_observed, work, lower, inverse)
+    completion[:], spread[:] = 0.0, 0.0
+    for i in range(n_observed):
+        completion[coordinates[i], i] = 1.0
+    for j in range(n_observed, d):
+        for i in range(n_observed):
+            for c in range(i, n_observed):
+                completion[coordinates[j], i] += lower[j, c] * inverse[c, i]
+        for i in range(n_observed, d):
+            for c in range(n_observed, min(i, j) + 1):
+                spread[coordinates[j], coordinates[i]] += lower[j, c] * lower[i, c]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _turn_observed(x, rows, coordinates, n_observed, out):
+    """Observed coordinates of some rows of x into the columns of ``out``."""
+    for lane in range(len(rows)):
+        for i in range(n_observed):
+            out[i, lane] = x[rows[lane], coordinates[i]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def incomplete_scores(x, order, starts, missing, means, roots, log_weights, out):
+    """Log joint densities of the observed coordinates of rows.
+
+    Rows ``order[starts[p] : starts[p + 1]]`` miss the coordinates where ``missing[p]`` is true. ``roots`` has one
+    matrix, or one for each component.
+    """
+    n_components, d = means.shape
+    coordinates, work, lower = np.empty(d, np.int64), np.empty((d, d)), np.zeros((d, d))
+    inverses, place, constants = np.empty((len(roots), d, d)), np.empty((n_components, d)), np.empty(n_components)
+    rows, apart = np.zeros((d, LANES)), np.empty((d, LANES))
+    product, square = np.empty(LANES), np.empty(LANES)
+    for p in range(len(missing)):
+        n_observed = _observed_first(missing[p], coordinates)
+        for k in range(n_components):
+            if k < len(roots):
+                _factorise(roots[k], coordinates, n_observed, n_observed, work, lower, inverses[k])
+            inverse = inverses[min(k, len(roots) - 1)]
+            constants[k] = log_weights[k] - 0.5 * n_observed * math.log(2 * math.pi)
+            for i in range(n_observed):
+                constants[k] += math.log(inverse[i, i])
+                place[k, i] = means[k, coordinates[i]]
+        for start in range(starts[p], starts[p + 1], LANES):
+            size = min(LANES, starts[p + 1] - start)
+            _turn_observed(x, order[start : start + size], coordinates, n_observed, rows)
+            for k in range(n_components):
+                _subtract(rows, place[k, :n_observed], apart)
+                square[:] = 0.0
+                inverse = inverses[min(k, len(roots) - 1)]
+                for j in range(n_observed):
+                    _row_product(inverse[j], j + 1, apart, product)
+                    for lane in range(LANES):
+                        square[lane] += product[lane] * product[lane]
+                for lane in range(size):
+                    out[order[start + lane], k] = constants[k] - 0.5 * square[lane]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def incomplete_moments(x, order, starts, missing, shares, means, roots, counts, first, second):
+    """Add the moments of `full_moments`, expected over the missing coordinates of rows; see `incomplete_scores`."""
+    n_components, d = means.shape
+    coordinates, work, lower = np.empty(d, np.int64), np.empty((d, d)), np.zeros((d, d))
+    inverse, completion, spread, left = np.empty((d, d)), np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
+    rows, share = np.zeros((d, LANES)), np.zeros((n_components, LANES))
+    apart, shared = np.empty((d + 1, LANES)), np.empty((d + 1, LANES))
+    count, once, twice = np.empty(n_components), np.empty((n_components, d)), np.empty((n_components, d, d))
+    for p in range(len(missing)):
+        n_observed = _observed_first(missing[p], coordinates)
+        count[:], once[:], twice[:] = 0.0, 0.0, 0.0
+        apart[n_observed], shared[n_observed] = 0.0, 0.0
+        for start in range(starts[p], starts[p + 1], LANES):
+            size = min(LANES, starts[p + 1] - start)
+            _turn_observed(x, order[start : start + size], coordinates, n_observed, rows)
+            for lane in range(size):
+                for k in range(n_components):
+                    share[k, lane] = shares[order[start + lane], k]
+            for k in range(n_components):
+                count[k] += _sum(share[k], size)
+                for i in range(n_observed):
+                    shift = means[k, coordinates[i]]
+                    for lane in range(size):
+                        apart[i, lane] = rows[i, lane] - shift
+                        shared[i, lane] = share[k, lane] * apart[i, lane]
+                    once[k, i] += _sum(shared[i], size)
+                _add_products(n_observed, shared, apart, size, twice[k])
+        for k in range(n_components):
+            if k < len(roots):
+                _condition(roots[k], coordinates, n_observed, work, lower, inverse, completion, spread)
+            for i in range(n_observed):
+                for c in range(i):
+                    twice[k, c, i] = twice[k, i, c]
+            for a in range(d):
+                left[a] = 0.0
+                for c in range(n_observed):
+                    first[k, a] += completion[a, c] * once[k, c]
+                    for i in range(n_observed):
+                        left[a, i] += completion[a, c] * twice[k, c, i]
+                for b in range(a + 1):
+                    total = count[k] * spread[a, b]
+                    for i in range(n_observed):
+                        total += left[a, i] * completion[b, i]
+                    second[k, a, b] += total
+            counts[k] += count[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def impute_rows(x, order, starts, missing, posteriors, means, roots, out):
+    """Add what is expected of the missing coordinates of rows to ``out``; see `incomplete_scores`."""
+    d = x.shape[1]
+    coordinates, work, lower = np.empty(d, np.int64), np.empty((d, d)), np.zeros((d, d))
+    inverse, completion, spread = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
+    for p in range(len(missing)):
+        n_observed = _observed_first(missing[p], coordinates)
+        for k in range(len(means)):
+            if k < len(roots):
+                _condition(roots[k], coordinates, n_observed, work, lower, inverse, completion, spread)
+            for row in order[starts[p] : starts[p + 1]]:
+                for j in coordinates[n_observed:]:
+                    value = means[k, j]
+                    for i in range(n_observed):
+                        value += completion[j, i] * (x[row, coordinates[i]] - means[k, coordinates[i]])
+                    out[row, j] += posteriors[row, k] * value

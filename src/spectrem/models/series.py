@@ -194,17 +194,20 @@ class SeriesModel:
         return self.tables.log_density(params) + self.emission.log_prior(params.emission)
 
     def columns(self, shard: SeriesShard) -> Mapping[str, Key]:
-        """Columns for constraints: ``sequence`` by number, ``state`` and ``previous`` by name, those of the shard."""
+        """Columns for constraints.
+
+        ``sequence`` by number, ``state`` and ``previous`` by name, whether states ``change``, and those of the shard.
+        """
         names, own = np.array(self.states), self.structure(shard).columns
         named: dict[str, Any] = {"sequence": shard.instances, "state": names[own["state"].astype(np.int64)]}
         if self.edges:
             before = own["previous"]
             missing = np.isnan(before)
             if names.dtype.kind == "U":
-                named["previous"] = np.append(names.astype(object), None)[np.where(missing, -1, before).astype(int)]
+                named["previous"] = np.array([*names.tolist(), None], object)[np.where(missing, -1, before).astype(int)]
             else:
                 named["previous"] = np.where(missing, np.nan, names[np.where(missing, 0, before).astype(int)])
-        if self.edges:  # the columns of rows, by the parts of this structure
+            named["change"] = ~missing & (before != own["state"])  # the columns of rows, by the parts of this structure
             row = own["occurrence"].astype(np.int64)
             return {**named, **shard.columns.of_sentences, **{n: c[row] for n, c in shard.columns.of_words.items()}}
         return {**named, **shard.columns.of_sentences, **shard.columns.of_words}

@@ -17,17 +17,16 @@ from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.text import flatten
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import Estimator, as_fitted, row_weights
-from spectrem.estimators.declare import check_parameters, choice, documented, given
+from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.progress import shows_progress
 from spectrem.estimators.sentences import check_tag_values, check_tags, tag_names
+from spectrem.estimators.series.forecast import Forecast, OnlineFilter, filter_rows, normal_residuals
 from spectrem.estimators.series.input import Series, States, known_sequences, read_series, read_states, start_states
-from spectrem.estimators.series.parameters import HMMParametersOfEstimator, SeriesParametersOfHMM
-from spectrem.estimators.shared_parameters import MODEL
+from spectrem.estimators.series.parameters import HMMParameters, StatesParameters
 from spectrem.estimators.storage import Codec, Member, Saved, finite, rows
 from spectrem.exceptions import InvalidInputError
 from spectrem.models import emissions as families
 from spectrem.models.emissions import Emission
-from spectrem.models.mixture.parameters import CovarianceType
 from spectrem.models.priors import DirichletPrior, Multinomials, Tables
 from spectrem.models.series import SeriesModel, SeriesParameters, SeriesShard, build_shards
 from spectrem.models.shards import in_corpus_order
@@ -54,7 +53,7 @@ def _write(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 def _read(estimator: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     states, k = check_tags(values["state_names"]), len(values["state_names"])
-    _CODEC.check_arrays(arrays, {"initial": (k,), "transition": (k, k)})
+    estimator._codec.check_arrays(arrays, {"initial": (k,), "transition": (k, k)})
     emission = families.of_settings(values["emission"])
     sizes = [int(np.prod(shape)) for _, shape in values["layout"]]
     if sum(sizes) != len(arrays["emission_arrays"]):
@@ -67,19 +66,18 @@ def _read(estimator: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]
     )
 
 
-_CODEC = Codec(
-    kind="HMM",
-    members={
-        **{"initial": Member("f8", 1, rows), "transition": Member("f8", 2, rows)},
-        "emission_arrays": Member("f8", 1, finite),
-    },
-    write=_write,
-    read=_read,
-    apart=("states", "emissions"),
-)
+_MEMBERS = {
+    **{"initial": Member("f8", 1, rows), "transition": Member("f8", 2, rows)},
+    "emission_arrays": Member("f8", 1, finite),
+}
 
 
-class HiddenMarkovModel(Saved, Estimator):
+def codec_of(kind: str) -> Codec:
+    """The content of the files of `HMM`, or of one of its thin names."""
+    return Codec(kind=kind, members=_MEMBERS, write=_write, read=_read, apart=("states", "emissions"))
+
+
+class HiddenMarkovModel(Saved, StatesParameters, Estimator):
     """What `HMM` and its thin names have in common; each says by ``_emissions`` what its states emit."""
 
     params_: SeriesParameters
@@ -140,9 +138,7 @@ class HiddenMarkovModel(Saved, Estimator):
         weights = row_weights(sample_weight, len(series.lengths), "sequence")
         known = known_sequences(states, series.lengths)
         model = SeriesModel(tag_names(states.names), emission, self._tables(len(states.names)), self._has_edges())
-        shards = build_shards(
-            series.x, series.lengths, model.n_states, weights, known, states.evidence, series.columns
-        )
+        shards = build_shards(series.x, series.lengths, model.n_states, weights, known, states.evidence, series.columns)
         corpus, rng, ways = engine.make_corpus(self, shards), as_generator(self.random_state), iter(self._ways())
         start = partial(_start, self, model, series, states, ways, rng)
         labelled = None
@@ -182,6 +178,68 @@ class HiddenMarkovModel(Saved, Estimator):
         values = new.values(engine.log_likelihoods, new.model, self.params_)
         return engine.mean_log_likelihood("X", values, series.lengths, sample_weight)
 
+    def filter(self, X: Any, lengths: ArrayLike | None = None, groups: ArrayLike | None = None) -> Any:
+        """Probabilities of the states of every row given it and the rows before, shape (n_rows, n_states)."""
+        series, new = self._encoded(X, lengths, groups)
+        scores = new.model.emission.scores(self.params_.emission, series.x)
+        return series.restored(filter_rows(self.online_filter(), scores, series.lengths)[1])
+
+    def online_filter(self) -> OnlineFilter:
+        """A filter that takes in row after row of a new series; it pickles with its state."""
+        fitted = as_fitted(self)
+        return OnlineFilter(self.startprob_, self.transmat_, fitted.emission_, self.params_.emission)
+
+    def forecast(
+        self, X: Any, h: int = 1, lengths: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Forecast | list[Forecast]:
+        """Distributions of the ``h`` rows after X, or after each of its sequences."""
+        series, new = self._encoded(X, lengths, groups)
+        online, forecasts = self.online_filter(), []
+        scores = new.model.emission.scores(self.params_.emission, series.x)
+        _, after = filter_rows(online, scores, series.lengths)
+        for size, end in zip(series.lengths.tolist(), np.cumsum(series.lengths).tolist(), strict=True):
+            online.probabilities = after[end - 1] if size else None
+            forecasts.append(online.forecast(h))
+        return forecasts if series.listed or len(forecasts) > 1 else forecasts[0]
+
+    def impute(self, X: Any, lengths: ArrayLike | None = None, groups: ArrayLike | None = None) -> Any:
+        """The rows of X with missing cells filled by their expected values given all others of the sequence."""
+        series, new = self._encoded(X, lengths, groups)
+        return series.restored(self.emission_.impute(self.params_.emission, series.x, self._posteriors(new)))
+
+    def pseudo_residuals(self, X: Any, lengths: ArrayLike | None = None, groups: ArrayLike | None = None) -> Any:
+        """Normal residuals of one-step forecasts, shape (n_rows, n_columns), see `normal_residuals`."""
+        series, _ = self._encoded(X, lengths, groups)
+        return series.restored(normal_residuals(self.online_filter(), series.x, series.lengths))
+
+    def sample(
+        self, n_rows: int = 1, random_state: int | np.random.Generator | None = None
+    ) -> tuple[Floats, NDArray[Any]]:
+        """Draw a sequence: its rows, shape (n_rows, n_columns), and the names of their states."""
+        fitted, rng = as_fitted(self), as_generator(self.random_state if random_state is None else random_state)
+        states = np.empty(n_rows, np.int64)
+        for row in range(n_rows):
+            table = self.startprob_ if row == 0 else self.transmat_[states[row - 1]]
+            states[row] = rng.choice(len(table), p=table / table.sum())
+        rows = fitted.emission_.sample(self.params_.emission, states, rng)
+        return rows, np.array(self.states_, object if _mixed(self.states_) else None)[states]
+
+    def aic(self, X: Any, lengths: ArrayLike | None = None, groups: ArrayLike | None = None) -> float:
+        """Akaike's information criterion, nats times two: the lower, the better."""
+        return 2.0 * (self._n_free() - float(self.score_samples(X, None, lengths, groups).sum()))
+
+    def bic(self, X: Any, lengths: ArrayLike | None = None, groups: ArrayLike | None = None) -> float:
+        """Bayes' information criterion, with the number of rows as that of observations: the lower, the better."""
+        series, _ = self._encoded(X, lengths, groups)
+        return np.log(len(series.x)) * self._n_free() - 2.0 * float(self.score_samples(X, None, lengths, groups).sum())
+
+    def _n_free(self) -> int:
+        """Number of free parameters."""
+        tables = as_fitted(self)._tables(len(self.states_)).rows.values()
+        return self.emission_.n_free(self.params_.emission) + sum(
+            int(np.maximum(table.row_sizes - 1, 0).sum()) for table in tables
+        )
+
     def _posteriors(self, new: engine.NewSentences) -> Floats:
         corpus = engine.make_corpus(self, new.shards)
         return in_corpus_order(new.shards, engine.posteriors(self, new.model, self.params_, corpus), new.lengths)
@@ -201,13 +259,11 @@ class HiddenMarkovModel(Saved, Estimator):
         edges = engine.projects(self) and self._has_edges()
         tables = fitted._tables(len(fitted.states_))
         model = SeriesModel(tag_names(fitted.states_), fitted.emission_, tables, edges)
-        shards = build_shards(
-            series.x, series.lengths, model.n_states, evidence=evidence, columns=series.columns
-        )
+        shards = build_shards(series.x, series.lengths, model.n_states, evidence=evidence, columns=series.columns)
         return series, engine.NewSentences(self, model, self.params_, shards, series.lengths)
 
     def _has_edges(self) -> bool:
-        return any("previous" in used_columns(one) for one in flatten(self.constraints))
+        return any({"previous", "change"} & set(used_columns(one)) for one in flatten(self.constraints))
 
     def _ways(self) -> list[str]:
         rest = ["clusters"] * max(self.n_init - 3, 0)
@@ -265,7 +321,7 @@ def _mixed(states: tuple[Any, ...]) -> bool:
 
 @documented
 @dataclass(eq=False, repr=False)
-class HMM(HiddenMarkovModel, HMMParametersOfEstimator):
+class HMM(HiddenMarkovModel, HMMParameters):
     """A hidden Markov model of series of numbers, counts and categories.
 
     Missing cells are summed out, labels of rows may be partial, and constraints on expectations guide what states
@@ -292,26 +348,7 @@ class HMM(HiddenMarkovModel, HMMParametersOfEstimator):
     [0, 0, 0, 0, 1, 1, 1, 0, 0]
     """
 
-    _codec = _CODEC
+    _codec = codec_of("HMM")
 
     def _emissions(self) -> Any:
         return self.emissions
-
-
-@documented
-@dataclass(eq=False, repr=False)
-class GaussianHMM(HiddenMarkovModel, SeriesParametersOfHMM):
-    """`HMM` of Gaussians."""
-
-    covariance_type: CovarianceType = choice("diag", "full", "tied", "diag", "spherical", group=MODEL)
-    means_prior: ArrayLike = given(0.0)
-    means_weight: float = given(0.0)
-    covars_prior: ArrayLike | None = given(None)
-    covars_weight: float = given(1.0)
-
-    _codec = _CODEC
-
-    def _emissions(self) -> Any:
-        return families.Gaussian(
-            self.covariance_type, self.means_prior, self.means_weight, self.covars_prior, self.covars_weight
-        )

@@ -22,7 +22,7 @@ from spectrem.models.emissions.columns import mean_of, spread_of
 from spectrem.models.shards import Columns
 from spectrem.structures._ragged import offsets_of, positions_of, rows_of
 
-TAKEN = ("sequence", "state", "previous", "token", "occurrence")
+TAKEN = ("sequence", "state", "previous", "change", "token", "occurrence")
 """Columns that constraints have anyway."""
 
 

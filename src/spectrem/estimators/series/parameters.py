@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators.declare import choice, count, given, rule
+from spectrem.estimators.declare import choice, count, given, number, rule
 from spectrem.estimators.shared_parameters import (
     MODEL,
     TRAINING,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from spectrem.estimators.sentences import Tag
     from spectrem.models.emissions import Emission
+    from spectrem.models.mixture import CovarianceType
 
 _name_of_column = rule(
     "be the name of a column of X", lambda name: name is None or isinstance(name, str), "; arrays go to fit"
@@ -43,7 +44,7 @@ def _check_amounts(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class SeriesParametersOfHMM(SentenceParameters, CorpusParameters, StartingParameters):
+class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters):
     """The parameters of `spectrem.HMM` and of `spectrem.GaussianHMM` and its like.
 
     Parameters
@@ -90,7 +91,7 @@ class SeriesParametersOfHMM(SentenceParameters, CorpusParameters, StartingParame
 
 
 @dataclass(eq=False, repr=False)
-class HMMParametersOfEstimator(SeriesParametersOfHMM):
+class HMMParameters(StatesParameters):
     """The parameters of `spectrem.HMM`.
 
     Parameters
@@ -101,3 +102,26 @@ class HMMParametersOfEstimator(SeriesParametersOfHMM):
     """
 
     emissions: str | Emission | Mapping[Any, str | Emission] = given("gaussian")
+
+
+@dataclass(eq=False, repr=False)
+class GaussianHMMParameters(StatesParameters):
+    """The parameters of `spectrem.GaussianHMM`.
+
+    Parameters
+    ----------
+    covariance_type : {"diag", "full", "tied", "spherical"}
+        "full": any ellipse for each state; "tied": the same for all; "diag": along the axes; "spherical": a ball.
+    means_prior, means_weight : float or array-like, and float
+        The mean of the prior of means, and how many rows it counts.
+    covars_prior : float or array-like, optional
+        Added to sums of squares, in squared units of the data; by default a hundredth of the variance of each column.
+    covars_weight : float
+        Degrees of freedom of the prior of covariances, see `spectrem.models.emissions.Gaussian`.
+    """
+
+    covariance_type: CovarianceType = choice("diag", "diag", "full", "tied", "spherical", group=MODEL)
+    means_prior: ArrayLike = given(0.0)
+    means_weight: float = number(0.0, group=MODEL)
+    covars_prior: ArrayLike | None = given(None)
+    covars_weight: float = number(1.0, group=MODEL)

@@ -10,6 +10,7 @@ import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.groups import Key
+from spectrem.inference.dual import sum_by
 from spectrem.models.emissions.emission import Emission
 from spectrem.models.estep import Statistics
 from spectrem.models.priors import Tables
@@ -171,7 +172,7 @@ class SeriesModel:
         """Posteriors of the states of every row, shape (n_rows, n_states)."""
         unary, structure = marginals.unary, self.structure(shard)
         if isinstance(structure, EdgeChain):
-            unary = np.bincount(structure.state_part, unary, len(shard.x) * self.n_states)
+            unary = sum_by(structure.state_part, unary, len(shard.x) * self.n_states)
         return unary.reshape(len(shard.x), self.n_states)
 
     def gather(self, params: SeriesParameters, shard: SeriesShard, marginals: Parts) -> Statistics:

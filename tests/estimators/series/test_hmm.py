@@ -263,3 +263,13 @@ def test_errors_of_predictions():
     impossible = [(E[part("state") == 0] >= 3).per("sequence"), (E[part("state") == 0] <= 1).per("sequence")]
     with pytest.raises(InfeasibleConstraintError):
         GaussianHMM(2, constraints=impossible, random_state=0, n_threads=1).fit(np.arange(5.0))
+
+
+def test_states_that_die_are_said_and_started_again():
+    x = np.repeat([[0.0], [1.0]], 30, axis=0)
+    alone = np.array([[np.nan, np.nan, 0], [np.nan, np.nan, 0], [0, 0, 1]])
+    model = GaussianHMM(3, fixed={"startprob": np.array([1.0, 0, 0]), "transmat": alone}, random_state=0, n_threads=1)
+    with pytest.warns(UserWarning, match="2 had no rows left after training and got a new start"):
+        model.fit(x)
+    assert np.isfinite(model.means_).all()
+    assert np.isfinite(model.predict_proba(x)).all()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Floats, Ints
 from spectrem._damage import DamageError
 from spectrem._validate import as_generator
 from spectrem.constraints import check_columns
@@ -24,7 +25,7 @@ from spectrem.estimators.series.forecast import Forecast, OnlineFilter, filter_r
 from spectrem.estimators.series.input import Series, States, known_sequences, read_series, read_states, start_states
 from spectrem.estimators.series.parameters import HMMParameters, StatesParameters
 from spectrem.estimators.storage import Codec, Member, Saved, finite, rows
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, warn
 from spectrem.models import emissions as families
 from spectrem.models.emissions import Emission
 from spectrem.models.priors import DirichletPrior, Multinomials, Tables
@@ -34,6 +35,8 @@ from spectrem.models.tagging import restrict_rows
 from spectrem.structures import Parts
 
 _WAYS = ("clusters", "segments", "quantiles")
+# Expected rows below which a state is dead.
+_ALIVE = 1e-3
 
 
 def _write(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -140,14 +143,24 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         model = SeriesModel(tag_names(states.names), emission, self._tables(len(states.names)), self._has_edges())
         shards = build_shards(series.x, series.lengths, model.n_states, weights, known, states.evidence, series.columns)
         corpus, rng, ways = engine.make_corpus(self, shards), as_generator(self.random_state), iter(self._ways())
-        start = partial(_start, self, model, series, states, ways, rng)
+        start = partial(_start, model, series, states, ways, rng)
         labelled = None
         if (known & (weights > 0)).any():
             labelled = partial(engine.learn_labels, model, corpus, start())
         learns = bool((~known & (weights > 0) & (series.lengths > 0)).any())
         estep = engine.estep_of(self)
         n_starts = 1 if labelled else None
-        trained = engine.train(self, engine.Task(model, corpus, start, estep, labelled, learns, n_starts=n_starts))
+        task = engine.Task(model, corpus, start, estep, labelled, learns, n_starts=n_starts)
+        trained = engine.train(self, task)
+        dead = np.flatnonzero(corpus.sum(_expected_rows, model, trained.params) < _ALIVE)
+        if learns and len(dead):
+            warn(
+                f"{', '.join(map(str, np.array(states.names, object)[dead]))} had no rows left after training and got "
+                "a new start, from the rows that the other states explain worst; ask for fewer states if they stay so"
+            )
+            revived = partial(_revived, model, series, trained.params, dead)
+            again = engine.train(self, replace(task, start=revived, labelled=None, n_starts=1))
+            trained = again if again.history[-1].objective > trained.history[-1].objective else trained
         self._take(trained.params, emission, states.names, series.names, categories)
         engine.record(
             self, trained, len(series.lengths), {"states": model.n_states, "rows": len(series.x)}, unit="sequences"
@@ -296,10 +309,15 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
 
 
 def _start(
-    estimator: Any, model: SeriesModel, series: Series, states: States, ways: Any, rng: np.random.Generator
+    model: SeriesModel, series: Series, states: States, ways: Iterator[str], rng: np.random.Generator
 ) -> SeriesParameters:
     """Parameters of rows that are given states, from the next of several ways."""
-    k, found = model.n_states, start_states(series, states, next(ways, "clusters"), rng)
+    return _parameters_of(model, series, start_states(series, states, next(ways, "clusters"), rng))
+
+
+def _parameters_of(model: SeriesModel, series: Series, found: Ints) -> SeriesParameters:
+    """The parameters of rows whose states are given."""
+    k = model.n_states
     shares = np.eye(k)[found]
     first = np.append(0, np.cumsum(series.lengths))[:-1][series.lengths > 0]
     moves = np.ones((k, k))
@@ -308,6 +326,23 @@ def _start(
     counts = {"initial": np.ones(k) + shares[first].sum(axis=0), "transition": moves}
     tables = {name: rows.normalise(counts[name], DirichletPrior()) for name, rows in model.tables.rows.items()}
     return SeriesParameters(**tables, emission=model.emission.start(series.x, shares))
+
+
+def _expected_rows(shard: SeriesShard, model: SeriesModel, params: SeriesParameters) -> Floats:
+    """Rows of a shard that every state is expected to have, shape (n_states,)."""
+    return engine.free_posteriors(shard, model, params, engine.table).sum(axis=0)
+
+
+def _revived(model: SeriesModel, series: Series, params: SeriesParameters, dead: Ints) -> SeriesParameters:
+    """Parameters in which dead states take the rows that all others explain worst."""
+    scores = model.emission.scores(params.emission, series.x)
+    alive = np.setdiff1d(np.arange(model.n_states), dead)
+    best = scores[:, alive].max(axis=1)
+    found = alive[scores[:, alive].argmax(axis=1)]
+    n_taken = max(len(best) // (2 * model.n_states), 1)
+    for number, state in enumerate(dead):
+        found[np.argsort(best, kind="stable")[number * n_taken : (number + 1) * n_taken]] = state
+    return _parameters_of(model, series, found)
 
 
 def _most_probable(model: SeriesModel, shard: SeriesShard, marginals: Parts) -> NDArray[np.int64]:

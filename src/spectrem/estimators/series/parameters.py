@@ -88,6 +88,7 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
         "auto", "auto", "clusters", "segments", "quantiles", group=TRAINING
     )
     n_init: int = count(4, group=TRAINING)
+    dual_steps: int = count(0, 0, group=TRAINING)
 
 
 @dataclass(eq=False, repr=False)

@@ -76,7 +76,8 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
         "Families of latent structures over a batch of instances: log-partition, marginals, best structures, samples.",
         {
             "Labels and chains": [
-                *("Categorical", "Chain", "Chain2", "TiedChain", "TiedChain2", "EdgeChain", "Segmentations"),
+                *("Categorical", "Chain", "Chain2", "TiedChain", "TiedChain2", "EdgeChain"),
+                *("SemiMarkovChain", "Segmentations"),
                 *("TiedCounts", "TiedCounts2"),
             ],
             "Alignments, trees and bracketings": [

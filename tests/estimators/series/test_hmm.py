@@ -13,6 +13,8 @@ from scipy.stats import multivariate_normal
 from spectrem import HMM, E, GaussianHMM, load, part
 from spectrem.corpus import Spilled
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, NotFittedError
+from spectrem.models.durations import Geometric
+from spectrem.models.series import SeriesParameters
 
 RNG = np.random.default_rng(5)
 
@@ -273,3 +275,55 @@ def test_states_that_die_are_said_and_started_again():
         model.fit(x)
     assert np.isfinite(model.means_).all()
     assert np.isfinite(model.predict_proba(x)).all()
+
+
+def sojourning(n_rows, rng):
+    """A series whose states last for 5 rows and more, by state, and these states."""
+    states: list[int] = []
+    while len(states) < n_rows:
+        states += [0 if not states else 1 - states[-1]] * (
+            5 + int(rng.poisson((3, 15)[len(states) and 1 - states[-1]]))
+        )
+    states = np.array(states[:n_rows])
+    return np.array([0.0, 1.5])[states] + rng.normal(size=n_rows), states
+
+
+@pytest.mark.parametrize("family", ["histogram", "poisson", "negative-binomial", "geometric", Geometric(3)])
+@pytest.mark.parametrize("censored", ["right", "both"])
+def test_durations_are_learnt_filtered_forecast_and_saved(family, censored, tmp_path):
+    x, _ = sojourning(300, np.random.default_rng(1))
+    model = GaussianHMM(
+        2, durations=family, longest=40, censored=censored, max_iter=5, tol=0.0, n_init=1, random_state=0, n_threads=1
+    ).fit([x, x[:50]])
+    objectives = [record.objective for record in model.history_]
+    assert np.diff(objectives).min() >= -1e-9 * abs(objectives[-1])
+    assert np.diag(model.transmat_).tolist() == [0.0, 0.0]
+    online, new = model.online_filter(), x[20:60]
+    for row in new:
+        online.update(row)
+    assert online.log_likelihood == pytest.approx(model.score_samples(new)[0], rel=1e-10)
+    np.testing.assert_allclose(model.filter(new)[-1], model.predict_proba(new)[-1], atol=1e-9)
+    np.testing.assert_allclose(model.forecast(new, 30).states.sum(axis=1), 1.0)
+    model.save(tmp_path / "model")
+    assert np.array_equal(load(tmp_path / "model").predict_proba(new), model.predict_proba(new))
+
+
+def test_durations_find_states_that_transitions_alone_confuse():
+    x, states = sojourning(2000, np.random.default_rng(0))
+    accuracies = []
+    for durations in (None, "poisson"):
+        model = GaussianHMM(2, durations=durations, longest=60, random_state=0, n_threads=1).fit(x)
+        accuracies.append(np.mean((model.predict(x) == model.means_.argmax()) == states))
+    assert accuracies[1] > accuracies[0]
+    x, states = model.sample(3000, random_state=0)
+    assert np.diff(np.flatnonzero(np.diff(states))).min() > 1
+
+
+def test_a_geometric_duration_is_the_plain_model():
+    x, _ = planted(80)
+    plain = fitted()
+    stay = np.diag(plain.transmat_)
+    model = GaussianHMM(2, durations="geometric", longest=2000, random_state=0, n_threads=1, max_iter=1, tol=0.0).fit(x)
+    swap = SeriesParameters(plain.startprob_, np.array([[0.0, 1], [1, 0]]), plain.params_.emission, 1 - stay[None])
+    model.params_ = swap
+    np.testing.assert_allclose(model.predict_proba(x), plain.predict_proba(x), atol=1e-9)

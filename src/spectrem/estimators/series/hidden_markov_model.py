@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -27,13 +27,20 @@ from spectrem.estimators.series.parameters import HMMParameters, StatesParameter
 from spectrem.estimators.storage import Codec, Member, Saved, finite, rows
 from spectrem.exceptions import InvalidInputError, warn
 from spectrem.models import emissions as families
+from spectrem.models.durations import Durations, Geometric, Histogram, NegativeBinomial, Poisson
 from spectrem.models.emissions import Emission
 from spectrem.models.priors import DirichletPrior, Multinomials, Tables
-from spectrem.models.series import SeriesModel, SeriesParameters, SeriesShard, build_shards
+from spectrem.models.series import SeriesModel, SeriesParameters, SeriesShard, Sojourns, build_shards
 from spectrem.models.shards import in_corpus_order
 from spectrem.models.tagging import restrict_rows
 from spectrem.structures import Parts
 
+_DURATIONS: dict[str, Callable[[], Durations]] = {
+    "histogram": partial(Histogram, 0.1),
+    "poisson": Poisson,
+    "negative-binomial": NegativeBinomial,
+    "geometric": Geometric,
+}
 _WAYS = ("clusters", "segments", "quantiles")
 # Expected rows below which a state is dead.
 _ALIVE = 1e-3
@@ -49,35 +56,45 @@ def _write(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         "categories": estimator.categories_,
         "emission": families.settings_of(estimator.emission_),
         "layout": layout,
+        "durations": _family_settings(estimator._sojourns()),
     }
     together = np.concatenate([np.zeros(0), *(array.ravel() for array in named.values())])
-    return values, {"initial": params.initial, "transition": params.transition, "emission_arrays": together}
+    arrays = {"initial": params.initial, "transition": params.transition, "emission_arrays": together}
+    return values, arrays if params.durations is None else {**arrays, "durations": params.durations}
+
+
+def _family_settings(sojourns: Sojourns | None) -> dict[str, Any] | None:
+    return None if sojourns is None else {"kind": type(sojourns.family).__name__, **vars(sojourns.family)}
 
 
 def _read(estimator: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     states, k = check_tags(values["state_names"]), len(values["state_names"])
     estimator._codec.check_arrays(arrays, {"initial": (k,), "transition": (k, k)})
     emission = families.of_settings(values["emission"])
+    if values["durations"] is not None:
+        kinds = {kind.__name__: kind for kind in (Histogram, Poisson, NegativeBinomial, Geometric)}
+        settings = {name: value for name, value in values["durations"].items() if name != "kind"}
+        estimator.set_params(durations=kinds[values["durations"]["kind"]](**settings))
     sizes = [int(np.prod(shape)) for _, shape in values["layout"]]
     if sum(sizes) != len(arrays["emission_arrays"]):
         raise DamageError(f"emission_arrays must hold {sum(sizes)} numbers, got {len(arrays['emission_arrays'])}")
     pieces = np.split(arrays["emission_arrays"], np.cumsum(sizes)[:-1])
     named = {name: one.reshape(shape) for (name, shape), one in zip(values["layout"], pieces, strict=False)}
     estimator._take(
-        SeriesParameters(arrays["initial"], arrays["transition"], emission.of_arrays(named)),
+        SeriesParameters(arrays["initial"], arrays["transition"], emission.of_arrays(named), arrays.get("durations")),
         *(emission, states, [str(name) for name in values["column_names"]], dict(values["categories"])),
     )
 
 
 _MEMBERS = {
     **{"initial": Member("f8", 1, rows), "transition": Member("f8", 2, rows)},
-    "emission_arrays": Member("f8", 1, finite),
+    **{"emission_arrays": Member("f8", 1, finite), "durations": Member("f8", 2, finite)},
 }
 
 
 def codec_of(kind: str) -> Codec:
     """The content of the files of `HMM`, or of one of its thin names."""
-    return Codec(kind=kind, members=_MEMBERS, write=_write, read=_read, apart=("states", "emissions"))
+    return Codec(kind=kind, members=_MEMBERS, write=_write, read=_read, apart=("states", "emissions", "durations"))
 
 
 class HiddenMarkovModel(Saved, StatesParameters, Estimator):
@@ -140,7 +157,8 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         emission = families.resolve(self._emissions(), series.names).learn(series.x, series.names)
         weights = row_weights(sample_weight, len(series.lengths), "sequence")
         known = known_sequences(states, series.lengths)
-        model = SeriesModel(tag_names(states.names), emission, self._tables(len(states.names)), self._has_edges())
+        tables, sojourns = self._tables(len(states.names)), self._sojourns()
+        model = SeriesModel(tag_names(states.names), emission, tables, self._has_edges(), sojourns)
         shards = build_shards(series.x, series.lengths, model.n_states, weights, known, states.evidence, series.columns)
         corpus, rng, ways = engine.make_corpus(self, shards), as_generator(self.random_state), iter(self._ways())
         start = partial(_start, model, series, states, ways, rng)
@@ -200,7 +218,11 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
     def online_filter(self) -> OnlineFilter:
         """A filter that takes in row after row of a new series; it pickles with its state."""
         fitted = as_fitted(self)
-        return OnlineFilter(self.startprob_, self.transmat_, fitted.emission_, self.params_.emission)
+        sojourns, parameters = fitted._sojourns(), self.params_.durations
+        hazards = np.ones((2, 1, len(self.states_)))
+        if sojourns is not None and parameters is not None:
+            hazards = sojourns.hazards(parameters)
+        return OnlineFilter(self.startprob_, self.transmat_, hazards, fitted.emission_, self.params_.emission)
 
     def forecast(
         self, X: Any, h: int = 1, lengths: ArrayLike | None = None, groups: ArrayLike | None = None
@@ -209,9 +231,8 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         series, new = self._encoded(X, lengths, groups)
         online, forecasts = self.online_filter(), []
         scores = new.model.emission.scores(self.params_.emission, series.x)
-        _, after = filter_rows(online, scores, series.lengths)
-        for size, end in zip(series.lengths.tolist(), np.cumsum(series.lengths).tolist(), strict=True):
-            online.probabilities = after[end - 1] if size else None
+        for piece in np.split(scores, np.cumsum(series.lengths)[:-1]):
+            filter_rows(online, piece, np.array([len(piece)]))
             forecasts.append(online.forecast(h))
         return forecasts if series.listed or len(forecasts) > 1 else forecasts[0]
 
@@ -230,10 +251,12 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
     ) -> tuple[Floats, NDArray[Any]]:
         """Draw a sequence: its rows, shape (n_rows, n_columns), and the names of their states."""
         fitted, rng = as_fitted(self), as_generator(self.random_state if random_state is None else random_state)
-        states = np.empty(n_rows, np.int64)
+        states, online = np.empty(n_rows, np.int64), self.online_filter()
+        sure = np.where(np.eye(len(self.states_)), 0.0, -np.inf)
         for row in range(n_rows):
-            table = self.startprob_ if row == 0 else self.transmat_[states[row - 1]]
+            table = online.forecast(1).states[0]
             states[row] = rng.choice(len(table), p=table / table.sum())
+            online._move(sure[states[row]])
         rows = fitted.emission_.sample(self.params_.emission, states, rng)
         return rows, np.array(self.states_, object if _mixed(self.states_) else None)[states]
 
@@ -249,8 +272,11 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
     def _n_free(self) -> int:
         """Number of free parameters."""
         tables = as_fitted(self)._tables(len(self.states_)).rows.values()
-        return self.emission_.n_free(self.params_.emission) + sum(
-            int(np.maximum(table.row_sizes - 1, 0).sum()) for table in tables
+        durations = 0 if self.params_.durations is None else self.params_.durations.size
+        return (
+            self.emission_.n_free(self.params_.emission)
+            + durations
+            + sum(int(np.maximum(table.row_sizes - 1, 0).sum()) for table in tables)
         )
 
     def _posteriors(self, new: engine.NewSentences) -> Floats:
@@ -271,12 +297,24 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
             check_tag_values(self.constraints, fitted.states_, ("state", "previous"))
         edges = engine.projects(self) and self._has_edges()
         tables = fitted._tables(len(fitted.states_))
-        model = SeriesModel(tag_names(fitted.states_), fitted.emission_, tables, edges)
+        model = SeriesModel(tag_names(fitted.states_), fitted.emission_, tables, edges, fitted._sojourns())
         shards = build_shards(series.x, series.lengths, model.n_states, evidence=evidence, columns=series.columns)
         return series, engine.NewSentences(self, model, self.params_, shards, series.lengths)
 
     def _has_edges(self) -> bool:
         return any({"previous", "change"} & set(used_columns(one)) for one in flatten(self.constraints))
+
+    def _sojourns(self) -> Sojourns | None:
+        if self.durations is None:
+            return None
+        if self._has_edges():
+            raise InvalidInputError(
+                "constraints must not name previous or change where states have durations; leave out durations, or "
+                "bound how long states last by longest"
+            )
+        family = _DURATIONS[self.durations]() if isinstance(self.durations, str) else self.durations
+        ends = {"left": self.censored in ("left", "both"), "right": self.censored in ("right", "both")}
+        return Sojourns(family, self.longest, **ends)
 
     def _ways(self) -> list[str]:
         rest = ["clusters"] * max(self.n_init - 3, 0)
@@ -287,6 +325,9 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         tables, priors = {}, {}
         for table, (name, shape) in rules.items():
             kept = (self.fixed or {}).get(name)
+            if table == "transition" and self.durations is not None and k > 1:
+                kept = np.full(shape, np.nan) if kept is None else np.array(kept, np.float64)
+                np.fill_diagonal(kept, 0.0)
             if kept is not None and np.shape(kept) != shape:
                 raise InvalidInputError(f"fixed[{name!r}] must have shape {shape}, got {np.shape(kept)}")
             free = Multinomials.dense(shape)
@@ -323,9 +364,24 @@ def _parameters_of(model: SeriesModel, series: Series, found: Ints) -> SeriesPar
     moves = np.ones((k, k))
     inside = np.setdiff1d(np.arange(1, len(found)), first)
     np.add.at(moves, (found[inside - 1], found[inside]), 1.0)
+    durations = None
+    if model.sojourns is not None:
+        durations = _durations_of(model.sojourns, found, first, k)
     counts = {"initial": np.ones(k) + shares[first].sum(axis=0), "transition": moves}
     tables = {name: rows.normalise(counts[name], DirichletPrior()) for name, rows in model.tables.rows.items()}
-    return SeriesParameters(**tables, emission=model.emission.start(series.x, shares))
+    return SeriesParameters(**tables, emission=model.emission.start(series.x, shares), durations=durations)
+
+
+def _durations_of(sojourns: Sojourns, found: Ints, first: Ints, k: int) -> Floats:
+    """Parameters of how long states last, from the runs of rows that have one state."""
+    changes = np.append(True, found[1:] != found[:-1])
+    changes[first] = True
+    starts = np.flatnonzero(changes)
+    sizes = np.minimum(np.diff(np.append(starts, len(found))), sojourns.longest)
+    counts = np.zeros((2, 2, sojourns.longest, k))
+    np.add.at(counts[0, 0], (sizes - 1, found[starts]), 1.0)
+    counts[0, 0] += 1.0 / sojourns.longest
+    return sojourns.family.fit(counts, left=sojourns.left, right=sojourns.right)
 
 
 def _expected_rows(shard: SeriesShard, model: SeriesModel, params: SeriesParameters) -> Floats:

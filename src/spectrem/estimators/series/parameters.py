@@ -21,12 +21,24 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from spectrem.estimators.sentences import Tag
+    from spectrem.models.durations import Durations
     from spectrem.models.emissions import Emission
     from spectrem.models.mixture import CovarianceType
 
 _name_of_column = rule(
     "be the name of a column of X", lambda name: name is None or isinstance(name, str), "; arrays go to fit"
 )
+
+
+FAMILIES = ("histogram", "poisson", "negative-binomial", "geometric")
+"""Names of families of durations."""
+
+
+def _check_durations(name: str, value: Any) -> None:
+    if value is not None and value not in FAMILIES and not hasattr(value, "log_probabilities"):
+        raise InvalidInputError(
+            f"{name} must be one of {', '.join(FAMILIES)} or a family of spectrem.models.durations, got {quoted(value)}"
+        )
 
 
 def _check_amounts(name: str, value: Any) -> None:
@@ -59,10 +71,18 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
     fixed : mapping of {"startprob", "transmat"} -> array, optional
         Probabilities that training keeps, NaN where they are free. Zeros make transitions impossible: an upper
         triangle, with zeros below, lets states be passed from left to right only.
+    durations : {"histogram", "poisson", "negative-binomial", "geometric"} or Durations, optional
+        How long states last, by families of `spectrem.models.durations`, in place of what transitions to themselves
+        make of it; transitions then lead to other states.
+    longest : int
+        The most rows that a state lasts, where there are durations.
+    censored : {"right", "left", "both", "none"}
+        Which ends of sequences may cut off a state that lasted longer.
     constraints : constraint or its text, or a sequence of these or mapping of names to them
-        In the language of `spectrem.E` over the columns state, previous (the state before), sequence, time (position in
-        the sequence, from 0) and ``columns``; of a frame with a ``time`` of dates, also hour, weekday (0 is Monday) and
-        date, as text. Sequences whose states are all known are left alone by constraints inside sequences.
+        In the language of `spectrem.E` over the columns state, previous (the state before), change (whether they
+        differ), sequence, time (position in the sequence, from 0) and ``columns``; of a frame with a ``time`` of dates,
+        also hour, weekday (0 is Monday) and date, as text. Sequences whose states are all known are left alone by
+        constraints inside sequences.
     columns : sequence of names, or mapping of name -> name or position in X, optional
         Columns of X that only constraints read.
     group, time : str, optional
@@ -81,6 +101,9 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
     startprob_prior: ArrayLike = given(1.0, _check_amounts)
     transmat_prior: ArrayLike = given(1.0, _check_amounts)
     fixed: Mapping[str, ArrayLike] | None = given(None)
+    durations: str | Durations | None = given(None, _check_durations)
+    longest: int = count(100, group=MODEL)
+    censored: Literal["right", "left", "both", "none"] = choice("right", "right", "left", "both", "none", group=MODEL)
     columns: Any = given((), check_column_names)
     group: str | None = given(None, _name_of_column)
     time: str | None = given(None, _name_of_column)

@@ -11,6 +11,7 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
             "Estimators": [
                 *("WordAligner", "HMMTagger", "CRFTagger", "MaxEntClassifier", "GaussianMixture", "DependencyModel"),
                 *("EdgeFactoredParser", "BracketingModel", "RelationExtractor", "Views", "SelfTrainer"),
+                *("HMM", "GaussianHMM"),
             ],
             "Projection of probabilities": ["project", "Lattice", "ConstrainedTargets"],
             "Constraints": ["E", "part", "linear", "max_over", "agreement", "fertility"],
@@ -41,7 +42,16 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
             "Results": ["LinkPosteriors"],
             "Estimators": [
                 *("BracketingModel", "CRFTagger", "DependencyModel", "EdgeFactoredParser", "GaussianMixture"),
-                *("HMMTagger", "MaxEntClassifier", "RelationExtractor", "SelfTrainer", "Views", "WordAligner"),
+                *(
+                    "HMM",
+                    "GaussianHMM",
+                    "HMMTagger",
+                    "MaxEntClassifier",
+                    "RelationExtractor",
+                    "SelfTrainer",
+                    "Views",
+                    "WordAligner",
+                ),
                 *("load", "transfer_parser"),
             ],
         },
@@ -66,7 +76,8 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
         "Families of latent structures over a batch of instances: log-partition, marginals, best structures, samples.",
         {
             "Labels and chains": [
-                *("Categorical", "Chain", "Chain2", "TiedChain", "TiedChain2", "EdgeChain", "Segmentations"),
+                *("Categorical", "Chain", "Chain2", "TiedChain", "TiedChain2", "EdgeChain"),
+                *("SemiMarkovChain", "Segmentations"),
                 *("TiedCounts", "TiedCounts2"),
             ],
             "Alignments, trees and bracketings": [

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
     from spectrem.constraints import E, agreement, fertility, linear, max_over, part
     from spectrem.estimators import (
+        HMM,
         BracketingModel,
         CRFTagger,
         DependencyModel,
         EdgeFactoredParser,
+        GaussianHMM,
         GaussianMixture,
         HMMTagger,
         MaxEntClassifier,
@@ -34,12 +36,14 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "HMM",
     "BracketingModel",
     "CRFTagger",
     "ConstrainedTargets",
     "DependencyModel",
     "E",
     "EdgeFactoredParser",
+    "GaussianHMM",
     "GaussianMixture",
     "HMMTagger",
     "Lattice",

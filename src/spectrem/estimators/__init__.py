@@ -1,4 +1,4 @@
-"""The estimators: word alignment, tagging, parsing, classification, extraction, clustering and self-training."""
+"""The estimators: word alignment, tagging, parsing, classification, extraction, clustering, series, self-training."""
 
 # ruff: noqa: F401 - `__all__` lists what is imported here
 from typing import TYPE_CHECKING
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from spectrem.estimators.mixture.gaussian_mixture import GaussianMixture
     from spectrem.estimators.parser.edge_factored_parser import EdgeFactoredParser
     from spectrem.estimators.selftraining.self_trainer import SelfTrainer
+    from spectrem.estimators.series.hidden_markov_model import HMM
+    from spectrem.estimators.series.named import GaussianHMM
     from spectrem.estimators.storage import load
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
     from spectrem.estimators.transfer import transfer_parser
@@ -26,7 +28,9 @@ _HOMES = {
     "CRFTagger": "crf.crf_tagger",
     "DependencyModel": "grammar.dependency_model",
     "EdgeFactoredParser": "parser.edge_factored_parser",
+    "GaussianHMM": "series.named",
     "GaussianMixture": "mixture.gaussian_mixture",
+    "HMM": "series.hidden_markov_model",
     "HMMTagger": "tagging.hmm_tagger",
     "LinkPosteriors": "alignment.decoding",
     "MaxEntClassifier": "classification.maxent_classifier",

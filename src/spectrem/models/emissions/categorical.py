@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,7 +80,6 @@ class Categorical:
     emissionprob_prior: ArrayLike = 1.0
     n_features: int | Sequence[int] | None = None
     fixed: Sequence[str] = ()
-    discrete: ClassVar[bool] = True
 
     def learn(self, x: Floats, names: Sequence[str]) -> Categorical:
         at_least(1, self.emissionprob_prior, "emissionprob_prior")

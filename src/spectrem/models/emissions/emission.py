@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from spectrem._arrays import Bools, Floats, Ints
+from spectrem._arrays import Floats, Ints
 from spectrem.models.estep import Statistics
 
 
@@ -21,14 +21,9 @@ class Emission(Protocol):
 
     Attributes
     ----------
-    discrete : bool, or ndarray of shape (n_columns,)
-        Whether densities are probabilities of values that can be counted; in each column if they differ.
     fixed : sequence of str
         Names of parameters that training keeps.
     """
-
-    @property
-    def discrete(self) -> bool | Bools: ...
 
     @property
     def fixed(self) -> Sequence[str]: ...

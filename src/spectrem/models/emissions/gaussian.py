@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -73,7 +72,6 @@ class Gaussian:
     covars_weight: float = 1.0
     tied: Sequence[Sequence[int]] = ()
     fixed: Sequence[str] = ()
-    discrete: ClassVar[bool] = False
 
     def learn(self, x: Floats, names: Sequence[str]) -> Gaussian:
         at_least(0, self.means_weight, "means_weight")

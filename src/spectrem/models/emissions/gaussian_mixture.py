@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,7 +59,6 @@ class GaussianMixture:
     covars_prior: ArrayLike | None = None
     covars_weight: float = 1.0
     fixed: Sequence[str] = ()
-    discrete: ClassVar[bool] = False
 
     def learn(self, x: Floats, names: Sequence[str]) -> GaussianMixture:
         as_count(self.n_mix, "n_mix", minimum=1)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spectrem._arrays import Bools, Floats, Ints
+from spectrem._arrays import Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.emissions.emission import Emission
 from spectrem.models.estep import Statistics
@@ -42,10 +42,6 @@ class Joined:
 
     emissions: Mapping[Numbers, Emission]
     names: Sequence[str] = ()
-
-    @property
-    def discrete(self) -> Bools:
-        return self._together([np.full((1, len(columns)), one.discrete) for columns, one, _ in self._parts])[0]
 
     @property
     def fixed(self) -> list[str]:

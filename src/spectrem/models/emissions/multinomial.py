@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,7 +51,6 @@ class Multinomial:
     emissionprob_prior: ArrayLike = 1.0
     n_trials: int | None = None
     fixed: Sequence[str] = ()
-    discrete: ClassVar[bool] = True
 
     def learn(self, x: Floats, names: Sequence[str]) -> Multinomial:
         at_least(1, self.emissionprob_prior, "emissionprob_prior")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,7 +44,7 @@ class NegativeBinomialParameters:
 
 
 @dataclass(frozen=True, eq=False)
-class Histogram:
+class ValueCounts:
     """Expected numbers of rows by state and value: with + a histogram of the rows of both.
 
     Attributes
@@ -58,12 +57,12 @@ class Histogram:
     values: Floats
     counts: Floats
 
-    def __add__(self, other: Histogram) -> Histogram:
+    def __add__(self, other: ValueCounts) -> ValueCounts:
         values, places = np.unique(np.concatenate([self.values, other.values]), return_inverse=True)
-        return Histogram(values, count_values(places, np.concatenate([self.counts, other.counts]), len(values)))
+        return ValueCounts(values, count_values(places, np.concatenate([self.counts, other.counts]), len(values)))
 
-    def __rmul__(self, factor: float) -> Histogram:
-        return Histogram(self.values, factor * self.counts)
+    def __rmul__(self, factor: float) -> ValueCounts:
+        return ValueCounts(self.values, factor * self.counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +93,6 @@ class NegativeBinomial:
     means_prior: ArrayLike | None = None
     means_weight: float = 0.01
     fixed: Sequence[str] = ()
-    discrete: ClassVar[bool] = True
 
     def learn(self, x: Floats, names: Sequence[str]) -> NegativeBinomial:
         at_least(0, self.means_weight, "means_weight")
@@ -125,7 +123,7 @@ class NegativeBinomial:
         for number, column in enumerate(x.T):
             there = np.flatnonzero(~np.isnan(column))
             values, places = distinct(column[there])
-            columns[str(number)] = Histogram(values, count_values(places, shares[there], len(values)))
+            columns[str(number)] = ValueCounts(values, count_values(places, shares[there], len(values)))
         return Statistics(**columns)
 
     def m_step(self, params: NegativeBinomialParameters, stats: Statistics) -> NegativeBinomialParameters:
@@ -173,7 +171,7 @@ class NegativeBinomial:
         means = as_parameter(arrays, "means", (None, None), 0.0)
         return NegativeBinomialParameters(means, as_parameter(arrays, "dispersions", means.shape, 1e-12))
 
-    def _with_prior(self, seen: Histogram, shape: tuple[int, ...], column: int) -> tuple[Floats, Floats]:
+    def _with_prior(self, seen: ValueCounts, shape: tuple[int, ...], column: int) -> tuple[Floats, Floats]:
         """Values and their counts in all states, shapes (n_values + 1, n_states), the rows of the prior last."""
         weight, prior = (0.0, 0.0) if self.means_prior is None else (self.means_weight, self.means_prior)
         values = np.repeat(seen.values[:, None], shape[0], axis=1)

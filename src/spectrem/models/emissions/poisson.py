@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,7 +64,6 @@ class Poisson:
     lambdas_prior: ArrayLike | None = None
     lambdas_weight: ArrayLike = 0.01
     fixed: Sequence[str] = ()
-    discrete: ClassVar[bool] = True
 
     def learn(self, x: Floats, names: Sequence[str]) -> Poisson:
         check_training(self, x, names, ("lambdas",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -78,7 +78,6 @@ class StudentT:
     scales_weight: float = 1.0
     tied: Sequence[Sequence[int]] = ()
     fixed: Sequence[str] = ()
-    discrete: ClassVar[bool] = False
 
     def learn(self, x: Floats, names: Sequence[str]) -> StudentT:
         low, high = self.dof_bounds

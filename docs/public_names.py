@@ -11,7 +11,7 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
             "Estimators": [
                 *("WordAligner", "HMMTagger", "CRFTagger", "MaxEntClassifier", "GaussianMixture", "DependencyModel"),
                 *("EdgeFactoredParser", "BracketingModel", "RelationExtractor", "Views", "SelfTrainer"),
-                *("HMM", "GaussianHMM"),
+                *("HMM", "GaussianHMM", "GaussianMixtureHMM", "PoissonHMM", "CategoricalHMM", "MultinomialHMM"),
             ],
             "Projection of probabilities": ["project", "Lattice", "ConstrainedTargets"],
             "Constraints": ["E", "part", "linear", "max_over", "agreement", "fertility"],

@@ -128,9 +128,9 @@ class HMMParameters(StatesParameters):
     emissions: str | Emission | Mapping[Any, str | Emission] = given("gaussian")
 
 
-@dataclass(eq=False, repr=False)
-class GaussianHMMParameters(StatesParameters):
-    """The parameters of `spectrem.GaussianHMM`.
+@dataclass(eq=False, repr=False, kw_only=True)
+class GaussianParameters:
+    """The parameters of the priors of Gaussians.
 
     Parameters
     ----------
@@ -139,7 +139,8 @@ class GaussianHMMParameters(StatesParameters):
     means_prior, means_weight : float or array-like, and float
         The mean of the prior of means, and how many rows it counts.
     covars_prior : float or array-like, optional
-        Added to sums of squares, in squared units of the data; by default a hundredth of the variance of each column.
+        Added to sums of squares, in squared units of the data; by default what a hundredth of a row with the variance
+        of each column adds.
     covars_weight : float
         Degrees of freedom of the prior of covariances, see `spectrem.models.emissions.Gaussian`.
     """
@@ -149,3 +150,79 @@ class GaussianHMMParameters(StatesParameters):
     means_weight: float = number(0.0, group=MODEL)
     covars_prior: ArrayLike | None = given(None)
     covars_weight: float = number(1.0, group=MODEL)
+
+
+@dataclass(eq=False, repr=False)
+class GaussianHMMParameters(GaussianParameters, StatesParameters):
+    """The parameters of `spectrem.GaussianHMM`.
+
+    Parameters
+    ----------
+    tied : sequence of sequences of int
+        Groups of states, by number, that share one covariance.
+    """
+
+    tied: Sequence[Sequence[int]] = given(())
+
+
+@dataclass(eq=False, repr=False)
+class GaussianMixtureHMMParameters(GaussianParameters, StatesParameters):
+    """The parameters of `spectrem.GaussianMixtureHMM`.
+
+    Parameters
+    ----------
+    n_mix : int
+        Gaussians of every state.
+    weights_prior : float or array-like
+        Parameters of the Dirichlet prior of their shares, at least 1.
+    """
+
+    n_mix: int = count(2, group=MODEL)
+    weights_prior: ArrayLike = given(1.0, _check_amounts)
+
+
+@dataclass(eq=False, repr=False)
+class PoissonHMMParameters(StatesParameters):
+    """The parameters of `spectrem.PoissonHMM`.
+
+    Parameters
+    ----------
+    lambdas_prior, lambdas_weight : array-like, optional, and array-like
+        Events and rows that the prior of rates counts, at least 0; by default a hundredth of a row at the mean of each
+        column.
+    """
+
+    lambdas_prior: ArrayLike | None = given(None)
+    lambdas_weight: ArrayLike = given(0.01)
+
+
+@dataclass(eq=False, repr=False)
+class CategoricalHMMParameters(StatesParameters):
+    """The parameters of `spectrem.CategoricalHMM`.
+
+    Parameters
+    ----------
+    emissionprob_prior : float or array-like
+        Parameters of the Dirichlet prior of probabilities, at least 1: 1 is no prior.
+    n_features : int, or sequence of int, optional
+        How many values there are, from 0; of every column, where there are several. By default those of training.
+    """
+
+    emissionprob_prior: ArrayLike = given(1.0, _check_amounts)
+    n_features: int | Sequence[int] | None = given(None)
+
+
+@dataclass(eq=False, repr=False)
+class MultinomialHMMParameters(StatesParameters):
+    """The parameters of `spectrem.MultinomialHMM`.
+
+    Parameters
+    ----------
+    emissionprob_prior : float or array-like
+        Parameters of the Dirichlet prior of shares, at least 1: 1 is no prior.
+    n_trials : int, optional
+        What the counts of every row sum to; by default anything.
+    """
+
+    emissionprob_prior: ArrayLike = given(1.0, _check_amounts)
+    n_trials: int | None = count(None, group=MODEL)

@@ -13,6 +13,7 @@ import numpy as np
 from spectrem._compiled import njit
 
 LANES = 128
+EPS = float(np.finfo(np.float64).eps)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -271,53 +272,37 @@ def _observed_first(missing, coordinates):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _factorise(root, coordinates, n, n_observed, work, lower, inverse):
-    """Cholesky factor of the covariance of the first n coordinates, and the inverse of its observed block.
-
-    ``root`` is any matrix R for which ``R @ R.T`` is the covariance: Gram-Schmidt makes its rows triangular, which
-    cannot fail as a factorisation of covariances may.
-    """
-    d = root.shape[1]
+def _factorise(covariance, coordinates, n, lower):
+    """Cholesky factor of the covariance of the first n coordinates; rounding errors leave no variance below EPS."""
     for i in range(n):
-        for c in range(d):
-            work[i, c] = root[coordinates[i], c]
-    for i in range(n):
-        square = 0.0
-        for c in range(d):
-            square += work[i, c] * work[i, c]
-        lower[i, i] = math.sqrt(square)
-        scale = 1.0 / lower[i, i]
-        for c in range(d):
-            work[i, c] *= scale
-        for j in range(i + 1, n):
-            product = 0.0
-            for c in range(d):
-                product += work[j, c] * work[i, c]
-            lower[j, i] = product
-            for c in range(d):
-                work[j, c] -= product * work[i, c]
-    inverse[:n_observed, :n_observed] = 0.0
-    invert_lower(lower[:n_observed, :n_observed], inverse[:n_observed, :n_observed])
+        for j in range(i + 1):
+            rest = covariance[coordinates[i], coordinates[j]]
+            for c in range(j):
+                rest -= lower[i, c] * lower[j, c]
+            if j < i:
+                lower[i, j] = rest / lower[j, j]
+            else:
+                lower[i, i] = math.sqrt(max(rest, EPS * covariance[coordinates[i], coordinates[i]]))
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _condition(root, coordinates, n_observed, work, lower, inverse, completion, spread):
-    """Mean and covariance of all coordinates given the observed ones.
+def _condition(covariance, coordinates, n_observed, lower, slopes, spread):
+    """Slopes of the missing coordinates, shape (n_missing, n_observed), on the observed ones, which leave ``spread``.
 
-    Observed differences a from a mean let expect ``completion[:, :n_observed] @ a`` in all; about it they have the
-    covariance ``spread``.
+    Of ``spread``, over all coordinates, the lower triangle is meaningful.
     """
     d = len(coordinates)
-    _factorise(root, coordinates, d, n_observed, work, lower, inverse)
-    completion[:], spread[:] = 0.0, 0.0
-    for i in range(n_observed):
-        completion[coordinates[i], i] = 1.0
+    _factorise(covariance, coordinates, d, lower)
+    spread[:] = 0.0
     for j in range(n_observed, d):
-        for i in range(n_observed):
-            for c in range(i, n_observed):
-                completion[coordinates[j], i] += lower[j, c] * inverse[c, i]
-        for i in range(n_observed, d):
-            for c in range(n_observed, min(i, j) + 1):
+        slope = slopes[j - n_observed]
+        for i in range(n_observed - 1, -1, -1):
+            slope[i] = lower[j, i]
+            for c in range(i + 1, n_observed):
+                slope[i] -= slope[c] * lower[c, i]
+            slope[i] /= lower[i, i]
+        for i in range(n_observed, j + 1):
+            for c in range(n_observed, i + 1):
                 spread[coordinates[j], coordinates[i]] += lower[j, c] * lower[i, c]
 
 
@@ -330,55 +315,58 @@ def _turn_observed(x, rows, coordinates, n_observed, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def incomplete_scores(x, order, starts, missing, means, roots, log_weights, out):
+def incomplete_scores(x, order, starts, missing, means, covariances, log_weights, out):
     """Log joint densities of the observed coordinates of rows.
 
-    Rows ``order[starts[p] : starts[p + 1]]`` miss the coordinates where ``missing[p]`` is true. ``roots`` has one
-    matrix, or one for each component.
+    Rows ``order[starts[p] : starts[p + 1]]`` miss the coordinates where ``missing[p]`` is true. ``covariances`` has
+    one matrix, or one for each component.
     """
     n_components, d = means.shape
-    coordinates, work, lower = np.empty(d, np.int64), np.empty((d, d)), np.zeros((d, d))
-    inverses, place, constants = np.empty((len(roots), d, d)), np.empty((n_components, d)), np.empty(n_components)
-    rows, apart = np.zeros((d, LANES)), np.empty((d, LANES))
-    product, square = np.empty(LANES), np.empty(LANES)
+    coordinates, constants = np.empty(d, np.int64), np.empty(n_components)
+    factors, rows, white = np.zeros((len(covariances), d, d)), np.zeros((d, LANES)), np.empty((d, LANES))
+    square = np.empty(LANES)
     for p in range(len(missing)):
         n_observed = _observed_first(missing[p], coordinates)
         for k in range(n_components):
-            if k < len(roots):
-                _factorise(roots[k], coordinates, n_observed, n_observed, work, lower, inverses[k])
-            inverse = inverses[min(k, len(roots) - 1)]
+            if k < len(covariances):
+                _factorise(covariances[k], coordinates, n_observed, factors[k])
+            lower = factors[min(k, len(factors) - 1)]
             constants[k] = log_weights[k] - 0.5 * n_observed * math.log(2 * math.pi)
             for i in range(n_observed):
-                constants[k] += math.log(inverse[i, i])
-                place[k, i] = means[k, coordinates[i]]
+                constants[k] -= math.log(lower[i, i])
         for start in range(starts[p], starts[p + 1], LANES):
             size = min(LANES, starts[p + 1] - start)
             _turn_observed(x, order[start : start + size], coordinates, n_observed, rows)
             for k in range(n_components):
-                _subtract(rows, place[k, :n_observed], apart)
+                lower = factors[min(k, len(factors) - 1)]
                 square[:] = 0.0
-                inverse = inverses[min(k, len(roots) - 1)]
                 for j in range(n_observed):
-                    _row_product(inverse[j], j + 1, apart, product)
-                    for lane in range(LANES):
-                        square[lane] += product[lane] * product[lane]
+                    shift, scale = means[k, coordinates[j]], 1.0 / lower[j, j]
+                    for lane in range(size):
+                        white[j, lane] = scale * (rows[j, lane] - shift)
+                    for i in range(j):
+                        factor = scale * lower[j, i]
+                        for lane in range(size):
+                            white[j, lane] -= factor * white[i, lane]
+                    for lane in range(size):
+                        square[lane] += white[j, lane] * white[j, lane]
                 for lane in range(size):
                     out[order[start + lane], k] = constants[k] - 0.5 * square[lane]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
-def incomplete_moments(x, order, starts, missing, shares, means, roots, counts, first, second):
+def incomplete_moments(x, order, starts, missing, shares, means, covariances, counts, first, second):
     """Add the moments of `full_moments`, expected over the missing coordinates of rows; see `incomplete_scores`."""
     n_components, d = means.shape
-    coordinates, work, lower = np.empty(d, np.int64), np.empty((d, d)), np.zeros((d, d))
-    inverse, completion, spread, left = np.empty((d, d)), np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
-    rows, share = np.zeros((d, LANES)), np.zeros((n_components, LANES))
-    apart, shared = np.empty((d + 1, LANES)), np.empty((d + 1, LANES))
-    count, once, twice = np.empty(n_components), np.empty((n_components, d)), np.empty((n_components, d, d))
+    coordinates, lower = np.empty(d, np.int64), np.zeros((d, d))
+    slopes, spreads = np.empty((len(covariances), d, d)), np.empty((len(covariances), d, d))
+    rows, share, count = np.zeros((d, LANES)), np.zeros((n_components, LANES)), np.empty(n_components)
+    whole, apart, shared = np.empty((d, LANES)), np.zeros((d + 1, LANES)), np.zeros((d + 1, LANES))
     for p in range(len(missing)):
         n_observed = _observed_first(missing[p], coordinates)
-        count[:], once[:], twice[:] = 0.0, 0.0, 0.0
-        apart[n_observed], shared[n_observed] = 0.0, 0.0
+        for k in range(len(covariances)):
+            _condition(covariances[k], coordinates, n_observed, lower, slopes[k], spreads[k])
+        count[:] = 0.0
         for start in range(starts[p], starts[p + 1], LANES):
             size = min(LANES, starts[p + 1] - start)
             _turn_observed(x, order[start : start + size], coordinates, n_observed, rows)
@@ -390,44 +378,40 @@ def incomplete_moments(x, order, starts, missing, shares, means, roots, counts, 
                 for i in range(n_observed):
                     shift = means[k, coordinates[i]]
                     for lane in range(size):
-                        apart[i, lane] = rows[i, lane] - shift
-                        shared[i, lane] = share[k, lane] * apart[i, lane]
-                    once[k, i] += _sum(shared[i], size)
-                _add_products(n_observed, shared, apart, size, twice[k])
+                        whole[i, lane] = rows[i, lane] - shift
+                for i in range(n_observed, d):
+                    slope = slopes[min(k, len(slopes) - 1), i - n_observed]
+                    whole[i, :size] = 0.0
+                    for c in range(n_observed):
+                        for lane in range(size):
+                            whole[i, lane] += slope[c] * whole[c, lane]
+                for i in range(d):
+                    j = coordinates[i]
+                    for lane in range(size):
+                        apart[j, lane] = whole[i, lane]
+                        shared[j, lane] = share[k, lane] * whole[i, lane]
+                    first[k, j] += _sum(shared[j], size)
+                _add_products(d, shared, apart, size, second[k])
         for k in range(n_components):
-            if k < len(roots):
-                _condition(roots[k], coordinates, n_observed, work, lower, inverse, completion, spread)
-            for i in range(n_observed):
-                for c in range(i):
-                    twice[k, c, i] = twice[k, i, c]
-            for a in range(d):
-                left[a] = 0.0
-                for c in range(n_observed):
-                    first[k, a] += completion[a, c] * once[k, c]
-                    for i in range(n_observed):
-                        left[a, i] += completion[a, c] * twice[k, c, i]
-                for b in range(a + 1):
-                    total = count[k] * spread[a, b]
-                    for i in range(n_observed):
-                        total += left[a, i] * completion[b, i]
-                    second[k, a, b] += total
             counts[k] += count[k]
+            for j in range(d):
+                for i in range(j + 1):
+                    second[k, j, i] += count[k] * spreads[min(k, len(spreads) - 1), j, i]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def impute_rows(x, order, starts, missing, posteriors, means, roots, out):
+def impute_rows(x, order, starts, missing, posteriors, means, covariances, out):
     """Add what is expected of the missing coordinates of rows to ``out``; see `incomplete_scores`."""
     d = x.shape[1]
-    coordinates, work, lower = np.empty(d, np.int64), np.empty((d, d)), np.zeros((d, d))
-    inverse, completion, spread = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
+    coordinates, lower, slopes, spread = np.empty(d, np.int64), np.zeros((d, d)), np.empty((d, d)), np.empty((d, d))
     for p in range(len(missing)):
         n_observed = _observed_first(missing[p], coordinates)
         for k in range(len(means)):
-            if k < len(roots):
-                _condition(roots[k], coordinates, n_observed, work, lower, inverse, completion, spread)
+            if k < len(covariances):
+                _condition(covariances[k], coordinates, n_observed, lower, slopes, spread)
             for row in order[starts[p] : starts[p + 1]]:
-                for j in coordinates[n_observed:]:
-                    value = means[k, j]
+                for j in range(n_observed, d):
+                    value = means[k, coordinates[j]]
                     for i in range(n_observed):
-                        value += completion[j, i] * (x[row, coordinates[i]] - means[k, coordinates[i]])
-                    out[row, j] += posteriors[row, k] * value
+                        value += slopes[j - n_observed, i] * (x[row, coordinates[i]] - means[k, coordinates[i]])
+                    out[row, coordinates[j]] += posteriors[row, k] * value

@@ -91,7 +91,8 @@ class MixtureModel:
             ``counts``, sums of shares, shape (n_components,); ``first``, sums of ``x - mean`` times shares, about the
             means of ``params``, shape (n_components, n_features); ``second``, sums of ``(x - mean)(x - mean)^T`` times
             shares, lower triangles, if "full"; of all rows about the mixture's centre, shape (n_features, n_features),
-            if "tied"; of squares, shape (n_components, n_features), else.
+            if "tied"; of squares, shape (n_components, n_features), else. Where values are missing, these are
+            expectations given the others of their row, in each component.
         """
         kind, x, means = self.covariance_type, shard.x, params.means
         k, d = means.shape
@@ -100,7 +101,7 @@ class MixtureModel:
         if gaps and kind in ("full", "tied"):
             complete, patterns = find_patterns(x)
             whole = stats.second if kind == "full" else np.zeros((k, d, d))
-            gaussian.incomplete_moments(x, *patterns, shares, means, params.roots, stats.counts, stats.first, whole)
+            gaussian.incomplete_moments(x, *patterns, shares, means, params.matrices, stats.counts, stats.first, whole)
             if kind == "tied":
                 apart = means - params.centre
                 across = stats.first.T @ apart
@@ -193,6 +194,7 @@ def log_joint(params: MixtureParameters, x: Floats, labels: Ints | None = None) 
     ----------
     params : MixtureParameters
     x : ndarray of shape (n, n_features), C-contiguous float64
+        NaN where a value is missing; the density is that of the others.
     labels : ndarray of shape (n,), int, optional
         Components that are known, -1 for the others: components other than a known one get -inf.
     """
@@ -201,7 +203,7 @@ def log_joint(params: MixtureParameters, x: Floats, labels: Ints | None = None) 
         complete, patterns = find_patterns(x)
         with np.errstate(divide="ignore"):
             log_weights = np.log(params.weights)
-        gaussian.incomplete_scores(x, *patterns, params.means, params.roots, log_weights, out)
+        gaussian.incomplete_scores(x, *patterns, params.means, params.matrices, log_weights, out)
         out[complete] = log_joint(params, x[complete])
     elif kind == "full":
         gaussian.full_scores(x, params.means, params.lower, params.constants, out)
@@ -268,7 +270,7 @@ def impute(params: MixtureParameters, x: Floats, posteriors: Floats) -> Floats:
     if params.covariance_type in ("diag", "spherical"):
         return np.where(missing, posteriors @ params.means, x)
     out = np.where(missing, 0.0, x)
-    gaussian.impute_rows(x, *find_patterns(x)[1], posteriors, params.means, params.roots, out)
+    gaussian.impute_rows(x, *find_patterns(x)[1], posteriors, params.means, params.matrices, out)
     return out
 
 
@@ -322,6 +324,7 @@ class MixtureShard(NamedTuple):
     instances : ndarray of shape (n,), int
         Numbers of the rows in the data.
     x : ndarray of shape (n, n_features)
+        NaN where a value is missing.
     weights : ndarray of shape (n,)
     labels : ndarray of shape (n,), int, or None
         The component of each row, -1 where it is not known; None if that is so for all.

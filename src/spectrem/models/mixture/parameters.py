@@ -80,13 +80,13 @@ class MixtureParameters:
         return np.ascontiguousarray(np.broadcast_to(variances, (k, d)))
 
     @cached_property
-    def roots(self) -> Floats:
-        """Lower triangular R with ``R @ R.T`` each covariance, shape (1 if "tied" else n_components, d, d)."""
+    def matrices(self) -> Floats:
+        """Inverses of ``lower.T @ lower``, shape (1 if "tied" else n_components, d, d), of matrices of covariances."""
         factors = self.lower.reshape(-1, *self.lower.shape[-2:])
         roots = np.zeros_like(factors)
         for factor, root in zip(factors, roots, strict=True):
             invert_lower(factor, root)
-        return roots
+        return roots @ np.swapaxes(roots, 1, 2)
 
     @cached_property
     def centre(self) -> Floats:

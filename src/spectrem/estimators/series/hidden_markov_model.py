@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, islice, repeat
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from spectrem._validate import as_generator
 from spectrem.constraints import check_columns
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.text import flatten
+from spectrem.corpus import Corpus
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import Estimator, as_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
@@ -26,6 +29,7 @@ from spectrem.estimators.series.input import Series, States, known_sequences, re
 from spectrem.estimators.series.parameters import HMMParameters, StatesParameters
 from spectrem.estimators.storage import Codec, Member, Saved, finite, rows
 from spectrem.exceptions import InvalidInputError, warn
+from spectrem.learning import EStep, Stopping, run_em
 from spectrem.models import emissions as families
 from spectrem.models.durations import Durations, Geometric, Histogram, NegativeBinomial, Poisson
 from spectrem.models.emissions import Emission
@@ -42,6 +46,8 @@ _DURATIONS: dict[str, Callable[[], Durations]] = {
     "geometric": Geometric,
 }
 _WAYS = ("clusters", "segments", "quantiles")
+# Pairs of rows and states up to which short runs, of so many iterations, look for good starts, and the most of them.
+_TRIED, _SHORT, _MOST_TRIED = 1 << 16, 30, 100
 # Expected rows below which a state is dead.
 _ALIVE = 1e-3
 
@@ -160,13 +166,12 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         tables, sojourns = self._tables(len(states.names)), self._sojourns()
         model = SeriesModel(tag_names(states.names), emission, tables, self._has_edges(), sojourns)
         shards = build_shards(series.x, series.lengths, model.n_states, weights, known, states.evidence, series.columns)
-        corpus, rng, ways = engine.make_corpus(self, shards), as_generator(self.random_state), iter(self._ways())
-        start = partial(_start, model, series, states, ways, rng)
+        corpus, estep, rng = engine.make_corpus(self, shards), engine.estep_of(self), as_generator(self.random_state)
+        start = partial(next, _starts(self, model, series, states, corpus, estep, rng))
         labelled = None
         if (known & (weights > 0)).any():
             labelled = partial(engine.learn_labels, model, corpus, start())
         learns = bool((~known & (weights > 0) & (series.lengths > 0)).any())
-        estep = engine.estep_of(self)
         n_starts = 1 if labelled else None
         task = engine.Task(model, corpus, start, estep, labelled, learns, n_starts=n_starts)
         trained = engine.train(self, task)
@@ -316,10 +321,6 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         ends = {"left": self.censored in ("left", "both"), "right": self.censored in ("right", "both")}
         return Sojourns(family, self.longest, **ends)
 
-    def _ways(self) -> list[str]:
-        rest = ["clusters"] * max(self.n_init - 3, 0)
-        return [*_WAYS, *rest][: self.n_init] if self.init == "auto" else [self.init] * self.n_init
-
     def _tables(self, k: int) -> Tables:
         rules = {"initial": ("startprob", (k,)), "transition": ("transmat", (k, k))}
         tables, priors = {}, {}
@@ -349,11 +350,29 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
                 setattr(self, f"{name}_", array)
 
 
-def _start(
-    model: SeriesModel, series: Series, states: States, ways: Iterator[str], rng: np.random.Generator
-) -> SeriesParameters:
-    """Parameters of rows that are given states, from the next of several ways."""
-    return _parameters_of(model, series, start_states(series, states, next(ways, "clusters"), rng))
+def _starts(
+    estimator: Any,
+    model: SeriesModel,
+    series: Series,
+    states: States,
+    corpus: Corpus,
+    estep: EStep,
+    rng: np.random.Generator,
+) -> Iterator[SeriesParameters]:
+    """Parameters to start from: the best of many short runs where there are few rows, which cost little there."""
+    first = _WAYS if estimator.init == "auto" else (estimator.init,)
+    ways = chain(first, repeat("segments" if estimator.init == "auto" else estimator.init))
+    every = (_parameters_of(model, series, start_states(series, states, way, rng)) for way in ways)
+    n_tried = min(_MOST_TRIED, _TRIED // (len(series.x) * model.n_states))
+    if estimator.init != "auto" or n_tried <= estimator.n_init or model.n_states == 1:
+        yield from every
+    tried = []
+    for params in islice(every, n_tried):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            short = run_em(model, corpus, params, estep, stopping=Stopping(_SHORT, 0.0))
+        tried.append((short.history[-1].objective, short.params))
+    yield from (params for _, params in sorted(tried, key=lambda one: -one[0]))
 
 
 def _parameters_of(model: SeriesModel, series: Series, found: Ints) -> SeriesParameters:

@@ -87,12 +87,17 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
         Columns of X that only constraints read.
     group, time : str, optional
         Columns of a frame X: what sequence a row belongs to, and when it was; rows are sorted by it.
-    init : {"clusters", "segments", "quantiles", "auto"}
-        Where training starts: with rows that k-means puts together, that follow each other, or that have the same rank
-        by their sum of standardised columns. "auto" tries clusters first, then the others, then clusters again, over
-        the ``n_init`` starts. Labelled rows start with their labels.
+    init : {"auto", "clusters", "segments", "quantiles"}
+        Where training starts: with rows that k-means puts together, with pieces of the series cut at random, or with
+        rows that have the same rank by the sum of their standardised columns. "auto" takes these in turn, then more
+        pieces; where there are few rows, the ``n_init`` best of up to 100 short runs. Labelled rows start with their
+        labels.
     n_init : int
         Starts, of which the one with the largest objective at the end is kept.
+    max_iter : int
+        Iterations of EM at most, for every gamma.
+    tol : float
+        Relative gain of the objective below which EM stops at a gamma; 0 runs all iterations.
     """
 
     n_components: int | None = count(None, short="-k", group=MODEL)
@@ -112,6 +117,8 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
     )
     n_init: int = count(4, group=TRAINING)
     dual_steps: int = count(0, 0, group=TRAINING)
+    max_iter: int = count(1000, group=TRAINING)
+    tol: float = number(1e-8, group=TRAINING, metavar="GAIN")
 
 
 @dataclass(eq=False, repr=False)
@@ -188,12 +195,12 @@ class PoissonHMMParameters(StatesParameters):
     Parameters
     ----------
     lambdas_prior, lambdas_weight : array-like, optional, and array-like
-        Events and rows that the prior of rates counts, at least 0; by default a hundredth of a row at the mean of each
+        Events and rows that the prior of rates counts, at least 0; by default a thousandth of a row at the mean of each
         column.
     """
 
     lambdas_prior: ArrayLike | None = given(None)
-    lambdas_weight: ArrayLike = given(0.01)
+    lambdas_weight: ArrayLike = given(0.001)
 
 
 @dataclass(eq=False, repr=False)

@@ -62,7 +62,7 @@ class Poisson:
     """
 
     lambdas_prior: ArrayLike | None = None
-    lambdas_weight: ArrayLike = 0.01
+    lambdas_weight: ArrayLike = 0.001
     fixed: Sequence[str] = ()
 
     def learn(self, x: Floats, names: Sequence[str]) -> Poisson:

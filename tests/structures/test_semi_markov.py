@@ -106,7 +106,7 @@ def test_geometric_durations_are_a_chain(gamma):
 @pytest.mark.parametrize("gamma", [0.05, 1.0])
 def test_posteriors_are_those_of_derivations(kind, gamma):
     """Also where a state's starts are hundreds of nats apart, and only some durations are possible."""
-    chain, rng = SemiMarkovChain([60, 5, 90], 2, 30), np.random.default_rng(0)
+    chain, rng = SemiMarkovChain([60, 5, 90], 9, 30), np.random.default_rng(0)
     scores = random_scores(chain, rng)
     unary, (moves, durations) = scores.unary, scores.factors
     if kind in ("sharp", "late"):
@@ -151,6 +151,8 @@ def test_ties_go_to_the_lowest_last_state_and_the_longest_last_segment():
     assert values.tolist() == [0.0]
     assert best.factors[0].tolist() == [[1.0, 0.0], [0.0, 0.0]]
     assert [index.tolist() for index in np.nonzero(best.factors[1])] == [[0, 1], [1, 0], [2, 0], [0, 0]]
+    _, best = SemiMarkovChain([3], 2, 3).smoothed_max(Parts(np.zeros(6), scores.factors), 0.0)
+    assert [index.tolist() for index in np.nonzero(best.factors[1])] == [[1], [1], [2], [0]]
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e3, 1e150])

@@ -56,7 +56,7 @@ class SemiMarkovChain(TokenStructure):
     its sentence, whether it is the last one, how many tokens it has, and its state. Where sentences begin and end with
     whole segments, the four tables are the same, log p(d). Where a segment may go on behind the last token, ``[:, 1]``
     is the logarithm of the probability of so many tokens or more; where it may have begun before the first token,
-    ``[1]`` is that of what is left of it. ``spectrem.models.durations`` makes such tables. Marginals of the table are
+    ``[1]`` is that of what is left of it; ``spectrem.models.durations`` makes such tables. Marginals of the table are
     the expected numbers of segments of each kind.
 
     Columns: ``sentence``, ``token`` (position in the sentence), ``occurrence`` (token of the batch), ``tag`` (state).

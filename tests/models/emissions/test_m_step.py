@@ -39,9 +39,11 @@ SIMPLEX = ("weights", "emissionprob")
 def with_prior(name):
     emission = CASES[name].emission
     if isinstance(emission, Joined):
-        parts = {key: replace(one, **{"means_prior": 1.0, "means_weight": 2.0, "covars_prior": 3.0, "covars_weight": 4.0}
-                              if isinstance(one, Gaussian) else {"lambdas_prior": 2.0, "lambdas_weight": 1.0})
-                 for key, one in emission.emissions.items()}  # fmt: skip
+        of_counts = {"lambdas_prior": 2.0, "lambdas_weight": 1.0}
+        parts = {
+            key: replace(one, **({**PRIOR[Gaussian], "means_prior": 1.0} if isinstance(one, Gaussian) else of_counts))
+            for key, one in emission.emissions.items()
+        }
         return replace(emission, emissions=parts)
     return replace(emission, **PRIOR[type(emission)])
 
@@ -50,7 +52,8 @@ def kind_of(name, key, array):
     if key.endswith(SIMPLEX):
         return "simplex"
     if key.endswith(("covars", "scales")):
-        return "matrix" if "full" in name or name in ("grouped", "joined") or "tied" in name else "positive"
+        has_matrices = any(word in name for word in ("full", "tied", "grouped", "joined"))
+        return "matrix" if has_matrices else "positive"
     return "positive" if key.endswith(POSITIVE) or (name == "negative binomial") else "free"
 
 

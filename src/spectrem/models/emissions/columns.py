@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -155,17 +155,26 @@ def sums_of_logs(x: Floats, table: Floats) -> Floats:
     return np.asarray(sums, np.float64)
 
 
-def falling_root(slope: Any, low: Floats, high: Floats) -> Floats:
+def falling_root(slope: Callable[[Floats, Ints], Floats], low: Floats, high: Floats) -> Floats:
     """Points in [low, high], shape (n,), where n falling functions are 0; the nearer end for those that nowhere are.
 
-    ``slope(points, numbers)`` are the values of the functions of these numbers.
+    ``slope(points, numbers)`` are the values of the functions of these numbers. Secants keep the root between two
+    points; where one of these stays, its value is halved, so that it moves next time (the Illinois method).
     """
-    from scipy.optimize.elementwise import find_root
-
     numbers = np.arange(len(low))
-    at_low, at_high = slope(low, numbers), slope(high, numbers)
-    points = np.where(at_low > 0, high, low)
-    inside = np.flatnonzero((at_low > 0) & (at_high < 0))
-    if len(inside):
-        points[inside] = find_root(slope, (low[inside], high[inside]), args=(inside,)).x
+    above, below = slope(low, numbers), slope(high, numbers)
+    points = np.where(above > 0, high, low)
+    inside = np.flatnonzero((above > 0) & (below < 0))
+    left, right, above, below = low[inside], high[inside], above[inside], below[inside]
+    rose = np.zeros(len(inside), np.int64)
+    for _ in range(100):
+        middle = (above * right - below * left) / (above - below)
+        value = slope(middle, inside)
+        rises = np.sign(value).astype(np.int64)
+        above = np.where(rises > 0, value, np.where((rises < 0) & (rose < 0), above / 2, above))
+        below = np.where(rises < 0, value, np.where((rises > 0) & (rose > 0), below / 2, below))
+        left, right, rose = np.where(rises >= 0, middle, left), np.where(rises <= 0, middle, right), rises
+        points[inside] = middle
+        if (right - left <= 1e-12 * np.abs(middle)).all():
+            break
     return points

@@ -107,7 +107,8 @@ class GaussianMixture:
         return self._average(params, self._of(params).variances(params) + apart**2)
 
     def cumulative(self, params: MixtureParameters, x: Floats, strictly: bool = False) -> Floats:
-        return np.moveaxis(self._average(params, np.moveaxis(self._of(params).cumulative(params, x), 0, -1)), -1, 0)
+        each, weights = self._of(params).cumulative(params, x), self._by_state(params.weights)
+        return np.einsum("km,nkmd->nkd", weights, each.reshape(len(x), *weights.shape, x.shape[1]))
 
     def impute(self, params: MixtureParameters, x: Floats, posteriors: Floats) -> Floats:
         return self._of(params).impute(params, x, self._split(params, x, posteriors)[1])

@@ -198,7 +198,7 @@ def _best_sizes(values: Floats, counts: Floats, means: Floats, before: Floats) -
     def slope(logs: Floats, states: Ints) -> Floats:
         size, mean, x = np.exp(logs), means[states], values[:, states]
         change = psi(x + size) - psi(size) - np.log1p(mean / size) + (mean - x) / (mean + size)
-        return np.asarray((counts[:, states] * change).sum(axis=0), np.float64)
+        return np.asarray((counts[:, states] * size * change).sum(axis=0), np.float64)
 
     most = np.log(_MOST * np.maximum(means, 1.0))
     after = np.exp(falling_root(slope, np.full(len(means), np.log(_LEAST)), most))

@@ -11,6 +11,7 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
             "Estimators": [
                 *("WordAligner", "HMMTagger", "CRFTagger", "MaxEntClassifier", "GaussianMixture", "DependencyModel"),
                 *("EdgeFactoredParser", "BracketingModel", "RelationExtractor", "Views", "SelfTrainer"),
+                *("HMM", "GaussianHMM", "GaussianMixtureHMM", "PoissonHMM", "CategoricalHMM", "MultinomialHMM"),
             ],
             "Projection of probabilities": ["project", "Lattice", "ConstrainedTargets"],
             "Constraints": ["E", "part", "linear", "max_over", "agreement", "fertility"],
@@ -41,7 +42,16 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
             "Results": ["LinkPosteriors"],
             "Estimators": [
                 *("BracketingModel", "CRFTagger", "DependencyModel", "EdgeFactoredParser", "GaussianMixture"),
-                *("HMMTagger", "MaxEntClassifier", "RelationExtractor", "SelfTrainer", "Views", "WordAligner"),
+                *(
+                    "HMM",
+                    "GaussianHMM",
+                    "HMMTagger",
+                    "MaxEntClassifier",
+                    "RelationExtractor",
+                    "SelfTrainer",
+                    "Views",
+                    "WordAligner",
+                ),
                 *("load", "transfer_parser"),
             ],
         },

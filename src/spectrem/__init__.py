@@ -14,13 +14,19 @@ if TYPE_CHECKING:
 
     from spectrem.constraints import E, agreement, fertility, linear, max_over, part
     from spectrem.estimators import (
+        HMM,
         BracketingModel,
+        CategoricalHMM,
         CRFTagger,
         DependencyModel,
         EdgeFactoredParser,
+        GaussianHMM,
         GaussianMixture,
+        GaussianMixtureHMM,
         HMMTagger,
         MaxEntClassifier,
+        MultinomialHMM,
+        PoissonHMM,
         RelationExtractor,
         SelfTrainer,
         Views,
@@ -34,16 +40,22 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "HMM",
     "BracketingModel",
     "CRFTagger",
+    "CategoricalHMM",
     "ConstrainedTargets",
     "DependencyModel",
     "E",
     "EdgeFactoredParser",
+    "GaussianHMM",
     "GaussianMixture",
+    "GaussianMixtureHMM",
     "HMMTagger",
     "Lattice",
     "MaxEntClassifier",
+    "MultinomialHMM",
+    "PoissonHMM",
     "RelationExtractor",
     "SelfTrainer",
     "Views",

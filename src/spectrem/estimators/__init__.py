@@ -1,4 +1,4 @@
-"""The estimators: word alignment, tagging, parsing, classification, extraction, clustering and self-training."""
+"""The estimators: word alignment, tagging, parsing, classification, extraction, clustering, series, self-training."""
 
 # ruff: noqa: F401 - `__all__` lists what is imported here
 from typing import TYPE_CHECKING
@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from spectrem.estimators.mixture.gaussian_mixture import GaussianMixture
     from spectrem.estimators.parser.edge_factored_parser import EdgeFactoredParser
     from spectrem.estimators.selftraining.self_trainer import SelfTrainer
+    from spectrem.estimators.series.hidden_markov_model import HMM
+    from spectrem.estimators.series.named import (
+        CategoricalHMM,
+        GaussianHMM,
+        GaussianMixtureHMM,
+        MultinomialHMM,
+        PoissonHMM,
+    )
     from spectrem.estimators.storage import load
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
     from spectrem.estimators.transfer import transfer_parser
@@ -24,12 +32,18 @@ if TYPE_CHECKING:
 _HOMES = {
     "BracketingModel": "bracketing.bracketing_model",
     "CRFTagger": "crf.crf_tagger",
+    "CategoricalHMM": "series.named",
     "DependencyModel": "grammar.dependency_model",
     "EdgeFactoredParser": "parser.edge_factored_parser",
+    "GaussianHMM": "series.named",
     "GaussianMixture": "mixture.gaussian_mixture",
+    "GaussianMixtureHMM": "series.named",
+    "HMM": "series.hidden_markov_model",
     "HMMTagger": "tagging.hmm_tagger",
     "LinkPosteriors": "alignment.decoding",
     "MaxEntClassifier": "classification.maxent_classifier",
+    "MultinomialHMM": "series.named",
+    "PoissonHMM": "series.named",
     "RelationExtractor": "extraction.relation_extractor",
     "SelfTrainer": "selftraining.self_trainer",
     "Views": "views.views",

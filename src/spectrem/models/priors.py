@@ -41,7 +41,7 @@ class DirichletPrior:
 
     Parameters
     ----------
-    pseudo_count : float
+    pseudo_count : float or ndarray of shape (n_entries,)
         At least 0, in expected events.
 
     Raises
@@ -57,10 +57,10 @@ class DirichletPrior:
     [0.667, 0.333, 1.0]
     """
 
-    pseudo_count: float = 0.0
+    pseudo_count: float | Floats = 0.0
 
     def __post_init__(self) -> None:
-        if not self.pseudo_count >= 0:
+        if not np.all(np.asarray(self.pseudo_count) >= 0):
             raise InvalidInputError(
                 f"pseudo_count must be at least 0, got {self.pseudo_count}; for a sparse prior use MeanFieldPrior"
             )
@@ -101,6 +101,10 @@ class DirichletPrior:
 
         -inf where an entry that gets pseudo-counts has probability 0. For the arguments see `normalise`.
         """
+        if isinstance(self.pseudo_count, np.ndarray):
+            from scipy.special import xlogy
+
+            return float(xlogy(self.pseudo_count, probabilities).sum())
         if self.pseudo_count == 0:
             return 0.0
         with np.errstate(divide="ignore"):

@@ -314,7 +314,7 @@ def build_shards(
     return shards
 
 
-def _restrict(rows: Multinomials, kept: Floats | None, name: str) -> Multinomials:
+def restrict_rows(rows: Multinomials, kept: Floats | None, name: str) -> Multinomials:
     """The rows of a table whose entries have the probabilities ``kept``, but where these are NaN.
 
     Raises
@@ -597,7 +597,7 @@ class HMMModel:
         rows = {name: Multinomials.dense(shape) for name, shape in shapes.items()}
         # the row of a cell is its state; a state that emits no word has an empty one
         rows["emission"] = Multinomials((lexicon.n_cells,), lexicon.cell_states, lexicon.state_sizes)
-        rows = {name: _restrict(table, self.restrictions.get(name), name) for name, table in rows.items()}
+        rows = {name: restrict_rows(table, self.restrictions.get(name), name) for name, table in rows.items()}
         priors = self.initial_prior, self.transition_prior, self.transition_prior, self.emission_prior
         return Tables(rows, dict(zip(_TABLES, priors, strict=True)))
 

@@ -245,8 +245,8 @@ def find_patterns(x: Floats) -> tuple[Ints, tuple[Ints, Ints, Bools]]:
     """
     n, d = x.shape
     missing = np.zeros((n, 8 * math.ceil(d / 8)), np.bool_)  # whole bytes, which are quick to pack
-    np.isnan(x, out=missing[:, :d])
-    codes = np.packbits(missing).reshape(n, -1)
+    missing[:, :d] = np.isnan(x)
+    codes = np.packbits(missing, axis=1)
     order = np.lexsort(codes.T)
     codes = codes[order]
     n_complete = int((~codes.any(axis=1)).sum())

@@ -1,0 +1,1 @@
+"""Hidden Markov models of series of numbers, counts and categories."""

@@ -1,0 +1,318 @@
+"""The input of hidden Markov models of series: rows of sequences, labels of rows, and rows to start from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem._arrays import Bools, Floats, Ints
+from spectrem._validate import as_lengths
+from spectrem.constraints.columns import as_column
+from spectrem.data.frames import as_frame
+from spectrem.estimators.labels import LabelReader
+from spectrem.estimators.sentences import check_tag, sort_tags
+from spectrem.estimators.table_input import split_columns
+from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.models.emissions.columns import mean_of, spread_of
+from spectrem.models.shards import Columns
+from spectrem.structures._ragged import offsets_of, positions_of
+
+TAKEN = ("sequence", "state", "previous", "change", "token", "occurrence")
+"""Columns that constraints have anyway."""
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Rows of sequences, one sequence after the other.
+
+    Attributes
+    ----------
+    x : ndarray of shape (n_rows, n_columns), NaN where a cell is missing
+    lengths : ndarray of shape (n_sequences,), int64
+    names : list of str
+        Of the columns.
+    order : ndarray of shape (n_rows,), int64, or None
+        Where each of these rows stood in the input; None where they stand as they stood.
+    listed : bool
+        Whether the input was a list with an array for each sequence, so that results are lists, too.
+    columns : Columns
+        For constraints.
+    """
+
+    x: Floats
+    lengths: Ints
+    names: list[str]
+    order: Ints | None
+    listed: bool
+    columns: Columns
+
+    def restored(self, rows: NDArray[Any]) -> Any:
+        """Values of all rows in the order of the input: an array, or a list of arrays."""
+        if self.order is not None:
+            restored = np.empty_like(rows)
+            restored[self.order] = rows
+            return restored
+        return np.split(rows, offsets_of(self.lengths)[1:-1]) if self.listed else rows
+
+    def taken(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values by the order of the input, in the order of these rows."""
+        return values if self.order is None else values[self.order]
+
+
+def read_series(estimator: Any, X: Any, lengths: Any = None, groups: Any = None, categories: Any = None) -> Series:
+    """Read rows of sequences.
+
+    Parameters
+    ----------
+    estimator : HMM
+        Of which columns, group and time are read.
+    X : array of shape (n_rows, n_columns) or (n_rows,), frame, or list of such arrays, one for each sequence
+    lengths : array-like of shape (n_sequences,), int, optional
+    groups : array-like of shape (n_rows,), optional
+        The sequence of each row; those of a sequence keep their order.
+    categories : mapping of name -> list of values, optional
+        What numbers of columns of text mean; new ones are added to it.
+
+    Raises
+    ------
+    InvalidInputError
+    """
+    if isinstance(X, list | tuple) and len(X) and all(np.ndim(one) >= 1 for one in X) and np.ndim(X[0]) + 1 != 2:
+        return _read_list(estimator, X, lengths, groups, categories)
+    if isinstance(X, list | tuple) and len(X) and any(isinstance(one, np.ndarray) for one in X):
+        return _read_list(estimator, X, lengths, groups, categories)
+    table, named = split_columns(X, estimator.columns or None)
+    frame = as_frame(table, "X")
+    times = None
+    if frame is not None:
+        places = [name for name in (estimator.group, estimator.time) if name is not None]
+        missing = [name for name in places if name not in frame.columns]
+        if missing:
+            raise InvalidInputError(f"X must have the column {missing[0]!r}, got {', '.join(frame.columns)}")
+        groups = frame[estimator.group].to_numpy() if estimator.group is not None and groups is None else groups
+        times = frame[estimator.time] if estimator.time is not None else None
+        names = [name for name in frame.columns if name not in places]
+        x = np.column_stack([_numbers(name, frame[name], categories) for name in names] or [np.zeros((len(frame), 0))])
+    else:
+        x = np.asarray(table)
+        if x.dtype.kind not in "fiub":
+            try:
+                x = x.astype(np.float64)
+            except (TypeError, ValueError):
+                raise InvalidInputError(
+                    "X must hold numbers, or be a frame whose columns of text are categories, got an array of "
+                    f"{x.dtype}"
+                ) from None
+        x = (x[:, None] if x.ndim == 1 else x).astype(np.float64)
+        if x.ndim != 2:
+            raise InvalidInputError(f"X must have rows and columns, got an array of shape {x.shape}")
+        names = [str(j) for j in range(x.shape[1])]
+    n, order = len(x), None
+    if groups is not None or times is not None:
+        if lengths is not None:
+            raise InvalidInputError("lengths must be None where groups or a column say which sequence a row belongs to")
+        of_row = np.zeros(n, np.int64) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+        if len(of_row) != n:
+            raise InvalidInputError(f"groups must have a value for each of the {n} rows of X, got {len(of_row)}")
+        keys = (of_row,) if times is None else (times.to_numpy(), of_row)
+        order = np.lexsort(keys)
+        lengths = np.bincount(of_row)
+        x = x[order]
+    sizes = np.array([n]) if lengths is None else as_lengths(lengths, "lengths")
+    if sizes.sum() != n:
+        raise InvalidInputError(f"lengths must add up to the {n} rows of X, got {sizes.sum()}")
+    columns = {name: as_column(name, values) for name, values in named.items()}
+    if times is not None:
+        columns = {**_calendar(times), **columns}
+    if order is not None:
+        columns = {name: np.asarray(values)[order] for name, values in columns.items()}
+    return Series(x, sizes, names, order, False, _with_time(columns, sizes))
+
+
+def _read_list(estimator: Any, X: Any, lengths: Any, groups: Any, categories: Any) -> Series:
+    if lengths is not None or groups is not None:
+        raise InvalidInputError("lengths and groups must be None where X is a list with an array for each sequence")
+    pieces = [read_series(estimator, np.asarray(one), categories=categories) for one in X]
+    widths = {piece.x.shape[1] for piece in pieces}
+    if len(widths) != 1:
+        raise InvalidInputError(f"X must hold arrays with one number of columns, got {sorted(widths)}")
+    sizes = np.array([len(piece.x) for piece in pieces], np.int64)
+    named = {
+        name: np.concatenate([np.asarray(piece.columns.of_words[name]) for piece in pieces])
+        for name in pieces[0].columns.of_words
+        if name != "time"
+    }
+    x = np.concatenate([piece.x for piece in pieces])
+    return Series(x, sizes, pieces[0].names, None, True, _with_time(named, sizes))
+
+
+def _with_time(columns: dict[str, Any], lengths: Ints) -> Columns:
+    for name in columns:
+        if name in TAKEN:
+            raise InvalidInputError(f"columns must not be called {name!r}, which constraints have already; rename it")
+    return Columns(of_words={"time": positions_of(lengths), **columns})
+
+
+def _calendar(times: Any) -> dict[str, Any]:
+    """Hours, days of the week and dates of a column of points in time."""
+    try:
+        when = times.to_numpy().astype("datetime64[s]")
+    except (TypeError, ValueError):
+        return {}
+    if times.to_numpy().dtype.kind not in "MO":
+        return {}
+    days = when.astype("datetime64[D]")
+    return {
+        "hour": (when - days).astype("timedelta64[h]").astype(np.int64),
+        "weekday": (days.astype(np.int64) + 3) % 7,  # the epoch began on a Thursday
+        "date": days.astype(str),
+    }
+
+
+def _numbers(name: str, series: Any, categories: Any) -> Floats:
+    """A column of a frame as numbers: texts are numbered, what is missing is NaN."""
+    import narwhals
+
+    if series.dtype.is_numeric() or series.dtype == narwhals.Boolean:
+        return np.asarray(series.cast(narwhals.Float64).to_numpy(), np.float64)
+    values = [None if value is None or value != value else str(value) for value in series.to_list()]
+    known = categories.setdefault(name, sorted({value for value in values if value is not None}))
+    number = {value: k for k, value in enumerate(known)}
+    unknown = next((value for value in values if value is not None and value not in number), None)
+    if unknown is not None:
+        raise InvalidInputError(f"column {name} must hold the categories of training, got {unknown!r}; make it missing")
+    return np.array([np.nan if value is None else number[value] for value in values], np.float64)
+
+
+# ---- labels ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class States:
+    """What labels say of rows.
+
+    Attributes
+    ----------
+    names : tuple of str or int
+        Of all states.
+    evidence : ndarray of shape (n_rows, n_states), or None
+        See `spectrem.models.series.SeriesShard`.
+    state : ndarray of shape (n_rows,), int64
+        The state of rows where it is certain, else -1.
+    """
+
+    names: tuple[Any, ...]
+    evidence: Floats | None
+    state: Ints
+
+
+def read_states(y: Any, series: Series, names: Sequence[Any] | None, n_components: int | None) -> States:
+    """Labels of rows: a state, a set, a distribution as a mapping or a row of a table, or None for each.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is not one for each row, or more states than ``n_components``.
+    """
+    n = len(series.x)
+    labels = [] if y is None else _flat(y, series, names)
+    reader, kind = LabelReader(check_tag, "state"), np.full(n, -1)
+    if labels:
+        kind[:] = reader.read(labels, partial("row {}".format))
+    kind = series.taken(kind)
+    found = sort_tags(label for label_names, _ in reader.kinds for label in label_names)
+    size = n_components or (len(names) if names else len(found) or 2)
+    if names is None:
+        free = (k if not any(isinstance(one, str) for one in found) else f"state {k}" for k in range(size + len(found)))
+        names = (*found, *[one for one in free if one not in found][: max(size - len(found), 0)])
+    number = {name: k for k, name in enumerate(names)}
+    unknown = next((one for one in found if one not in number), None)
+    if unknown is not None or len(names) != size:
+        what = f"the label {unknown!r}" if unknown is not None else f"{len(names)} names"
+        raise InvalidInputError(
+            f"states must name the {size} states of the model, labels of y among them, got {what} beside "
+            f"{', '.join(map(str, names))}; set states or n_components"
+        )
+    table, certain = np.full((len(reader.kinds) + 1, size), -np.inf), np.full(len(reader.kinds) + 1, -1)
+    table[-1] = 0.0
+    for row, (one, shares) in enumerate(reader.kinds):
+        with np.errstate(divide="ignore"):
+            table[row, [number[name] for name in one]] = 0.0 if shares is None else np.log(shares)
+        possible = np.flatnonzero(table[row] > -np.inf)
+        certain[row] = possible[0] if len(possible) == 1 else -1
+    return States(tuple(names), table[kind] if reader.kinds else None, certain[kind])
+
+
+def _flat(y: Any, series: Series, names: Sequence[Any] | None) -> list[Any]:
+    """Labels of all rows in the order of the input."""
+    if series.listed and len(y) == len(series.lengths):
+        pieces = zip(y, series.lengths.tolist(), strict=True)
+        return [label for one, size in pieces for label in ([None] * size if one is None else _checked(one, size))]
+    table = y if isinstance(y, np.ndarray) else None
+    if table is not None and table.ndim == 2:
+        if names is None or table.shape[1] != len(names):
+            raise InvalidInputError("states must name the columns of distributions in y; set states")
+        y = [dict(zip(names, row, strict=True)) if np.isfinite(row).all() else None for row in table.tolist()]
+    return _checked(y.to_list() if hasattr(y, "to_list") else y, len(series.x))
+
+
+def _checked(y: Any, n_rows: int) -> list[Any]:
+    listed = y.tolist() if isinstance(y, np.ndarray) else list(y)
+    if isinstance(y, str | Mapping) or len(listed) != n_rows:
+        raise InvalidInputError(f"y must have a label, or None, for each of {n_rows} rows, got {quoted(y)}")
+    return listed
+
+
+# ---- starts ---------------------------------------------------------------------------------------------------------
+
+_MOST_CLUSTERED = 20_000
+
+
+def start_states(series: Series, states: States, way: str, rng: np.random.Generator) -> Ints:
+    """A state for every row to start from, shape (n_rows,); labelled rows have theirs."""
+    k, x = len(states.names), series.x
+    filled = np.where(np.isnan(x), 0.0, (x - mean_of(x)) / spread_of(x))
+    if way == "clusters":
+        from sklearn.cluster import KMeans
+
+        few = np.sort(rng.permutation(len(x))[:_MOST_CLUSTERED])
+        centres: Any = "k-means++"
+        seen = np.unique(states.state[states.state >= 0])
+        if len(seen) == k:
+            centres = np.stack([filled[states.state == one].mean(axis=0) for one in range(k)])
+        n_clusters = min(k, len(np.unique(filled[few], axis=0)))
+        if n_clusters < k:
+            found = rng.integers(0, k, len(x))
+        else:
+            search = KMeans(k, init=centres, n_init=1, random_state=int(rng.integers(1 << 31))).fit(filled[few])
+            found = search.predict(filled)
+            if len(seen) and len(seen) < k:  # the states that labels know, to the clusters in which they are most
+                found = _named(found, states, k)[found]
+    elif way == "segments":
+        n_pieces = min(int(rng.integers(2 * k, 4 * k + 1)), len(x))
+        ends = np.sort(rng.choice(len(x), n_pieces, replace=False))
+        found = rng.integers(0, k, n_pieces + 1)[np.searchsorted(ends, np.arange(len(x)))]
+    else:
+        ranks = np.argsort(np.argsort(filled.sum(axis=1), kind="stable"), kind="stable")
+        found = (ranks * k) // max(len(x), 1)
+    return np.where(states.state >= 0, states.state, found)
+
+
+def _named(found: Ints, states: States, k: int) -> Ints:
+    from scipy.optimize import linear_sum_assignment
+
+    labelled = states.state >= 0
+    counts = np.zeros((k, k))
+    np.add.at(counts, (found[labelled], states.state[labelled]), 1.0)
+    return np.asarray(linear_sum_assignment(-counts)[1])
+
+
+def known_sequences(states: States, lengths: Ints) -> Bools:
+    """The sequences whose states are all certain, shape (n_sequences,)."""
+    certain = np.append(0, np.cumsum(states.state >= 0))[offsets_of(lengths)]
+    return (np.diff(certain) == lengths) & (lengths > 0)

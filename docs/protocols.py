@@ -13,6 +13,8 @@ from importlib import import_module
 import public_names
 
 from spectrem.corpus import Corpus
+from spectrem.durations import Durations
+from spectrem.emissions import Emission
 from spectrem.inference import Solver
 from spectrem.learning import Schedule
 from spectrem.structures import Structure
@@ -23,6 +25,8 @@ PROTOCOLS: dict[str, tuple[type, ...]] = {
     "spectrem.structures": (Structure, Derived),
     "spectrem.inference": (Solver,),
     "spectrem.learning": (Schedule,),
+    "spectrem.emissions": (Emission,),
+    "spectrem.durations": (Durations,),
 }
 """The protocols that the classes of a room may follow."""
 
@@ -45,9 +49,9 @@ def add_sections(cls: type, name: str, protocols: tuple[type, ...]) -> None:
     for protocol in protocols:
         said |= sections_of(vars(protocol).get(name))
     own = sections_of(method)
-    if said and own:
+    if said and inspect.isfunction(method):
         merged = said | own
-        pieces = [own[""], *(f"{key}\n{'-' * len(key)}\n{merged[key]}" for key in _ORDER if key in merged)]
+        pieces = [merged[""], *(f"{key}\n{'-' * len(key)}\n{merged[key]}" for key in _ORDER if key in merged)]
         method.__doc__ = "\n\n".join(pieces) + "\n"
 
 

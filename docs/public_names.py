@@ -42,19 +42,25 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
             "Results": ["LinkPosteriors"],
             "Estimators": [
                 *("BracketingModel", "CRFTagger", "DependencyModel", "EdgeFactoredParser", "GaussianMixture"),
-                *(
-                    "HMM",
-                    "GaussianHMM",
-                    "HMMTagger",
-                    "MaxEntClassifier",
-                    "RelationExtractor",
-                    "SelfTrainer",
-                    "Views",
-                    "WordAligner",
-                ),
+                *("CategoricalHMM", "GaussianHMM", "GaussianMixtureHMM", "HMM", "MultinomialHMM", "PoissonHMM"),
+                *("HMMTagger", "MaxEntClassifier", "RelationExtractor", "SelfTrainer", "Views", "WordAligner"),
                 *("load", "transfer_parser"),
             ],
         },
+    ),
+    "spectrem.emissions": (
+        "Emissions",
+        "What states of a hidden Markov model emit, with priors and fixed parameters, for `spectrem.HMM`.",
+        {
+            "Numbers": ["Gaussian", "StudentT", "GaussianMixture"],
+            "Counts and categories": ["Poisson", "NegativeBinomial", "Categorical", "Multinomial"],
+            "Several, and those of one's own": ["Joined", "Emission"],
+        },
+    ),
+    "spectrem.durations": (
+        "Durations",
+        "How long states of a hidden Markov model last.",
+        {"Names": ["Durations", "Histogram", "Poisson", "NegativeBinomial", "Geometric", "duration_scores"]},
     ),
     "spectrem.tables": (
         "Tables of probabilities",

@@ -40,6 +40,8 @@ LEAVES = {
     "data": set(),
     "metrics": {"data"},
     "datasets": {"data"},
+    "durations": {"models"},
+    "emissions": {"models"},
     "plotting": {"data", "metrics", *LAYERS[: LAYERS.index("estimators")]},
     "testing": {"corpus", *LAYERS[: LAYERS.index("estimators")]},
 }

@@ -201,8 +201,7 @@ def _warm_targets() -> None:
     """Project a batch onto a constraint over all batches beside one within rows."""
     import numpy as np
 
-    from spectrem import E
-    from spectrem.constraints import part
+    from spectrem.constraints import E, part
     from spectrem.tables import ConstrainedTargets
 
     spam = E[part("label") == "spam"]

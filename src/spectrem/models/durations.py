@@ -42,14 +42,42 @@ _FARTHEST = 20.0
 
 
 class Durations(Protocol):
-    """A family of distributions of durations, one for each of some states."""
+    """A family of distributions of durations, one for each of some states.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.durations import Geometric
+    >>> np.exp(Geometric(minimum=2).log_probabilities(np.array([[0.5]]), longest=3)).round(3).ravel().tolist()
+    [0.0, 0.667, 0.333]
+    """
 
     def log_probabilities(self, parameters: Floats, longest: int) -> Floats:
-        """Nats, shape (longest, n_states), of 1, 2, ... tokens."""
+        """Logarithms of the probabilities of 1, 2, ... tokens.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_parameters, n_states)
+        longest : int
+            The most tokens.
+
+        Returns
+        -------
+        ndarray of shape (longest, n_states), nats
+        """
         ...
 
     def log_density(self, parameters: Floats) -> float:
-        """The logarithm of the prior density, up to a constant, nats."""
+        """The logarithm of the prior density, up to a constant.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_parameters, n_states)
+
+        Returns
+        -------
+        float, nats
+        """
         ...
 
     def fit(self, counts: Floats, *, left: bool, right: bool, previous: Floats | None = None) -> Floats:
@@ -63,6 +91,10 @@ class Durations(Protocol):
             Whether first segments may have begun before the first token, and last ones go on behind the last.
         previous : ndarray of shape (n_parameters, n_states), optional
             Where the search begins: the score is never less than theirs. States without counts keep them.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters, n_states)
         """
         ...
 
@@ -76,6 +108,10 @@ def duration_scores(log_probabilities: Floats, *, left: bool = False, right: boo
         Of 1, 2, ... tokens.
     left, right : bool
         Whether first segments may have begun before the first token, and last ones go on behind the last.
+
+    Returns
+    -------
+    ndarray of shape (2, 2, longest, n_states), nats
 
     Examples
     --------
@@ -157,7 +193,14 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Poisson:
-    """d - 1 is Poisson; the one parameter is its rate, shape (1, n_states)."""
+    """d - 1 is Poisson; the one parameter is its rate, shape (1, n_states).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> np.exp(Poisson().log_probabilities(np.array([[1.0]]), longest=3)).round(3).ravel().tolist()
+    [0.4, 0.4, 0.2]
+    """
 
     def log_probabilities(self, parameters: Floats, longest: int) -> Floats:
         """See `Durations`."""
@@ -178,6 +221,13 @@ class NegativeBinomial:
     """d - 1 is negative binomial; parameters are its mean m and its size r, shape (2, n_states).
 
     The variance is m + m² / r; with r large it is nearly `Poisson`, with r = 1 geometric.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> family = NegativeBinomial()
+    >>> np.exp(family.log_probabilities(np.array([[1.0], [1.0]]), longest=3)).round(3).ravel().tolist()
+    [0.571, 0.286, 0.143]
     """
 
     def log_probabilities(self, parameters: Floats, longest: int) -> Floats:
@@ -208,6 +258,12 @@ class Geometric:
     ------
     InvalidInputError
         If the minimum is below 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> np.exp(Geometric(minimum=2).log_probabilities(np.array([[0.5]]), longest=3)).round(3).ravel().tolist()
+    [0.0, 0.667, 0.333]
     """
 
     minimum: int = 1

@@ -50,7 +50,7 @@ class Sojourns:
     Attributes
     ----------
     family : Durations
-        Of `spectrem.models.durations`.
+        Of `spectrem.durations`.
     longest : int
         The most rows of a segment.
     left, right : bool

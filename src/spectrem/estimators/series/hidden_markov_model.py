@@ -191,37 +191,122 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         return self
 
     def predict(self, X: Any, lengths: ArrayLike | None = None, groups: ArrayLike | None = None) -> Any:
-        """The state of every row, as ``decode`` says: an array, or a list of arrays if X is a list."""
+        """The state of every row, as ``decode`` says.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or a list of such arrays if X is a list
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         series, new = self._encoded(X, lengths, groups)
         found = new.structures(_most_probable, "sequences")
         return series.restored(np.array(self.states_, object if _mixed(self.states_) else None)[found])
 
     def predict_proba(self, X: Any, lengths: ArrayLike | None = None, groups: ArrayLike | None = None) -> Any:
-        """Posterior probabilities of the states of every row, shape (n_rows, n_states), given the whole sequence."""
+        """Posterior probabilities of the states of every row, given the whole sequence.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_states), or a list of such arrays if X is a list
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         series, new = self._encoded(X, lengths, groups)
         return series.restored(self._posteriors(new))
 
     def score_samples(self, X: Any, y: Any = None, lengths: Any = None, groups: Any = None) -> Floats:
-        """The log-likelihood of every sequence (with labels, of rows and labels), shape (n_sequences,), nats."""
+        """The log-likelihood of every sequence; with labels, of rows and labels.
+
+        Parameters
+        ----------
+        X, y, lengths, groups
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_sequences,), nats
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         _, new = self._encoded(X, lengths, groups, y)
         return new.values(engine.log_likelihoods, new.model, self.params_)
 
     def score(
         self, X: Any, y: Any = None, lengths: Any = None, groups: Any = None, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Mean log-likelihood per row, nats; with labels, of rows and labels."""
+        """Mean log-likelihood per row; with labels, of rows and labels.
+
+        Parameters
+        ----------
+        X, y, lengths, groups, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        float, nats
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         series, new = self._encoded(X, lengths, groups, y)
         values = new.values(engine.log_likelihoods, new.model, self.params_)
         return engine.mean_log_likelihood("X", values, series.lengths, sample_weight)
 
     def filter(self, X: Any, lengths: ArrayLike | None = None, groups: ArrayLike | None = None) -> Any:
-        """Probabilities of the states of every row given it and the rows before, shape (n_rows, n_states)."""
+        """Probabilities of the states of every row given it and the rows before.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_states), or a list of such arrays if X is a list
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         series, new = self._encoded(X, lengths, groups)
         scores = new.model.emission.scores(self.params_.emission, series.x)
         return series.restored(filter_rows(self.online_filter(), scores, series.lengths)[1])
 
     def online_filter(self) -> OnlineFilter:
-        """A filter that takes in row after row of a new series; it pickles with its state."""
+        """A filter that takes in row after row of a new series; it pickles with its state.
+
+        Returns
+        -------
+        OnlineFilter
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         fitted = as_fitted(self)
         sojourns, parameters = fitted._sojourns(), self.params_.durations
         hazards = np.ones((2, 1, len(self.states_)))
@@ -232,7 +317,24 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
     def forecast(
         self, X: Any, h: int = 1, lengths: ArrayLike | None = None, groups: ArrayLike | None = None
     ) -> Forecast | list[Forecast]:
-        """Distributions of the ``h`` rows after X, or after each of its sequences."""
+        """Distributions of the rows that follow X, or each of its sequences.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            As in `fit`.
+        h : int
+            Number of rows.
+
+        Returns
+        -------
+        Forecast, or a list of them where there are several sequences
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         series, new = self._encoded(X, lengths, groups)
         online, forecasts = self.online_filter(), []
         scores = new.model.emission.scores(self.params_.emission, series.x)
@@ -242,19 +344,68 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         return forecasts if series.listed or len(forecasts) > 1 else forecasts[0]
 
     def impute(self, X: Any, lengths: ArrayLike | None = None, groups: ArrayLike | None = None) -> Any:
-        """The rows of X with missing cells filled by their expected values given all others of the sequence."""
+        """The rows of X with missing cells filled by their expected values given all others of the sequence.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns), or a list of such arrays if X is a list
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         series, new = self._encoded(X, lengths, groups)
         return series.restored(self.emission_.impute(self.params_.emission, series.x, self._posteriors(new)))
 
     def pseudo_residuals(self, X: Any, lengths: ArrayLike | None = None, groups: ArrayLike | None = None) -> Any:
-        """Normal residuals of one-step forecasts, shape (n_rows, n_columns), see `normal_residuals`."""
+        """Normal quantiles of one-step forecasts [ZucchiniMacDonald2009]; standard normal where the model is right.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns), or a list of such arrays if X is a list
+            NaN where a cell is missing.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         series, _ = self._encoded(X, lengths, groups)
         return series.restored(normal_residuals(self.online_filter(), series.x, series.lengths))
 
     def sample(
         self, n_rows: int = 1, random_state: int | np.random.Generator | None = None
     ) -> tuple[Floats, NDArray[Any]]:
-        """Draw a sequence: its rows, shape (n_rows, n_columns), and the names of their states."""
+        """Draw a sequence.
+
+        Parameters
+        ----------
+        n_rows : int
+        random_state : int or numpy.random.Generator, optional
+            By default that of the model.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_rows, n_columns)
+        states : ndarray of shape (n_rows,)
+            Names of their states.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         fitted, rng = as_fitted(self), as_generator(self.random_state if random_state is None else random_state)
         states, online = np.empty(n_rows, np.int64), self.online_filter()
         sure = np.where(np.eye(len(self.states_)), 0.0, -np.inf)
@@ -266,11 +417,41 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         return rows, np.array(self.states_, object if _mixed(self.states_) else None)[states]
 
     def aic(self, X: Any, lengths: ArrayLike | None = None, groups: ArrayLike | None = None) -> float:
-        """Akaike's information criterion, nats times two: the lower, the better."""
+        """Akaike's information criterion, in nats times two: the lower, the better.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            As in `fit`.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         return 2.0 * (self._n_free() - float(self.score_samples(X, None, lengths, groups).sum()))
 
     def bic(self, X: Any, lengths: ArrayLike | None = None, groups: ArrayLike | None = None) -> float:
-        """Bayes' information criterion, with the number of rows as that of observations: the lower, the better."""
+        """Bayes' information criterion, with rows as observations: the lower, the better.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            As in `fit`.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         series, _ = self._encoded(X, lengths, groups)
         return np.log(len(series.x)) * self._n_free() - 2.0 * float(self.score_samples(X, None, lengths, groups).sum())
 

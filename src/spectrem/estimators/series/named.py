@@ -67,7 +67,7 @@ class GaussianMixtureHMM(HiddenMarkovModel, GaussianMixtureHMMParameters):
     states_ : tuple of str or int
     startprob_, transmat_ : ndarray of shape (n_states,), and (n_states, n_states), [from, to]
     weights_, means_, covars_ : ndarray
-        Of shapes (n_states, n_mix), (n_states, n_mix, n_columns), and those of `spectrem.models.emissions`.
+        Of shapes (n_states, n_mix), (n_states, n_mix, n_columns), and those of `spectrem.emissions`.
 
     Examples
     --------

@@ -37,7 +37,7 @@ FAMILIES = ("histogram", "poisson", "negative-binomial", "geometric")
 def _check_durations(name: str, value: Any) -> None:
     if value is not None and value not in FAMILIES and not hasattr(value, "log_probabilities"):
         raise InvalidInputError(
-            f"{name} must be one of {', '.join(FAMILIES)} or a family of spectrem.models.durations, got {quoted(value)}"
+            f"{name} must be one of {', '.join(FAMILIES)} or a family of spectrem.durations, got {quoted(value)}"
         )
 
 
@@ -72,7 +72,7 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
         Probabilities that training keeps, NaN where they are free. Zeros make transitions impossible: an upper
         triangle, with zeros below, lets states be passed from left to right only.
     durations : {"histogram", "poisson", "negative-binomial", "geometric"} or Durations, optional
-        How long states last, by families of `spectrem.models.durations`, in place of what transitions to themselves
+        How long states last, by families of `spectrem.durations`, in place of what transitions to themselves
         make of it; transitions then lead to other states.
     longest : int
         The most rows that a state lasts, where there are durations.
@@ -128,7 +128,7 @@ class HMMParameters(StatesParameters):
     Parameters
     ----------
     emissions : str, Emission, or mapping of column or columns -> str or Emission
-        What states emit: "gaussian", "poisson", "categorical" and the like, or values of `spectrem.models.emissions`
+        What states emit: "gaussian", "poisson", "categorical" and the like, or values of `spectrem.emissions`
         with settings and priors; for columns of several kinds, a mapping of their names, or positions in an array.
     """
 
@@ -149,7 +149,7 @@ class GaussianParameters:
         Added to sums of squares, in squared units of the data; by default what a hundredth of a row with the variance
         of each column adds.
     covars_weight : float
-        Degrees of freedom of the prior of covariances, see `spectrem.models.emissions.Gaussian`.
+        Degrees of freedom of the prior of covariances, see `spectrem.emissions.Gaussian`.
     """
 
     covariance_type: CovarianceType = choice("diag", "diag", "full", "tied", "spherical", group=MODEL)

@@ -53,8 +53,7 @@ def resolve(emissions: Any, names: Sequence[str]) -> Emission:
         return _FAMILIES[emissions]()
     if not hasattr(emissions, "m_step"):
         raise InvalidInputError(
-            f"emissions must be a name such as 'gaussian' or a value of spectrem.models.emissions, got "
-            f"{quoted(emissions)}"
+            f"emissions must be a name such as 'gaussian' or a value of spectrem.emissions, got {quoted(emissions)}"
         )
     chosen: Emission = emissions
     return chosen

@@ -23,6 +23,16 @@ class Emission(Protocol):
     ----------
     fixed : sequence of str
         Names of parameters that training keeps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.emissions import Poisson
+    >>> x = np.array([[1.0], [3.0], [np.nan]])
+    >>> emission = Poisson(lambdas_weight=0.0).learn(x, ["events"])
+    >>> params = emission.start(x, np.ones((3, 1)))
+    >>> emission.means(params).round(3).tolist(), emission.scores(params, x).shape
+    ([[2.0]], (3, 1))
     """
 
     @property
@@ -30,6 +40,18 @@ class Emission(Protocol):
 
     def learn(self, x: Floats, names: Sequence[str]) -> Self:
         """Check training rows, and fill in the settings that depend on them.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_rows, n_columns)
+            NaN where a cell is missing.
+        names : sequence of str
+            Names of the columns, for messages.
+
+        Returns
+        -------
+        Emission
+            With all its settings.
 
         Raises
         ------
@@ -39,62 +61,210 @@ class Emission(Protocol):
         ...
 
     def check(self, x: Floats, names: Sequence[str]) -> None:
-        """Raise `InvalidInputError` if new rows hold values that the distribution does not have."""
+        """Refuse new rows with values that the distribution does not have.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_rows, n_columns)
+            NaN where a cell is missing.
+        names : sequence of str
+            Names of the columns, for messages.
+
+        Raises
+        ------
+        InvalidInputError
+            Naming the column.
+        """
         ...
 
     def start(self, x: Floats, shares: Floats) -> Any:
-        """The parameters of states to which rows belong by ``shares``, shape (n_rows, n_states)."""
+        """Find parameters of states to which rows belong.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_rows, n_columns)
+            NaN where a cell is missing.
+        shares : ndarray of shape (n_rows, n_states)
+            Posteriors of states times weights of rows.
+
+        Returns
+        -------
+        parameters of the emission
+        """
         ...
 
     def scores(self, params: Any, x: Floats) -> Floats:
-        """Log-densities of rows in all states, shape (n_rows, n_states), nats; 0 for rows without any value."""
+        """Log-densities of rows in all states; 0 for rows without any value.
+
+        Parameters
+        ----------
+        params : parameters of the emission
+        x : ndarray of shape (n_rows, n_columns)
+            NaN where a cell is missing.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_states), nats
+        """
         ...
 
     def gather(self, params: Any, x: Floats, shares: Floats) -> Statistics:
-        """Expected statistics of rows whose posteriors of states, times weights, are ``shares``."""
+        """Expected statistics of rows.
+
+        Parameters
+        ----------
+        params : parameters of the emission
+        x : ndarray of shape (n_rows, n_columns)
+            NaN where a cell is missing.
+        shares : ndarray of shape (n_rows, n_states)
+            Posteriors of states times weights of rows.
+
+        Returns
+        -------
+        Statistics
+            They add up over rows.
+        """
         ...
 
     def m_step(self, params: Any, stats: Statistics) -> Any:
-        """Parameters that maximise the expected log-density plus the log-prior; states without rows keep theirs."""
+        """Parameters that maximise the expected log-density plus the log-prior; states without rows keep theirs.
+
+        Parameters
+        ----------
+        params : parameters of the emission
+        stats : Statistics
+            Of all rows.
+
+        Returns
+        -------
+        parameters of the emission
+        """
         ...
 
     def log_prior(self, params: Any) -> float:
-        """Log-density of the parameters, nats, up to a constant."""
+        """Log-density of the parameters, up to a constant.
+
+        Parameters
+        ----------
+        params : parameters of the emission
+
+        Returns
+        -------
+        float, nats
+        """
         ...
 
     def means(self, params: Any) -> Floats:
-        """Expected rows of all states, shape (n_states, n_columns)."""
+        """Expected rows of all states.
+
+        Parameters
+        ----------
+        params : parameters of the emission
+
+        Returns
+        -------
+        ndarray of shape (n_states, n_columns)
+        """
         ...
 
     def variances(self, params: Any) -> Floats:
-        """Variances of the columns in all states, shape (n_states, n_columns)."""
+        """Variances of the columns in all states.
+
+        Parameters
+        ----------
+        params : parameters of the emission
+
+        Returns
+        -------
+        ndarray of shape (n_states, n_columns)
+        """
         ...
 
     def cumulative(self, params: Any, x: Floats, strictly: bool = False) -> Floats:
-        """Probabilities of values up to those of every cell, shape (n_rows, n_states, n_columns); NaN if missing.
+        """Probabilities of values up to those of every cell.
 
-        With ``strictly`` of values below them, which differs in discrete columns.
+        Parameters
+        ----------
+        params : parameters of the emission
+        x : ndarray of shape (n_rows, n_columns)
+            NaN where a cell is missing.
+        strictly : bool
+            Whether the values must be below those of the cells, which differs in discrete columns.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_states, n_columns)
+            NaN where a cell is missing.
         """
         ...
 
     def impute(self, params: Any, x: Floats, posteriors: Floats) -> Floats:
-        """Rows whose missing cells hold what posteriors of states expect of them, given the other cells."""
+        """Rows whose missing cells hold what posteriors of states expect of them, given the other cells.
+
+        Parameters
+        ----------
+        params : parameters of the emission
+        x : ndarray of shape (n_rows, n_columns)
+            NaN where a cell is missing.
+        posteriors : ndarray of shape (n_rows, n_states)
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns)
+        """
         ...
 
     def sample(self, params: Any, states: Ints, rng: np.random.Generator) -> Floats:
-        """A row for each state, shape (n_rows, n_columns)."""
+        """Draw a row for each state.
+
+        Parameters
+        ----------
+        params : parameters of the emission
+        states : ndarray of shape (n_rows,), int
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns)
+        """
         ...
 
     def n_free(self, params: Any) -> int:
-        """Number of free parameters."""
+        """Number of free parameters.
+
+        Parameters
+        ----------
+        params : parameters of the emission
+
+        Returns
+        -------
+        int
+        """
         ...
 
     def arrays(self, params: Any) -> dict[str, Floats]:
-        """The parameters by the names of attributes, with a row for every state."""
+        """The parameters by the names of attributes, with a row for every state.
+
+        Parameters
+        ----------
+        params : parameters of the emission
+
+        Returns
+        -------
+        dict of str -> ndarray
+        """
         ...
 
     def of_arrays(self, arrays: Mapping[str, Floats]) -> Any:
         """Parameters from what `arrays` gave.
+
+        Parameters
+        ----------
+        arrays : mapping of str -> ndarray
+
+        Returns
+        -------
+        parameters of the emission
 
         Raises
         ------

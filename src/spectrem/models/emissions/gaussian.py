@@ -147,7 +147,16 @@ class Gaussian:
         return np.diagonal(self.covariances(params), axis1=1, axis2=2)
 
     def covariances(self, params: MixtureParameters) -> Floats:
-        """Covariance matrices of all states, shape (n_states, n_columns, n_columns)."""
+        """Covariance matrices of all states.
+
+        Parameters
+        ----------
+        params : MixtureParameters
+
+        Returns
+        -------
+        ndarray of shape (n_states, n_columns, n_columns)
+        """
         (k, d), covariances = params.means.shape, params.covariances
         if self._kind == "full":
             return covariances

@@ -56,7 +56,7 @@ class SemiMarkovChain(TokenStructure):
     its sentence, whether it is the last one, how many tokens it has, and its state. Where sentences begin and end with
     whole segments, the four tables are the same, log p(d). Where a segment may go on behind the last token, ``[:, 1]``
     is the logarithm of the probability of so many tokens or more; where it may have begun before the first token,
-    ``[1]`` is that of what is left of it; ``spectrem.models.durations`` makes such tables. Marginals of the table are
+    ``[1]`` is that of what is left of it; ``spectrem.durations`` makes such tables. Marginals of the table are
     the expected numbers of segments of each kind.
 
     Columns: ``sentence``, ``token`` (position in the sentence), ``occurrence`` (token of the batch), ``tag`` (state).
@@ -131,6 +131,10 @@ class SemiMarkovChain(TokenStructure):
         weights : ndarray of shape (n_instances,), optional
             Multiply covariances of factors.
 
+        Returns
+        -------
+        Parts
+
         Notes
         -----
         By the steps of `derivations`, of which a sentence has n_tokens n_states min(longest, n_tokens).
@@ -159,7 +163,16 @@ class SemiMarkovChain(TokenStructure):
         return Derivations(steps, entries, own, (moves, lengths), offsets, uses)
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
-        """Every sequence of segments of one sentence as indicators over the batch, with its factors."""
+        """Every sequence of segments of one sentence as indicators over the batch, with its factors.
+
+        Parameters
+        ----------
+        instance : int
+
+        Yields
+        ------
+        Parts
+        """
         tokens, _ = self._tokens_and_parts(instance)
         n = tokens.stop - tokens.start
         for cuts in itertools.product((False, True), repeat=max(n - 1, 0)):

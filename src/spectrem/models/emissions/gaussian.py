@@ -66,11 +66,11 @@ class Gaussian:
 
     def learn(self, x: Floats, names: Sequence[str]) -> Gaussian:
         columns.at_least(0, self.means_weight, "means_weight")
-        weight = float(columns.at_least(0, self.covars_weight, "covars_weight"))
+        columns.at_least(0, self.covars_weight, "covars_weight")
         columns.check_training(self, x, names, ("means", "covars"))
         if self.covars_prior is not None:
             return self
-        weight = max(weight, (x.shape[1] if self._kind == "full" else 1) + _ROWS)
+        weight = max(self.covars_weight, (x.shape[1] if self._kind == "full" else 1) + _ROWS)
         return replace(self, covars_prior=_ROWS * columns.spread_of(x) ** 2, covars_weight=weight)
 
     def check(self, x: Floats, names: Sequence[str]) -> None:
@@ -80,9 +80,8 @@ class Gaussian:
         shares, (there, values) = columns.blended(shares), columns.observed(x)
         means, variances = (shares.T @ values) / np.maximum(shares.T @ there, NOTHING), columns.spread_of(x) ** 2
         each = {"full": np.diag(variances), "diag": variances, "spherical": variances.mean()}[self._kind]
-        k, d = means.shape
-        covariances = np.zeros(covariance_shape(self._kind, k, d)) + each
-        about = from_covariances(self._kind, np.full(k, 1 / k), means, covariances)
+        covariances = np.zeros(covariance_shape(self._kind, *means.shape)) + each
+        about = from_covariances(self._kind, np.full(len(means), 1 / len(means)), means, covariances)
         return replace(self, fixed=()).m_step(about, self.gather(about, x, shares))
 
     def scores(self, params: MixtureParameters, x: Floats) -> Floats:
@@ -98,8 +97,7 @@ class Gaussian:
         ``stats.rows``, if it is there, are the rows that divide the sums of squares in place of ``stats.counts``.
         """
         (k, d), weight, first = params.means.shape, self.means_weight, stats.first
-        rows, members = getattr(stats, "rows", stats.counts), self._groups(k)
-        centre = np.broadcast_to(np.asarray(self.means_prior, np.float64), (k, d))
+        members, centre = self._groups(k), np.broadcast_to(np.asarray(self.means_prior, np.float64), (k, d))
         moved = (first + weight * (centre - params.means)) / np.maximum(stats.counts + weight, NOTHING)[:, None]
         moved[np.full(k, True) if "means" in self.fixed else stats.counts <= NOTHING] = 0.0
         means = params.means + moved
@@ -109,21 +107,19 @@ class Gaussian:
         if self._kind == "full":
             second = np.tril(second) + np.swapaxes(np.tril(second, -1), 1, 2)
         across = self._product(first - 0.5 * stats.counts[:, None] * moved, moved)
-        second = second - across - (np.swapaxes(across, 1, 2) if self._kind == "full" else across)
-        second = second + weight * self._product(centre - means, centre - means)
+        across = across + (np.swapaxes(across, 1, 2) if self._kind == "full" else across)
+        second = second - across + weight * self._product(centre - means, centre - means)
         pooled = np.tensordot(members, second, 1) + self._scale(d)
-        if self._kind == "spherical":
-            pooled = pooled.mean(axis=1)
-        counted, column = members @ rows, (-1,) + (1,) * (pooled.ndim - 1)
+        pooled = pooled.mean(axis=1) if self._kind == "spherical" else pooled
+        counted, group = members @ getattr(stats, "rows", stats.counts), members.argmax(axis=0)
+        column = (-1,) + (1,) * (pooled.ndim - 1)
         learnt = pooled / np.maximum(counted + self._prior_rows(d), NOTHING).reshape(column)
-        group = members.argmax(axis=0)
         seen = (counted > NOTHING)[group].reshape(column)
         return from_covariances(self._kind, params.weights, means, np.where(seen, learnt[group], params.covariances))
 
     def log_prior(self, params: MixtureParameters) -> float:
         (k, d), covariances = params.means.shape, self.covariances(params)
-        scale = self._scale(d)
-        apart = np.broadcast_to(self.means_prior, (k, d)) - params.means
+        scale, apart = self._scale(d), np.broadcast_to(self.means_prior, (k, d)) - params.means
         distances = np.einsum("kd,kde,ke->", apart, np.linalg.inv(covariances), apart) if self.means_weight else 0.0
         one = covariances[self._groups(k).argmax(axis=1)]
         traces = np.trace(np.linalg.solve(one, scale if scale.ndim == 2 else np.diag(scale)), axis1=1, axis2=2).sum()
@@ -150,15 +146,14 @@ class Gaussian:
         return impute_rows(params, x, posteriors)
 
     def sample(self, params: MixtureParameters, states: Ints, rng: np.random.Generator) -> Floats:
-        factors = np.linalg.cholesky(self.covariances(params))
-        noise = rng.standard_normal((len(states), params.means.shape[1]))
-        return params.means[states] + np.einsum("nij,nj->ni", factors[states], noise)
+        means, factors = params.means[states], np.linalg.cholesky(self.covariances(params))[states]
+        return means + np.einsum("nij,nj->ni", factors, rng.standard_normal(means.shape))
 
     def n_free(self, params: MixtureParameters) -> int:
         k, d = params.means.shape
         each = {"full": d * (d + 1) // 2, "diag": d, "spherical": 1}[self._kind]
-        parts = {"means": k * d, "covars": len(self._groups(k)) * each}
-        return sum(n for name, n in parts.items() if name not in self.fixed)
+        of_covariances = ("covars" not in self.fixed) * len(self._groups(k)) * each
+        return ("means" not in self.fixed) * k * d + of_covariances
 
     def arrays(self, params: MixtureParameters) -> dict[str, Floats]:
         """``covars`` has the shape that `spectrem.GaussianMixture` gives covariances."""

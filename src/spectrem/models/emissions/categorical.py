@@ -11,14 +11,7 @@ from scipy.special import xlogy
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.emissions.columns import (
-    as_parameter,
-    at_least,
-    blended,
-    check_training,
-    count_values,
-    whole_or_missing,
-)
+from spectrem.models.emissions import columns
 from spectrem.models.estep import Statistics
 from spectrem.models.mixture.model import NOTHING
 from spectrem.models.tagging import log
@@ -39,7 +32,7 @@ class Probabilities:
 
 def as_probabilities(arrays: Mapping[str, Floats], name: str, shape: Sequence[int | None]) -> Floats:
     """The array of this name and shape, whose sums over the last axis must be 1; see `as_parameter`."""
-    table = as_parameter(arrays, name, shape, 0.0)
+    table = columns.as_parameter(arrays, name, shape, 0.0)
     sums = table.sum(axis=-1)
     if not np.allclose(sums, 1.0, atol=1e-6):
         wrong = sums[~np.isclose(sums, 1.0, atol=1e-6)][0]
@@ -82,13 +75,13 @@ class Categorical:
     fixed: Sequence[str] = ()
 
     def learn(self, x: Floats, names: Sequence[str]) -> Categorical:
-        at_least(1, self.emissionprob_prior, "emissionprob_prior")
-        check_training(self, x, names, ("emissionprob",))
+        columns.at_least(1, self.emissionprob_prior, "emissionprob_prior")
+        columns.check_training(self, x, names, ("emissionprob",))
         sizes = np.nanmax(x, axis=0).astype(np.int64) + 1 if self.n_features is None else self.n_features
         return replace(self, n_features=tuple(np.broadcast_to(sizes, x.shape[1]).tolist()))
 
     def check(self, x: Floats, names: Sequence[str]) -> None:
-        whole_or_missing(x, names)
+        columns.whole_or_missing(x, names)
         if self.n_features is None:
             return
         row, column = np.nonzero(x >= np.broadcast_to(self.n_features, x.shape[1]))
@@ -102,7 +95,7 @@ class Categorical:
         there = self._there(x.shape[1])
         uniform = there / there.sum(axis=1, keepdims=True)
         params = Probabilities(np.broadcast_to(uniform, (shares.shape[1], *there.shape)))
-        return replace(self, fixed=()).m_step(params, self.gather(params, x, blended(shares)))
+        return replace(self, fixed=()).m_step(params, self.gather(params, x, columns.blended(shares)))
 
     def scores(self, params: Probabilities, x: Floats) -> Floats:
         scores = np.zeros((len(x), len(params.emissionprob)))
@@ -112,7 +105,7 @@ class Categorical:
 
     def gather(self, params: Probabilities, x: Floats, shares: Floats) -> Statistics:
         n = params.emissionprob.shape[2]
-        counts = [count_values(codes, shares, n + 1)[:n].T for codes in self._codes(params, x).T]
+        counts = [columns.count_values(codes, shares, n + 1)[:n].T for codes in self._codes(params, x).T]
         return Statistics(counts=np.stack(counts, axis=1))
 
     def m_step(self, params: Probabilities, stats: Statistics) -> Probabilities:

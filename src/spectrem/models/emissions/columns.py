@@ -118,6 +118,24 @@ def blended(shares: Floats) -> Floats:
     return (1 - _BLEND) * shares + _BLEND * shares.mean(axis=1, keepdims=True)
 
 
+def groups_of(tied: Sequence[Sequence[int]], n_states: int) -> Floats:
+    """1 for the states of each group, and for every state that is in none of them, shape (n_groups, n_states).
+
+    Raises
+    ------
+    InvalidInputError
+        If a state is in two groups, or there is no such state.
+    """
+    groups = [list(group) for group in tied]
+    named = [state for group in groups for state in group]
+    if len(set(named)) < len(named) or any(state not in range(n_states) for state in named):
+        raise InvalidInputError(
+            f"tied must list states of 0..{n_states - 1}, each at most once, got {quoted(tied)}; correct the groups"
+        )
+    groups += [[state] for state in range(n_states) if state not in named]
+    return np.array([np.isin(np.arange(n_states), group) for group in groups], np.float64)
+
+
 def fill_with_means(means: Floats, x: Floats, posteriors: Floats) -> Floats:
     """Rows whose missing cells hold the mean of their column, by posteriors of states."""
     return np.where(np.isnan(x), posteriors @ means, x)

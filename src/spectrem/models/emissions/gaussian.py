@@ -11,16 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from spectrem._arrays import Floats, Ints
-from spectrem.exceptions import InvalidInputError
-from spectrem.models.emissions.columns import (
-    as_parameter,
-    at_least,
-    blended,
-    check_training,
-    finite_or_missing,
-    observed,
-    spread_of,
-)
+from spectrem.models.emissions import columns
 from spectrem.models.estep import Statistics
 from spectrem.models.mixture import MixtureModel, MixtureParameters, covariance_shape, from_covariances, log_joint
 from spectrem.models.mixture import impute as impute_rows
@@ -74,26 +65,24 @@ class Gaussian:
     fixed: Sequence[str] = ()
 
     def learn(self, x: Floats, names: Sequence[str]) -> Gaussian:
-        at_least(0, self.means_weight, "means_weight")
-        weight = float(at_least(0, self.covars_weight, "covars_weight"))
-        check_training(self, x, names, ("means", "covars"))
+        columns.at_least(0, self.means_weight, "means_weight")
+        columns.at_least(0, self.covars_weight, "covars_weight")
+        columns.check_training(self, x, names, ("means", "covars"))
         if self.covars_prior is not None:
             return self
-        weight = max(weight, self._least_weight(x.shape[1]) + _ROWS)
-        return replace(self, covars_prior=_ROWS * spread_of(x) ** 2, covars_weight=weight)
+        weight = max(self.covars_weight, (x.shape[1] if self._kind == "full" else 1) + _ROWS)
+        return replace(self, covars_prior=_ROWS * columns.spread_of(x) ** 2, covars_weight=weight)
 
     def check(self, x: Floats, names: Sequence[str]) -> None:
-        finite_or_missing(x, names)
+        columns.finite_or_missing(x, names)
 
     def start(self, x: Floats, shares: Floats) -> MixtureParameters:
-        there, values = observed(x)
-        shares = blended(shares)
-        means = (shares.T @ values) / np.maximum(shares.T @ there, NOTHING)
-        filled = np.where(there > 0, x, shares @ means / np.maximum(shares.sum(axis=1, keepdims=True), NOTHING))
-        (k, d), full = means.shape, self._kind == "full"
-        unit = np.zeros(covariance_shape(self._kind, k, d)) + (np.eye(d) if full else 1.0)
-        about = from_covariances(self._kind, np.full(k, 1 / k), means, unit)
-        return replace(self, fixed=()).m_step(about, self.gather(about, filled, shares))
+        shares, (there, values) = columns.blended(shares), columns.observed(x)
+        means, variances = (shares.T @ values) / np.maximum(shares.T @ there, NOTHING), columns.spread_of(x) ** 2
+        each = {"full": np.diag(variances), "diag": variances, "spherical": variances.mean()}[self._kind]
+        covariances = np.zeros(covariance_shape(self._kind, *means.shape)) + each
+        about = from_covariances(self._kind, np.full(len(means), 1 / len(means)), means, covariances)
+        return replace(self, fixed=()).m_step(about, self.gather(about, x, shares))
 
     def scores(self, params: MixtureParameters, x: Floats) -> Floats:
         return log_joint(params, x) + np.log(len(params.means))
@@ -108,8 +97,7 @@ class Gaussian:
         ``stats.rows``, if it is there, are the rows that divide the sums of squares in place of ``stats.counts``.
         """
         (k, d), weight, first = params.means.shape, self.means_weight, stats.first
-        rows, members = getattr(stats, "rows", stats.counts), self._groups(k)
-        centre = np.broadcast_to(np.asarray(self.means_prior, np.float64), (k, d))
+        members, centre = self._groups(k), np.broadcast_to(np.asarray(self.means_prior, np.float64), (k, d))
         moved = (first + weight * (centre - params.means)) / np.maximum(stats.counts + weight, NOTHING)[:, None]
         moved[np.full(k, True) if "means" in self.fixed else stats.counts <= NOTHING] = 0.0
         means = params.means + moved
@@ -119,21 +107,19 @@ class Gaussian:
         if self._kind == "full":
             second = np.tril(second) + np.swapaxes(np.tril(second, -1), 1, 2)
         across = self._product(first - 0.5 * stats.counts[:, None] * moved, moved)
-        second = second - across - (np.swapaxes(across, 1, 2) if self._kind == "full" else across)
-        second = second + weight * self._product(centre - means, centre - means)
+        across = across + (np.swapaxes(across, 1, 2) if self._kind == "full" else across)
+        second = second - across + weight * self._product(centre - means, centre - means)
         pooled = np.tensordot(members, second, 1) + self._scale(d)
-        if self._kind == "spherical":
-            pooled = pooled.mean(axis=1)
-        counted, column = members @ rows, (-1,) + (1,) * (pooled.ndim - 1)
+        pooled = pooled.mean(axis=1) if self._kind == "spherical" else pooled
+        counted, group = members @ getattr(stats, "rows", stats.counts), members.argmax(axis=0)
+        column = (-1,) + (1,) * (pooled.ndim - 1)
         learnt = pooled / np.maximum(counted + self._prior_rows(d), NOTHING).reshape(column)
-        group = members.argmax(axis=0)
         seen = (counted > NOTHING)[group].reshape(column)
         return from_covariances(self._kind, params.weights, means, np.where(seen, learnt[group], params.covariances))
 
     def log_prior(self, params: MixtureParameters) -> float:
         (k, d), covariances = params.means.shape, self.covariances(params)
-        scale = self._scale(d)
-        apart = np.broadcast_to(self.means_prior, (k, d)) - params.means
+        scale, apart = self._scale(d), np.broadcast_to(self.means_prior, (k, d)) - params.means
         distances = np.einsum("kd,kde,ke->", apart, np.linalg.inv(covariances), apart) if self.means_weight else 0.0
         one = covariances[self._groups(k).argmax(axis=1)]
         traces = np.trace(np.linalg.solve(one, scale if scale.ndim == 2 else np.diag(scale)), axis1=1, axis2=2).sum()
@@ -169,15 +155,14 @@ class Gaussian:
         return impute_rows(params, x, posteriors)
 
     def sample(self, params: MixtureParameters, states: Ints, rng: np.random.Generator) -> Floats:
-        factors = np.linalg.cholesky(self.covariances(params))
-        noise = rng.standard_normal((len(states), params.means.shape[1]))
-        return params.means[states] + np.einsum("nij,nj->ni", factors[states], noise)
+        means, factors = params.means[states], np.linalg.cholesky(self.covariances(params))[states]
+        return means + np.einsum("nij,nj->ni", factors, rng.standard_normal(means.shape))
 
     def n_free(self, params: MixtureParameters) -> int:
         k, d = params.means.shape
         each = {"full": d * (d + 1) // 2, "diag": d, "spherical": 1}[self._kind]
-        parts = {"means": k * d, "covars": len(self._groups(k)) * each}
-        return sum(n for name, n in parts.items() if name not in self.fixed)
+        of_covariances = ("covars" not in self.fixed) * len(self._groups(k)) * each
+        return ("means" not in self.fixed) * k * d + of_covariances
 
     def arrays(self, params: MixtureParameters) -> dict[str, Floats]:
         """``covars`` has the shape that `spectrem.GaussianMixture` gives covariances."""
@@ -185,9 +170,9 @@ class Gaussian:
         return {"means": params.means, "covars": params.covariances[0] if tied else params.covariances}
 
     def of_arrays(self, arrays: Mapping[str, Floats]) -> MixtureParameters:
-        means = as_parameter(arrays, "means", (None, None))
+        means = columns.as_parameter(arrays, "means", (None, None))
         k, d = means.shape
-        covars = as_parameter(arrays, "covars", covariance_shape(self.covariance_type, k, d))
+        covars = columns.as_parameter(arrays, "covars", covariance_shape(self.covariance_type, k, d))
         covars = np.repeat(covars[None], k, axis=0) if self.covariance_type == "tied" else covars
         return from_covariances(self._kind, np.full(k, 1 / k), means, covars)
 
@@ -197,25 +182,14 @@ class Gaussian:
         return "full" if self.covariance_type == "tied" else self.covariance_type
 
     def _groups(self, n_states: int) -> Floats:
-        """1 for the states that share each covariance, shape (n_groups, n_states)."""
-        groups = [list(range(n_states))] if self.covariance_type == "tied" else [list(group) for group in self.tied]
-        named = [state for group in groups for state in group]
-        if sorted(set(named)) != sorted(named) or any(state not in range(n_states) for state in named):
-            raise InvalidInputError(
-                f"tied must list states of 0..{n_states - 1}, each at most once, got {self.tied}; correct the groups"
-            )
-        groups += [[state] for state in range(n_states) if state not in named]
-        return np.array([np.isin(np.arange(n_states), group) for group in groups], np.float64)
+        return columns.groups_of([range(n_states)] if self.covariance_type == "tied" else self.tied, n_states)
 
     def _product(self, one: Floats, other: Floats) -> Floats:
         """Products of the columns of rows, with each other if covariances are matrices."""
         return one[:, :, None] * other[:, None, :] if self._kind == "full" else one * other
 
-    def _least_weight(self, n_columns: int) -> int:
-        return n_columns if self._kind == "full" else 1
-
     def _prior_rows(self, n_columns: int) -> float:
-        return max(self.covars_weight - self._least_weight(n_columns), 0.0)
+        return max(self.covars_weight - (n_columns if self._kind == "full" else 1), 0.0)
 
     def _scale(self, n_columns: int) -> Floats:
         """The scale of the prior of covariances: a matrix, or one number for each column."""

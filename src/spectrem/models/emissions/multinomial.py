@@ -11,16 +11,8 @@ from scipy.special import betainc, gammaln, xlogy
 
 from spectrem._arrays import Floats, Ints
 from spectrem.exceptions import InvalidInputError
+from spectrem.models.emissions import columns
 from spectrem.models.emissions.categorical import Probabilities, as_probabilities, maximise_probabilities
-from spectrem.models.emissions.columns import (
-    at_least,
-    blended,
-    check_training,
-    fill_with_means,
-    observed,
-    sums_of_logs,
-    whole_or_missing,
-)
 from spectrem.models.estep import Statistics
 
 
@@ -53,14 +45,14 @@ class Multinomial:
     fixed: Sequence[str] = ()
 
     def learn(self, x: Floats, names: Sequence[str]) -> Multinomial:
-        at_least(1, self.emissionprob_prior, "emissionprob_prior")
-        check_training(self, x, names, ("emissionprob",))
+        columns.at_least(1, self.emissionprob_prior, "emissionprob_prior")
+        columns.check_training(self, x, names, ("emissionprob",))
         if self.n_trials is not None:
-            return replace(self, n_trials=int(at_least(0, self.n_trials, "n_trials")))
+            return replace(self, n_trials=int(columns.at_least(0, self.n_trials, "n_trials")))
         return replace(self, n_trials=round(np.nanmean(x.sum(axis=1))))
 
     def check(self, x: Floats, names: Sequence[str]) -> None:
-        whole_or_missing(x, names)
+        columns.whole_or_missing(x, names)
         missing = np.isnan(x)
         partly = missing.any(axis=1) & ~missing.all(axis=1)
         if partly.any():
@@ -73,15 +65,15 @@ class Multinomial:
 
     def start(self, x: Floats, shares: Floats) -> Probabilities:
         params = Probabilities(np.full((shares.shape[1], x.shape[1]), 1 / x.shape[1]))
-        return replace(self, fixed=()).m_step(params, self.gather(params, x, blended(shares)))
+        return replace(self, fixed=()).m_step(params, self.gather(params, x, columns.blended(shares)))
 
     def scores(self, params: Probabilities, x: Floats) -> Floats:
-        values = observed(x)[1]
+        values = columns.observed(x)[1]
         orders = gammaln(values.sum(axis=1) + 1) - gammaln(values + 1).sum(axis=1)
-        return sums_of_logs(values, params.emissionprob) + orders[:, None]
+        return columns.sums_of_logs(values, params.emissionprob) + orders[:, None]
 
     def gather(self, params: Probabilities, x: Floats, shares: Floats) -> Statistics:
-        return Statistics(counts=shares.T @ observed(x)[1])
+        return Statistics(counts=shares.T @ columns.observed(x)[1])
 
     def m_step(self, params: Probabilities, stats: Statistics) -> Probabilities:
         prior = np.asarray(self.emissionprob_prior, np.float64)
@@ -104,7 +96,7 @@ class Multinomial:
         return np.where(more <= 0, 1.0, np.where(x < 0, 0.0, inside))
 
     def impute(self, params: Probabilities, x: Floats, posteriors: Floats) -> Floats:
-        return fill_with_means(self.means(params), x, posteriors)
+        return columns.fill_with_means(self.means(params), x, posteriors)
 
     def sample(self, params: Probabilities, states: Ints, rng: np.random.Generator) -> Floats:
         return rng.multinomial(self.n_trials or 0, params.emissionprob[states]).astype(np.float64)

@@ -10,18 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betainc, gammaln, psi, xlogy
 
 from spectrem._arrays import Floats, Ints
-from spectrem.models.emissions.columns import (
-    as_parameter,
-    at_least,
-    blended,
-    check_training,
-    count_values,
-    distinct,
-    falling_root,
-    fill_with_means,
-    mean_of,
-    whole_or_missing,
-)
+from spectrem.models.emissions import columns
 from spectrem.models.estep import Statistics
 from spectrem.models.mixture.model import NOTHING
 
@@ -59,7 +48,9 @@ class ValueCounts:
 
     def __add__(self, other: ValueCounts) -> ValueCounts:
         values, places = np.unique(np.concatenate([self.values, other.values]), return_inverse=True)
-        return ValueCounts(values, count_values(places, np.concatenate([self.counts, other.counts]), len(values)))
+        return ValueCounts(
+            values, columns.count_values(places, np.concatenate([self.counts, other.counts]), len(values))
+        )
 
     def __rmul__(self, factor: float) -> ValueCounts:
         return ValueCounts(self.values, factor * self.counts)
@@ -95,36 +86,36 @@ class NegativeBinomial:
     fixed: Sequence[str] = ()
 
     def learn(self, x: Floats, names: Sequence[str]) -> NegativeBinomial:
-        at_least(0, self.means_weight, "means_weight")
-        check_training(self, x, names, ("means", "dispersions"))
+        columns.at_least(0, self.means_weight, "means_weight")
+        columns.check_training(self, x, names, ("means", "dispersions"))
         if self.means_prior is not None:
-            at_least(np.finfo(float).tiny, self.means_prior, "means_prior")
+            columns.at_least(np.finfo(float).tiny, self.means_prior, "means_prior")
             return self
-        return replace(self, means_prior=np.maximum(mean_of(x), 0.5 / (len(x) + 1)))
+        return replace(self, means_prior=np.maximum(columns.mean_of(x), 0.5 / (len(x) + 1)))
 
     def check(self, x: Floats, names: Sequence[str]) -> None:
-        whole_or_missing(x, names)
+        columns.whole_or_missing(x, names)
 
     def start(self, x: Floats, shares: Floats) -> NegativeBinomialParameters:
         ones = np.ones((shares.shape[1], x.shape[1]))
         params = NegativeBinomialParameters(ones, ones)
-        return replace(self, fixed=()).m_step(params, self.gather(params, x, blended(shares)))
+        return replace(self, fixed=()).m_step(params, self.gather(params, x, columns.blended(shares)))
 
     def scores(self, params: NegativeBinomialParameters, x: Floats) -> Floats:
         scores = np.zeros((len(x), len(params.means)))
         for column, mean, dispersion in zip(x.T, params.means.T, params.dispersions.T, strict=True):
             there = np.flatnonzero(~np.isnan(column))
-            values, places = distinct(column[there])
+            values, places = columns.distinct(column[there])
             scores[there] += _log_densities(values[:, None], mean, 1 / dispersion)[places]
         return scores
 
     def gather(self, params: NegativeBinomialParameters, x: Floats, shares: Floats) -> Statistics:
-        columns = {}
+        stats = {}
         for number, column in enumerate(x.T):
             there = np.flatnonzero(~np.isnan(column))
-            values, places = distinct(column[there])
-            columns[str(number)] = ValueCounts(values, count_values(places, shares[there], len(values)))
-        return Statistics(**columns)
+            values, places = columns.distinct(column[there])
+            stats[str(number)] = ValueCounts(values, columns.count_values(places, shares[there], len(values)))
+        return Statistics(**stats)
 
     def m_step(self, params: NegativeBinomialParameters, stats: Statistics) -> NegativeBinomialParameters:
         means, sizes = params.means.copy(), 1 / params.dispersions
@@ -155,7 +146,7 @@ class NegativeBinomial:
         return np.where(x < 0, 0.0, below)
 
     def impute(self, params: NegativeBinomialParameters, x: Floats, posteriors: Floats) -> Floats:
-        return fill_with_means(params.means, x, posteriors)
+        return columns.fill_with_means(params.means, x, posteriors)
 
     def sample(self, params: NegativeBinomialParameters, states: Ints, rng: np.random.Generator) -> Floats:
         rates = rng.gamma(1 / params.dispersions[states], (params.dispersions * params.means)[states])
@@ -168,8 +159,8 @@ class NegativeBinomial:
         return {"means": params.means, "dispersions": params.dispersions}
 
     def of_arrays(self, arrays: Mapping[str, Floats]) -> NegativeBinomialParameters:
-        means = as_parameter(arrays, "means", (None, None), 0.0)
-        return NegativeBinomialParameters(means, as_parameter(arrays, "dispersions", means.shape, 1e-12))
+        means = columns.as_parameter(arrays, "means", (None, None), 0.0)
+        return NegativeBinomialParameters(means, columns.as_parameter(arrays, "dispersions", means.shape, 1e-12))
 
     def _with_prior(self, seen: ValueCounts, shape: tuple[int, ...], column: int) -> tuple[Floats, Floats]:
         """Values and their counts in all states, shapes (n_values + 1, n_states), the rows of the prior last."""
@@ -201,6 +192,6 @@ def _best_sizes(values: Floats, counts: Floats, means: Floats, before: Floats) -
         return np.asarray((counts[:, states] * size * change).sum(axis=0), np.float64)
 
     most = np.log(_MOST * np.maximum(means, 1.0))
-    after = np.exp(falling_root(slope, np.full(len(means), np.log(_LEAST)), most))
+    after = np.exp(columns.falling_root(slope, np.full(len(means), np.log(_LEAST)), most))
     gains = (counts * (_log_densities(values, means, after) - _log_densities(values, means, before))).sum(axis=0)
     return np.where(gains > 0, after, before)

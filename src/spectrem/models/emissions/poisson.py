@@ -10,17 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, pdtr, xlogy
 
 from spectrem._arrays import Floats, Ints
-from spectrem.models.emissions.columns import (
-    as_parameter,
-    at_least,
-    blended,
-    check_training,
-    distinct,
-    fill_with_means,
-    observed,
-    sums_of_logs,
-    whole_or_missing,
-)
+from spectrem.models.emissions import columns
 from spectrem.models.estep import Statistics
 from spectrem.models.mixture.model import NOTHING
 
@@ -66,29 +56,29 @@ class Poisson:
     fixed: Sequence[str] = ()
 
     def learn(self, x: Floats, names: Sequence[str]) -> Poisson:
-        check_training(self, x, names, ("lambdas",))
-        weight = at_least(0, self.lambdas_weight, "lambdas_weight")
+        columns.check_training(self, x, names, ("lambdas",))
+        weight = columns.at_least(0, self.lambdas_weight, "lambdas_weight")
         if self.lambdas_prior is not None:
-            at_least(0, self.lambdas_prior, "lambdas_prior")
+            columns.at_least(0, self.lambdas_prior, "lambdas_prior")
             return self
-        there, values = observed(x)
+        there, values = columns.observed(x)
         return replace(self, lambdas_prior=weight * (values.sum(axis=0) + 0.5) / (there.sum(axis=0) + 1))
 
     def check(self, x: Floats, names: Sequence[str]) -> None:
-        whole_or_missing(x, names)
+        columns.whole_or_missing(x, names)
 
     def start(self, x: Floats, shares: Floats) -> PoissonParameters:
         params = PoissonParameters(np.ones((shares.shape[1], x.shape[1])))
-        return replace(self, fixed=()).m_step(params, self.gather(params, x, blended(shares)))
+        return replace(self, fixed=()).m_step(params, self.gather(params, x, columns.blended(shares)))
 
     def scores(self, params: PoissonParameters, x: Floats) -> Floats:
-        there, values = observed(x)
-        counts, places = distinct(values.ravel())
+        there, values = columns.observed(x)
+        counts, places = columns.distinct(values.ravel())
         of_all = gammaln(counts + 1)[places].reshape(x.shape).sum(axis=1, keepdims=True)
-        return sums_of_logs(values, params.lambdas) - there @ params.lambdas.T - of_all
+        return columns.sums_of_logs(values, params.lambdas) - there @ params.lambdas.T - of_all
 
     def gather(self, params: PoissonParameters, x: Floats, shares: Floats) -> Statistics:
-        there, values = observed(x)
+        there, values = columns.observed(x)
         return Statistics(rows=shares.T @ there, events=shares.T @ values)
 
     def m_step(self, params: PoissonParameters, stats: Statistics) -> PoissonParameters:
@@ -111,7 +101,7 @@ class Poisson:
         return np.where(x < 0, 0.0, pdtr(np.maximum(x, 0.0), params.lambdas))
 
     def impute(self, params: PoissonParameters, x: Floats, posteriors: Floats) -> Floats:
-        return fill_with_means(params.lambdas, x, posteriors)
+        return columns.fill_with_means(params.lambdas, x, posteriors)
 
     def sample(self, params: PoissonParameters, states: Ints, rng: np.random.Generator) -> Floats:
         return rng.poisson(params.lambdas[states]).astype(np.float64)
@@ -123,7 +113,7 @@ class Poisson:
         return {"lambdas": params.lambdas}
 
     def of_arrays(self, arrays: Mapping[str, Floats]) -> PoissonParameters:
-        return PoissonParameters(as_parameter(arrays, "lambdas", (None, None), 0.0))
+        return PoissonParameters(columns.as_parameter(arrays, "lambdas", (None, None), 0.0))
 
     @property
     def _events(self) -> Floats:

@@ -124,6 +124,28 @@ def report(data: Any, kinds: list[str], threads: list[int], iterations: int, rou
     return "\n".join(lines)
 
 
+def report_missing(kinds: list[str], iterations: int, rounds: int, share: float = 0.3) -> str:
+    """Seconds of an iteration on complete rows and on the same with a share of cells missing, by turns."""
+    rng = np.random.default_rng(0)
+    means = rng.normal(0, 3, (8, 6))
+    x = means[rng.integers(8, size=100_000)] + rng.normal(size=(100_000, 6)) @ rng.normal(size=(6, 6))
+    gaps = np.where(rng.uniform(size=x.shape) < share, np.nan, x)
+    lines = [
+        f"{len(x):,} rows, {x.shape[1]} features, {len(means)} components, 1 thread.",
+        "",
+        f"| covariance | complete, s | {share:.0%} of cells missing, s | ratio |",
+        "|---|--:|--:|--:|",
+    ]
+    for kind in kinds:
+        turns = [
+            [our_iteration(kind, build_shards(rows), means, iterations, 1)[0] for rows in (x, gaps)]
+            for _ in range(rounds)
+        ]
+        complete, missing = np.min(turns, axis=0)
+        lines.append(f"| {kind} | {complete:.4f} | {missing:.4f} | {missing / complete:.2f} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     beside = HERE.parent.parent / "shared"
@@ -133,16 +155,21 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--iterations", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3, help="of which the fastest is shown, for all libraries")
+    parser.add_argument("--missing-only", action="store_true", help="time rows with missing cells alone")
     parser.add_argument("--no-readme", action="store_true", help="print only")
     options = parser.parse_args()
-    data = load_module(options.generator, "gen").gmm_data(n=options.rows)
+    kinds, contents = options.kinds.split(","), {}
     threads = [int(n) for n in options.threads.split(",")]
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
-        content = report(data, options.kinds.split(","), threads, options.iterations, options.rounds)
-    print(content)
-    if not options.no_readme:
-        write_readme("mixture", content)
+        contents["mixture-missing"] = report_missing(kinds, options.iterations, options.rounds)
+        if not options.missing_only:
+            data = load_module(options.generator, "gen").gmm_data(n=options.rows)
+            contents["mixture"] = report(data, kinds, threads, options.iterations, options.rounds)
+    for name, content in contents.items():
+        print(content)
+        if not options.no_readme:
+            write_readme(name, content)
 
 
 if __name__ == "__main__":

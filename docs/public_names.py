@@ -11,7 +11,7 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
             "Estimators": [
                 *("WordAligner", "HMMTagger", "CRFTagger", "MaxEntClassifier", "GaussianMixture", "DependencyModel"),
                 *("EdgeFactoredParser", "BracketingModel", "RelationExtractor", "Views", "SelfTrainer"),
-                *("HMM", "GaussianHMM"),
+                *("HMM", "GaussianHMM", "GaussianMixtureHMM", "PoissonHMM", "CategoricalHMM", "MultinomialHMM"),
             ],
             "Projection of probabilities": ["project", "Lattice", "ConstrainedTargets"],
             "Constraints": ["E", "part", "linear", "max_over", "agreement", "fertility"],
@@ -76,7 +76,8 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
         "Families of latent structures over a batch of instances: log-partition, marginals, best structures, samples.",
         {
             "Labels and chains": [
-                *("Categorical", "Chain", "Chain2", "TiedChain", "TiedChain2", "EdgeChain", "Segmentations"),
+                *("Categorical", "Chain", "Chain2", "TiedChain", "TiedChain2", "EdgeChain"),
+                *("SemiMarkovChain", "Segmentations"),
                 *("TiedCounts", "TiedCounts2"),
             ],
             "Alignments, trees and bracketings": [

@@ -308,14 +308,48 @@ def test_options_that_are_refused(cluster, data, tmp_path, options, message):
     assert not list(tmp_path.glob("*out*"))
 
 
+@pytest.mark.parametrize("options", [[], ["--standardize"]])
+def test_empty_cells_are_missing_values(cluster, data, options):
+    gaps = np.random.default_rng(1).uniform(size=data.x.shape) < 0.2
+    lines = (
+        ",".join("" if gap else str(value) for value, gap in zip(*row, strict=True))
+        for row in zip(data.x, gaps, strict=True)
+    )
+    result = cluster(*options, table="-", features=None, stdin="x,y\n" + "\n".join(lines))
+    x = np.where(gaps, np.nan, data.x)
+    if options:
+        x = (x - np.nanmean(x, axis=0)) / np.nanstd(x, axis=0)
+    assert found(result) == data.fitted(x).labels_.tolist()
+    assert f"nats per row; {gaps.sum()} cells of 120 missing\n" in result.stderr
+
+
+def test_columns_without_values_are_refused(cluster):
+    fails(
+        cluster(table="-", k=1, stdin="x,y\n1,\n1,\n3,\n"),
+        "standard input, column 'y': is empty in every row that counts; fill it in, or leave the column out by "
+        "--features x",
+    )
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_null_and_nan_of_parquet_are_missing(cluster, tmp_path, missing):
+    polars = pytest.importorskip("polars")
+    polars.DataFrame({"x": [1.0, 1.5, 8.0, 9.0, 1.0], "y": [2.0, 2.5, missing, 7.0, 1.0]}).write_parquet(
+        tmp_path / "d.parquet"
+    )
+    result = cluster("--covariance-type", "spherical", "--plot", tmp_path / "d.png", table=tmp_path / "d.parquet", k=2)
+    labels = found(result)
+    assert labels[2] == labels[3] != labels[0]
+    assert "; 1 cell of 10 missing\n" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("x,y,cluster\n1,2,3\n1,3,3\n3,4,3\n", "has a column 'cluster', which is to be added; rename it"),
         (
-            "x,y\n1,2\n1,\n3,4\n",
-            "standard input, line 3, column 'y': the cell is empty; correct it, or drop the row, or leave the column "
-            "out by --features x",
+            "x,y\n1,2\n1,\n3,nan\n",
+            "line 4, column 'y': the cell is not a number (nan)",
         ),
         ("x,y\n1,2\n1,inf\n3,4\n", "line 3, column 'y': inf is not finite; correct it, or drop the row, or leave the"),
         ("x,y\n1,2\n", "standard input has one row only; clusters need two or more"),

@@ -63,7 +63,7 @@ def test_moments_are_the_sums(n, k, d, seed):
     np.testing.assert_allclose(full[1], first, atol=1e-11)
     np.testing.assert_allclose(np.tril(full[2]), np.tril(second), atol=1e-11)
     diagonal = np.zeros(k), np.zeros((k, d)), np.zeros((k, d))
-    gaussian.diagonal_moments(x, shares, means, *diagonal)
+    gaussian.diagonal_moments(x, shares, means, False, means, *diagonal)
     np.testing.assert_allclose(diagonal[0], shares.sum(axis=0))
     np.testing.assert_allclose(diagonal[1], first, atol=1e-11)
     np.testing.assert_allclose(diagonal[2], np.diagonal(second, axis1=1, axis2=2), atol=1e-11)

@@ -14,6 +14,7 @@ from spectrem.structures import (
     Parts,
     Product,
     ProjectiveTrees,
+    SemiMarkovChain,
     ValenceTrees,
 )
 
@@ -43,6 +44,13 @@ def edge_chains():
 
 def chains2():
     return chains().map(lambda chain: Chain2(chain.lengths, chain.n_states, chain.allowed))
+
+
+@st.composite
+def semi_markov_chains(draw):
+    return SemiMarkovChain(
+        draw(st.lists(st.integers(0, 4), max_size=3)), draw(st.integers(1, 2)), draw(st.integers(1, 5))
+    )
 
 
 @st.composite
@@ -116,6 +124,7 @@ FAMILIES = {
     "product": products(),
     "product of parts": products_of_parts(),
     "projective trees": projective_trees(),
+    "semi-Markov chain": semi_markov_chains(),
     "trees with valence": valence_trees(),
 }
 

@@ -11,7 +11,9 @@ from spectrem.structures._ragged import no_parts
 from spectrem.structures.chains import chain as chain_module
 from spectrem.testing import enumerate_structures
 
-families = pytest.mark.parametrize("family", ["categorical", "chain", "chain of edges", "projective trees"])
+families = pytest.mark.parametrize(
+    "family", ["categorical", "chain", "chain of edges", "projective trees", "semi-Markov chain"]
+)
 
 
 def by_enumeration(structure, scores, values, weights):

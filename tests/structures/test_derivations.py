@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from spectrem.structures import Alignment, Chain, Chain2, EdgeChain, Parts, ProjectiveTrees, Segmentations, ValenceTrees
+from spectrem.structures import (
+    Alignment,
+    Chain,
+    Chain2,
+    EdgeChain,
+    Parts,
+    ProjectiveTrees,
+    Segmentations,
+    SemiMarkovChain,
+    ValenceTrees,
+)
 
 STRUCTURES = {
     "alignments": Alignment([2, 2], [1, 3], 1),
@@ -15,6 +25,7 @@ STRUCTURES = {
     "chain of second order of some states": Chain2([1, 3], 3, ([0, 1, 3, 4, 7], [0, 0, 2, 1, 0, 1, 2])),
     "chain of edges": EdgeChain([2, 4], 3),
     "chain of edges of some states": EdgeChain([1, 3], 3, ([0, 1, 3, 4, 7], [0, 0, 2, 1, 0, 1, 2])),
+    "semi-Markov chain": SemiMarkovChain([1, 4], 2, 3),
     "segmentations": Segmentations([1, 4], 2, 2),
     "projective trees": ProjectiveTrees([2, 4]),
     "projective trees of several roots": ProjectiveTrees([1, 4], single_root=False),

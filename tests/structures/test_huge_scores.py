@@ -18,6 +18,7 @@ from spectrem.structures import (
     Parts,
     Product,
     ProjectiveTrees,
+    SemiMarkovChain,
     ValenceTrees,
 )
 from spectrem.testing import enumerate_structures
@@ -36,6 +37,7 @@ STRUCTURES = {
     "nonprojective trees, several roots": NonProjectiveTrees([2, 4], single_root=False),
     "projective trees": ProjectiveTrees([2, 4]),
     "projective trees, several roots": ProjectiveTrees([2, 4], single_root=False),
+    "semi-Markov chain": SemiMarkovChain([1, 4, 3], 2, 3),
     "trees with valence": ValenceTrees([2, 4]),
     "trees with valence, several roots": ValenceTrees([2, 4], single_root=False),
     "product": Product({"forward": Alignment([2], [3], max_jump=1), "other": Chain([3], 2)}, name="side"),

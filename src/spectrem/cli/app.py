@@ -42,6 +42,7 @@ _SPELLINGS = {
     "n_components": "--n-components",
     "project_at_predict": "--project-at-predict",
     "scheme": "--scheme",
+    "states": "--states",
     "time_limit": "--time-limit",
     "y": "labels",
     "no feasible q": "cannot be met",

@@ -54,6 +54,7 @@ cluster d.csv --covariance-type full
 cluster d.csv --covariance-type tied
 cluster d.csv --covariance-type diag
 cluster d.csv --covariance-type spherical
+cluster gaps.csv
 cluster d.csv --gamma 0.5 --weights w
 cluster d.csv --gamma 0
 cluster d.csv --size 8:10
@@ -161,6 +162,7 @@ def _write_inputs() -> None:
     write_lines("plain", map(" ".join, corpus.words[48:]))
     rows = [(9 * (k % 3) + (k * k) % 7, 5 * (k % 3) + (k * k) % 5, 0.1 + k / 50) for k in range(27)]
     write_lines("d.csv", ["x,y,ham,spam,w", *(f"{x},{y},{1 - p!r},{p!r},2" for x, y, p in rows)])
+    write_lines("gaps.csv", ["x,y", *(f"{x if x % 3 else ''},{y if y % 4 else ''}" for x, y, _ in rows)])
     lines = [f"{k},{label},{p!r},2" for k, (_, _, p) in enumerate(rows) for label, p in (("ham", 1 - p), ("spam", p))]
     write_lines("l.csv", ["r,label,p,w", *lines])
     write_lines("pairs.csv", ["a,b", "0,1", "0,2", "3,4"])

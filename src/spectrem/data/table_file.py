@@ -113,8 +113,12 @@ class TableFile:
         added = [polars.Series(name, values) for name, values in columns.items()]
         return replace(self, data=self.data.with_columns(added))
 
-    def numbers(self, names: Sequence[str], hint: Callable[[str], str] = lambda name: "correct it") -> NDArray:
+    def numbers(
+        self, names: Sequence[str], hint: Callable[[str], str] = lambda name: "correct it", missing: bool = False
+    ) -> NDArray:
         """Columns as numbers, shape (n_rows, n_names); infinite ones are let through.
+
+        With ``missing``, empty cells are NaN; in Parquet, null and NaN.
 
         Raises
         ------
@@ -130,6 +134,13 @@ class TableFile:
                 numbers[start : start + len(column), k] = column.to_numpy()
             start += len(columns[0])
         for name in names:
+            if name in odd and missing:
+                text, number = self._text(name), self._number(name)
+                empty = text.is_in(["", *([] if self.is_text else ["NaN"])])
+                wrong = self._collect((number.is_null() | number.is_nan()) & ~empty).to_series()
+                if not wrong.any():
+                    continue
+                odd[name] = int(wrong.arg_max() or 0)
             if name in odd:
                 raise self.refusal(odd[name], name, f"{_wrong_cell(self._cell(odd[name], name))}; {hint(name)}")
         return numbers

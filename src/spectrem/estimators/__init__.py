@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from spectrem.estimators.parser.edge_factored_parser import EdgeFactoredParser
     from spectrem.estimators.selftraining.self_trainer import SelfTrainer
     from spectrem.estimators.series.hidden_markov_model import HMM
-    from spectrem.estimators.series.named import GaussianHMM
+    from spectrem.estimators.series.named import (
+        CategoricalHMM,
+        GaussianHMM,
+        GaussianMixtureHMM,
+        MultinomialHMM,
+        PoissonHMM,
+    )
     from spectrem.estimators.storage import load
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
     from spectrem.estimators.transfer import transfer_parser
@@ -26,14 +32,18 @@ if TYPE_CHECKING:
 _HOMES = {
     "BracketingModel": "bracketing.bracketing_model",
     "CRFTagger": "crf.crf_tagger",
+    "CategoricalHMM": "series.named",
     "DependencyModel": "grammar.dependency_model",
     "EdgeFactoredParser": "parser.edge_factored_parser",
     "GaussianHMM": "series.named",
     "GaussianMixture": "mixture.gaussian_mixture",
+    "GaussianMixtureHMM": "series.named",
     "HMM": "series.hidden_markov_model",
     "HMMTagger": "tagging.hmm_tagger",
     "LinkPosteriors": "alignment.decoding",
     "MaxEntClassifier": "classification.maxent_classifier",
+    "MultinomialHMM": "series.named",
+    "PoissonHMM": "series.named",
     "RelationExtractor": "extraction.relation_extractor",
     "SelfTrainer": "selftraining.self_trainer",
     "Views": "views.views",

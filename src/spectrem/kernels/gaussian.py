@@ -13,6 +13,7 @@ import numpy as np
 from spectrem._compiled import njit
 
 LANES = 128
+EPS = float(np.finfo(np.float64).eps)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -108,8 +109,11 @@ def tied_scores(x, centre, factor, centres, constants, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def diagonal_scores(x, means, scales, constants, out):
-    """``constants[k] - sum of (scales[k] (x - mean_k))^2 / 2``, scales being square roots of precisions."""
+def diagonal_scores(x, means, scales, constants, gaps, absent, out):
+    """``constants[k] - sum of (scales[k] (x - mean_k))^2 / 2``, scales being square roots of precisions.
+
+    With ``gaps``, x may be NaN, for whose square ``absent[k]`` stands in.
+    """
     n, d = x.shape
     rows, square = np.zeros((d, LANES)), np.empty(LANES)
     for start in range(0, n, LANES):
@@ -118,9 +122,15 @@ def diagonal_scores(x, means, scales, constants, out):
         for k in range(len(means)):
             square[:] = 0.0
             for j in range(d):
-                shift, scale = means[k, j], scales[k, j]
-                for lane in range(LANES):
-                    square[lane] += (scale * (rows[j, lane] - shift)) ** 2
+                shift, scale, instead = means[k, j], scales[k, j], absent[k, j]
+                if gaps:
+                    for lane in range(LANES):
+                        apart = scale * (rows[j, lane] - shift)
+                        within = apart if apart == apart else 0.0
+                        square[lane] = square[lane] + within * within + (0.0 if apart == apart else instead)
+                else:
+                    for lane in range(LANES):
+                        square[lane] += (scale * (rows[j, lane] - shift)) ** 2
             for lane in range(size):
                 out[start + lane, k] = constants[k] - 0.5 * square[lane]
 
@@ -215,8 +225,11 @@ def full_moments(x, shares, means, counts, first, second):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
-def diagonal_moments(x, shares, means, counts, first, second):
-    """Add sums of shares, of shares times ``x - mean_k`` and of shares times its squares, shape (n_components, d)."""
+def diagonal_moments(x, shares, means, gaps, variances, counts, first, second):
+    """Add sums of shares, of shares times ``x - mean_k`` and of shares times its squares, shape (n_components, d).
+
+    With ``gaps``, x may be NaN, for which the mean stands in, and the variance for the square.
+    """
     n, d = x.shape
     n_components = len(means)
     rows, share = np.zeros((d, LANES)), np.zeros((n_components, LANES))
@@ -227,11 +240,178 @@ def diagonal_moments(x, shares, means, counts, first, second):
         for k in range(n_components):
             counts[k] += _sum(share[k], size)
             for j in range(d):
-                shift, once, twice = means[k, j], 0.0, 0.0
-                for lane in range(size):
-                    apart = rows[j, lane] - shift
-                    shared = share[k, lane] * apart
-                    once += shared
-                    twice += shared * apart
+                shift, variance, once, twice = means[k, j], variances[k, j], 0.0, 0.0
+                if gaps:
+                    for lane in range(size):
+                        apart = rows[j, lane] - shift
+                        once += share[k, lane] * (apart if apart == apart else 0.0)
+                        twice += share[k, lane] * (apart * apart if apart == apart else variance)
+                else:
+                    for lane in range(size):
+                        apart = rows[j, lane] - shift
+                        shared = share[k, lane] * apart
+                        once += shared
+                        twice += shared * apart
                 first[k, j] += once
                 second[k, j] += twice
+
+
+# ---- rows with missing coordinates, by patterns of these -------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _observed_first(missing, coordinates):
+    """Observed coordinates, then missing ones, into ``coordinates``; returns how many are observed."""
+    n_observed, at = len(missing) - missing.sum(), np.zeros(2, np.int64)
+    at[1] = n_observed
+    for j in range(len(missing)):
+        kind = int(missing[j])
+        coordinates[at[kind]] = j
+        at[kind] += 1
+    return n_observed
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _factorise(covariance, coordinates, n, lower):
+    """Cholesky factor of the covariance of the first n coordinates; rounding errors leave no variance below EPS."""
+    for i in range(n):
+        for j in range(i + 1):
+            rest = covariance[coordinates[i], coordinates[j]]
+            for c in range(j):
+                rest -= lower[i, c] * lower[j, c]
+            if j < i:
+                lower[i, j] = rest / lower[j, j]
+            else:
+                lower[i, i] = math.sqrt(max(rest, EPS * covariance[coordinates[i], coordinates[i]]))
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _condition(covariance, coordinates, n_observed, lower, slopes, spread):
+    """Slopes of the missing coordinates, shape (n_missing, n_observed), on the observed ones, which leave ``spread``.
+
+    Of ``spread``, over all coordinates, the lower triangle is meaningful.
+    """
+    d = len(coordinates)
+    _factorise(covariance, coordinates, d, lower)
+    spread[:] = 0.0
+    for j in range(n_observed, d):
+        slope = slopes[j - n_observed]
+        for i in range(n_observed - 1, -1, -1):
+            slope[i] = lower[j, i]
+            for c in range(i + 1, n_observed):
+                slope[i] -= slope[c] * lower[c, i]
+            slope[i] /= lower[i, i]
+        for i in range(n_observed, j + 1):
+            for c in range(n_observed, i + 1):
+                spread[coordinates[j], coordinates[i]] += lower[j, c] * lower[i, c]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _turn_observed(x, rows, coordinates, n_observed, out):
+    """Observed coordinates of some rows of x into the columns of ``out``."""
+    for lane in range(len(rows)):
+        for i in range(n_observed):
+            out[i, lane] = x[rows[lane], coordinates[i]]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def incomplete_scores(x, order, starts, missing, means, covariances, log_weights, out):
+    """Log joint densities of the observed coordinates of rows.
+
+    Rows ``order[starts[p] : starts[p + 1]]`` miss the coordinates where ``missing[p]`` is true. ``covariances`` has
+    one matrix, or one for each component.
+    """
+    n_components, d = means.shape
+    coordinates, constants = np.empty(d, np.int64), np.empty(n_components)
+    factors, rows, white = np.zeros((len(covariances), d, d)), np.zeros((d, LANES)), np.empty((d, LANES))
+    square = np.empty(LANES)
+    for p in range(len(missing)):
+        n_observed = _observed_first(missing[p], coordinates)
+        for k in range(n_components):
+            if k < len(covariances):
+                _factorise(covariances[k], coordinates, n_observed, factors[k])
+            lower = factors[min(k, len(factors) - 1)]
+            constants[k] = log_weights[k] - 0.5 * n_observed * math.log(2 * math.pi)
+            for i in range(n_observed):
+                constants[k] -= math.log(lower[i, i])
+        for start in range(starts[p], starts[p + 1], LANES):
+            size = min(LANES, starts[p + 1] - start)
+            _turn_observed(x, order[start : start + size], coordinates, n_observed, rows)
+            for k in range(n_components):
+                lower = factors[min(k, len(factors) - 1)]
+                square[:] = 0.0
+                for j in range(n_observed):
+                    shift, scale = means[k, coordinates[j]], 1.0 / lower[j, j]
+                    for lane in range(size):
+                        white[j, lane] = scale * (rows[j, lane] - shift)
+                    for i in range(j):
+                        factor = scale * lower[j, i]
+                        for lane in range(size):
+                            white[j, lane] -= factor * white[i, lane]
+                    for lane in range(size):
+                        square[lane] += white[j, lane] * white[j, lane]
+                for lane in range(size):
+                    out[order[start + lane], k] = constants[k] - 0.5 * square[lane]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def incomplete_moments(x, order, starts, missing, shares, means, covariances, counts, first, second):
+    """Add the moments of `full_moments`, expected over the missing coordinates of rows; see `incomplete_scores`."""
+    n_components, d = means.shape
+    coordinates, lower = np.empty(d, np.int64), np.zeros((d, d))
+    slopes, spreads = np.empty((len(covariances), d, d)), np.empty((len(covariances), d, d))
+    rows, share, count = np.zeros((d, LANES)), np.zeros((n_components, LANES)), np.empty(n_components)
+    whole, apart, shared = np.empty((d, LANES)), np.zeros((d + 1, LANES)), np.zeros((d + 1, LANES))
+    for p in range(len(missing)):
+        n_observed = _observed_first(missing[p], coordinates)
+        for k in range(len(covariances)):
+            _condition(covariances[k], coordinates, n_observed, lower, slopes[k], spreads[k])
+        count[:] = 0.0
+        for start in range(starts[p], starts[p + 1], LANES):
+            size = min(LANES, starts[p + 1] - start)
+            _turn_observed(x, order[start : start + size], coordinates, n_observed, rows)
+            for lane in range(size):
+                for k in range(n_components):
+                    share[k, lane] = shares[order[start + lane], k]
+            for k in range(n_components):
+                count[k] += _sum(share[k], size)
+                for i in range(n_observed):
+                    shift = means[k, coordinates[i]]
+                    for lane in range(size):
+                        whole[i, lane] = rows[i, lane] - shift
+                for i in range(n_observed, d):
+                    slope = slopes[min(k, len(slopes) - 1), i - n_observed]
+                    whole[i, :size] = 0.0
+                    for c in range(n_observed):
+                        for lane in range(size):
+                            whole[i, lane] += slope[c] * whole[c, lane]
+                for i in range(d):
+                    j = coordinates[i]
+                    for lane in range(size):
+                        apart[j, lane] = whole[i, lane]
+                        shared[j, lane] = share[k, lane] * whole[i, lane]
+                    first[k, j] += _sum(shared[j], size)
+                _add_products(d, shared, apart, size, second[k])
+        for k in range(n_components):
+            counts[k] += count[k]
+            for j in range(d):
+                for i in range(j + 1):
+                    second[k, j, i] += count[k] * spreads[min(k, len(spreads) - 1), j, i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def impute_rows(x, order, starts, missing, posteriors, means, covariances, out):
+    """Add what is expected of the missing coordinates of rows to ``out``; see `incomplete_scores`."""
+    d = x.shape[1]
+    coordinates, lower, slopes, spread = np.empty(d, np.int64), np.zeros((d, d)), np.empty((d, d)), np.empty((d, d))
+    for p in range(len(missing)):
+        n_observed = _observed_first(missing[p], coordinates)
+        for k in range(len(means)):
+            if k < len(covariances):
+                _condition(covariances[k], coordinates, n_observed, lower, slopes, spread)
+            for row in order[starts[p] : starts[p + 1]]:
+                for j in range(n_observed, d):
+                    value = means[k, coordinates[j]]
+                    for i in range(n_observed):
+                        value += slopes[j - n_observed, i] * (x[row, coordinates[i]] - means[k, coordinates[i]])
+                    out[row, coordinates[j]] += posteriors[row, k] * value

@@ -11,12 +11,13 @@ import numpy as np
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.compilation.groups import Key
 from spectrem.inference.dual import sum_by
+from spectrem.models.durations import Durations, duration_scores
 from spectrem.models.emissions.emission import Emission
 from spectrem.models.estep import Statistics
 from spectrem.models.priors import Tables
 from spectrem.models.shards import Columns, cut
 from spectrem.models.tagging import log
-from spectrem.structures import Chain, EdgeChain, Parts
+from spectrem.structures import Chain, EdgeChain, Parts, SemiMarkovChain
 from spectrem.structures._ragged import offsets_of, ranges_of
 
 # Pairs of a row and a state in a shard.
@@ -32,11 +33,53 @@ class SeriesParameters:
     initial : ndarray of shape (n_states,)
     transition : ndarray of shape (n_states, n_states), [from, to]
     emission : parameters of the `Emission`
+    durations : ndarray of shape (n_parameters, n_states), or None
+        Parameters of how long states last, where `SeriesModel` has them.
     """
 
     initial: Floats
     transition: Floats
     emission: Any
+    durations: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Sojourns:
+    """How long states last, where that is not geometric, as it is by transitions alone.
+
+    Attributes
+    ----------
+    family : Durations
+        Of `spectrem.models.durations`.
+    longest : int
+        The most rows of a segment.
+    left, right : bool
+        Whether first segments may have begun before the first row, and last ones go on behind the last.
+    """
+
+    family: Durations
+    longest: int
+    left: bool = False
+    right: bool = True
+
+    def scores(self, parameters: Floats) -> Floats:
+        """The table of `SemiMarkovChain`."""
+        of_family = self.family.log_probabilities(parameters, self.longest)
+        return duration_scores(of_family, left=self.left, right=self.right)
+
+    def hazards(self, parameters: Floats) -> Floats:
+        """Probabilities that a segment that has lasted d rows ends there, of first segments and of later ones.
+
+        The shape is (2, longest, n_states).
+        """
+        p = np.exp(self.family.log_probabilities(parameters, self.longest))
+        survival = np.cumsum(p[::-1], axis=0)[::-1]
+        first = survival / survival.sum(axis=0) if self.left else p
+        left_over = np.cumsum(first[::-1], axis=0)[::-1]
+        both = np.stack([first, p]), np.stack([left_over, survival])
+        hazards = np.divide(*both, out=np.ones_like(both[0]), where=both[1] > 0)
+        hazards[:, -1] = 1.0
+        return hazards
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +169,8 @@ class SeriesModel:
     emission : Emission
     tables : Tables
         Of "initial" and "transition", with their priors.
+    sojourns : Sojourns, optional
+        How long states last. Transitions then lead to other states only: "transition" has zeros on its diagonal.
     edges : bool
         Whether constraints name the state before, ``previous``; pairs of states then have parts of their own.
 
@@ -148,13 +193,16 @@ class SeriesModel:
     emission: Emission
     tables: Tables
     edges: bool = False
+    sojourns: Sojourns | None = None
 
     @property
     def n_states(self) -> int:
         return len(self.states)
 
-    def structure(self, shard: SeriesShard) -> Chain | EdgeChain:
+    def structure(self, shard: SeriesShard) -> Chain | EdgeChain | SemiMarkovChain:
         """A chain of states per sequence."""
+        if self.sojourns is not None:
+            return SemiMarkovChain(shard.lengths, self.n_states, self.sojourns.longest, "sequence", "state")
         return (EdgeChain if self.edges else Chain)(shard.lengths, self.n_states, None, "sequence", "state")
 
     def scores(self, params: SeriesParameters, shard: SeriesShard) -> Parts:
@@ -166,7 +214,11 @@ class SeriesModel:
         unary, structure = table.ravel(), self.structure(shard)
         if isinstance(structure, EdgeChain):
             unary = unary[structure.state_part]
-        return Parts(unary, (log(params.transition),))
+        factors: tuple[Floats, ...] = (log(params.transition),)
+        if self.sojourns is not None:
+            assert params.durations is not None
+            factors += (self.sojourns.scores(params.durations),)
+        return Parts(unary, factors)
 
     def distributions(self, shard: SeriesShard, marginals: Parts) -> Floats:
         """Posteriors of the states of every row, shape (n_rows, n_states)."""
@@ -183,16 +235,24 @@ class SeriesModel:
             initial=shares[first].sum(axis=0),
             transition=marginals.factors[0].copy(),
             emission=self.emission.gather(params.emission, shard.x, shares),
+            durations=marginals.factors[1].copy() if self.sojourns is not None else None,
         )
 
     def m_step(self, params: SeriesParameters, stats: Statistics, corpus: object = None) -> SeriesParameters:
         """Parameters that maximise the expected log-probability plus the log-prior; ``corpus`` is not read."""
         tables = self.tables.m_step(stats)
+        if self.sojourns is not None:
+            ends = {"left": self.sojourns.left, "right": self.sojourns.right}
+            tables["durations"] = self.sojourns.family.fit(stats.durations, **ends, previous=params.durations)
         return replace(params, **tables, emission=self.emission.m_step(params.emission, stats.emission))
 
     def log_prior(self, params: SeriesParameters) -> float:
         """Log-density of the parameters, nats, up to a constant."""
-        return self.tables.log_density(params) + self.emission.log_prior(params.emission)
+        of_durations = 0.0
+        if self.sojourns is not None:
+            assert params.durations is not None
+            of_durations = self.sojourns.family.log_density(params.durations)
+        return self.tables.log_density(params) + self.emission.log_prior(params.emission) + of_durations
 
     def columns(self, shard: SeriesShard) -> Mapping[str, Key]:
         """Columns for constraints.

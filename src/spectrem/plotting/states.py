@@ -93,6 +93,8 @@ def plot_states(
 def plot_transitions(model: Any, *, axes: Axes | None = None) -> Figure:
     """A matrix of the probabilities of transitions, with how many rows a state is expected to stay.
 
+    Where states have durations, transitions lead to others, and rows of stay are not shown.
+
     Parameters
     ----------
     model : HMM
@@ -126,9 +128,11 @@ def plot_transitions(model: Any, *, axes: Axes | None = None) -> Figure:
     axes.imshow(table, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
     for (row, column), value in np.ndenumerate(table):
         axes.text(column, row, _shown(value), ha="center", va="center", color="black" if value < 0.6 else "white")
-    leaves = np.maximum(1 - np.diagonal(table), 0.0).tolist()
-    stays = [f"stays {1 / one:.4g} rows" if one else "is never left" for one in leaves]
-    rows = [f"{name}\n{stay}" for name, stay in zip(names, stays, strict=True)]
+    rows = names
+    if getattr(model, "durations", None) is None:
+        leaves = np.maximum(1 - np.diagonal(table), 0.0).tolist()
+        stays = [f"stays {1 / one:.4g} rows" if one else "is never left" for one in leaves]
+        rows = [f"{name}\n{stay}" for name, stay in zip(names, stays, strict=True)]
     axes.set_xticks(range(k), names, rotation=30 if k > 4 else 0)
     axes.set_yticks(range(k), rows)
     axes.set(xlabel="state of the next row", title="transitions")

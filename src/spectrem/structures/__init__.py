@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from spectrem.structures.categorical import Categorical
     from spectrem.structures.chains.chain import Chain, Chain2
     from spectrem.structures.chains.edge_chain import EdgeChain
+    from spectrem.structures.chains.semi_markov import SemiMarkovChain
     from spectrem.structures.chains.tied import TiedChain, TiedChain2, TiedCounts, TiedCounts2
     from spectrem.structures.draws import n_best, sample
     from spectrem.structures.known import Known
@@ -31,6 +32,7 @@ _MODULES = {
     "categorical": ["Categorical"],
     "chains.chain": ["Chain", "Chain2"],
     "chains.edge_chain": ["EdgeChain"],
+    "chains.semi_markov": ["SemiMarkovChain"],
     "chains.tied": ["TiedChain", "TiedChain2", "TiedCounts", "TiedCounts2"],
     "draws": ["n_best", "sample"],
     "known": ["Known"],
@@ -59,6 +61,7 @@ __all__ = [
     "Product",
     "ProjectiveTrees",
     "Segmentations",
+    "SemiMarkovChain",
     "Structure",
     "TiedChain",
     "TiedChain2",

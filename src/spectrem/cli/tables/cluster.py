@@ -79,7 +79,7 @@ class ClusterOptions(PlotOption, AddingOption, WeightOption):
         A table whose first line names its columns: .csv, .tsv (either also .gz) or .parquet; - is standard input,
         CSV.
     features
-        The columns to cluster by.
+        The columns to cluster by. Empty cells are missing values.
     id
         Names the rows, each differently; links then use these names.
     known
@@ -133,6 +133,8 @@ def cluster(
 
 def _cluster(options: ClusterOptions, shared: TableOptions, settings: Settings, anneal: float | None) -> None:
     """Read, cluster, write."""
+    import numpy as np
+
     from spectrem.cli.tables.options import (
         list_names,
         print_notes,
@@ -187,8 +189,9 @@ def _cluster(options: ClusterOptions, shared: TableOptions, settings: Settings, 
         if options.add_probabilities:
             added |= dict(zip(of_clusters, _probabilities(mixture, x, y).T, strict=True))
         write(file.extended(added))
+        missing = int(np.isnan(x).sum())
         if options.plot is not None:
-            draw_clusters(mixture, x, names, options.plot)
+            draw_clusters(mixture, mixture.impute(x) if missing else x, names, options.plot)
         if page is not None:
             report: Any = mixture.report_
             components = replace(report.sections[0], features=names)
@@ -199,6 +202,7 @@ def _cluster(options: ClusterOptions, shared: TableOptions, settings: Settings, 
         say(
             f"found {n_components} clusters in {len(file)} rows by {list_names(names)} in {seconds:.1f} s: "
             f"{counted(mixture.n_iter_, 'iteration')}, objective {mixture.lower_bound_:.5g} nats per row"
+            + (f"; {counted(missing, 'cell')} of {x.size} missing" if missing else "")
             + (f"; not used: {list_names(others)}" if others else ""),
             *_outcome(mixture, anneal),
         )
@@ -314,27 +318,38 @@ def feature_matrix(
     Raises
     ------
     InvalidInputError
-        Naming row and column of a cell that is missing or no finite number, a column that cannot be standardised, or
+        Naming row and column of a cell that is no finite number, a column that is empty or cannot be standardised, or
         one that only numbers the rows where no option says (``by_rule``) that it is a feature.
     """
 
     import numpy as np
 
+    from spectrem.estimators.mixture.input import column_means
+
     def leave_out(name: str) -> str:
         others = ",".join(other for other in names if other != name)
-        return "correct it, or drop the row" + (f", or leave the column out by --features {others}" if others else "")
+        return f", or leave the column out by --features {others}" if others else ""
 
-    x = file.numbers(names, leave_out)
+    def correct(name: str) -> str:
+        return f"correct it, or drop the row{leave_out(name)}"
+
+    x = file.numbers(names, correct, missing=True)
+    empty = np.isnan(x if weights is None else x[weights > 0]).all(axis=0)
+    if empty.any():
+        name = names[int(empty.argmax())]
+        raise InvalidInputError(
+            f"{file.name}, column {name!r}: is empty in every row that counts; fill it in{leave_out(name)}"
+        )
     advice = "give --id {} if it only names them, or name the columns to cluster by: --features"
     refuse_numbering(file, names if by_rule else (), x, advice)
     if np.isinf(x).any():
         row, k = np.argwhere(np.isinf(x))[0].tolist()
-        raise file.refusal(row, names[k], f"{x[row, k]} is not finite; {leave_out(names[k])}")
+        raise file.refusal(row, names[k], f"{x[row, k]} is not finite; {correct(names[k])}")
     if not standardize:
         return x
     with np.errstate(over="ignore", invalid="ignore"):  # said below
-        mean = np.average(x, axis=0, weights=weights)
-        deviation = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weights))
+        mean = column_means(x, weights)
+        deviation = np.sqrt(column_means((x - mean) ** 2, weights))
     same = np.isfinite(deviation) & ~(deviation > 1e-12 * np.maximum(1.0, np.abs(mean)))
     if same.any():
         raise InvalidInputError(

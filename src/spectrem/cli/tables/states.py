@@ -38,7 +38,13 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 _STATE, _COLUMNS = "state", "Columns"
-_MEANINGS = {_STATE: "the state", "previous": "the state before", "sequence": "the number of the sequence"}
+_MEANINGS = {
+    _STATE: "the state",
+    "previous": "the state before",
+    "change": "whether these differ",
+    "sequence": "the number of the sequence",
+    "time": "the number of the row in its sequence",
+}
 _CALENDAR = {"hour": "that of --time", "weekday": "that of --time, 0 on Mondays", "date": "that of --time, as text"}
 _EVERYDAY = (
     *("data", "save", "features", "group", "time", "known", "n_components", "states", "emissions", "covariance_type"),
@@ -105,6 +111,7 @@ def fit(options: FittingOptions, settings: Settings, annealing: Annealing, home:
     with learning([options], settings, annealing, home) as placed:
         import polars
 
+        from spectrem.constraints.compilation.draft import used_columns
         from spectrem.data import read_table
         from spectrem.estimators import HMM
 
@@ -114,10 +121,15 @@ def fit(options: FittingOptions, settings: Settings, annealing: Annealing, home:
             if column is not None:
                 file.check([column], name)
         calendar = {name: text for name, text in _CALENDAR.items() if name not in file.schema or name == time}
-        meanings = _MEANINGS | (calendar if time is not None else {})
-        constraints, columns = read_table_constraints(options, file, meanings)
-        if constraints and not options.quiet:
-            print_notes(file, {name: text for name, text in meanings.items() if name != time}, columns)
+        constraints, columns = read_table_constraints(options, file, _MEANINGS | calendar)
+        used = set().union(*map(used_columns, constraints))
+        if time is None and (lacking := sorted(used & calendar.keys())):
+            raise InvalidInputError(f"{lacking[0]} in constraints means {calendar[lacking[0]]}; give --time COLUMN")
+        if not options.quiet:
+            print_notes(file, {name: text for name, text in (_MEANINGS | calendar).items() if name in used}, columns)
+        n_states = placed.get("n_components") or len(placed.get("states", "12"))
+        if len(file) < n_states:
+            raise InvalidInputError(f"{counted(n_states, 'state')}: {file.name} has only {counted(len(file), 'row')}")
         families = placed.get("emissions", "gaussian")
         named, others = [name for name in columns if name != group], {*columns, group, time, options.known}
         features = _features(file, options.features, others, families)
@@ -133,11 +145,15 @@ def fit(options: FittingOptions, settings: Settings, annealing: Annealing, home:
     learned = f"{len(hmm.states_)} states of {list_names(features)}"
     run.report(hmm, learned, range(n), len(X), outcome, ("sequence", "row"))
     if not options.quiet:
-        means, stays = hmm.emission_.means(hmm.params_.emission), hmm.transmat_.diagonal()
-        for name, row, stay in zip(hmm.states_, means.tolist(), stays.tolist(), strict=True):
-            shown = [f"{feature} {value:.4g}" for feature, value in zip(features, row, strict=True)]
-            length = f"stays {1 / (1 - stay):.4g} rows" if stay < 1 else "is never left"
-            say(f"  {name}: {list_names(shown)}; {length}")
+        means, stays = hmm.emission_.means(hmm.params_.emission), hmm.transmat_.diagonal().tolist()
+        for name, row, stay in zip(hmm.states_, means.tolist(), stays, strict=True):
+            shown = [
+                f"{one} {value:.4g}" for one, value in zip(features, row, strict=True) if one not in hmm.categories_
+            ]
+            lasts = (
+                "" if hmm.durations is not None else f"; stays {1 / (1 - stay):.4g} rows" if stay < 1 else "; for ever"
+            )
+            say(f"  {name}: {list_names(shown)}{lasts}")
 
 
 def _features(file: TableFile, names: str | None, others: Collection[Any], families: Any) -> dict[str, polars.Series]:

@@ -23,6 +23,7 @@ from spectrem.estimators import engine
 from spectrem.estimators.conventions import as_fitted, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.mixture.input import (
+    FINITE,
     KEPT,
     as_bounds,
     count_free,
@@ -40,7 +41,14 @@ from spectrem.inference.dual import weigh_rows
 from spectrem.kernels.gaussian import soft_pass
 from spectrem.learning import EStep, Record, Stopping, posterior
 from spectrem.learning.estep import Posterior
-from spectrem.models.mixture import MixtureModel, MixtureParameters, build_shards, covariance_shape, log_joint
+from spectrem.models.mixture import (
+    MixtureModel,
+    MixtureParameters,
+    build_shards,
+    covariance_shape,
+    impute,
+    log_joint,
+)
 from spectrem.models.mixture.constrained import ConstrainedMixture, ConstrainedRows, constrain
 from spectrem.reports import ConstraintReport, FitReport, ShowsReport, report_rows, report_training
 from spectrem.reports.components import Components
@@ -103,6 +111,9 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
     with known components, and linear constraints on expectations ([Graca2007], [Ganchev2010]). For the same seed
     and settings, starts and iterations are those of scikit-learn (but for tied covariances that start from a row per
     component: here these rows alone count).
+
+    NaN in X is a missing value, in training and afterwards: the likelihood is that of the observed values, with the
+    others integrated out exactly ([GhahramaniJordan1994]). Whether a value is missing must not depend on the value.
 
     Use when rows of numbers form groups that a mean and a covariance describe.
 
@@ -178,7 +189,8 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            Where it is float32, so are means, posteriors and the like; float64 is what they are computed in.
+            Where it is float32, so are means, posteriors and the like; float64 is what they are computed in. Missing
+            values are NaN.
         y : array-like of shape (n_rows,), optional
             With ``partial_labels``: the component of each row, -1 where unknown.
         sample_weight : array-like of shape (n_rows,), optional
@@ -195,7 +207,7 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         Raises
         ------
         InvalidInputError
-            If a parameter or the input breaks its rule, or a covariance is singular.
+            If a parameter or the input breaks its rule, a column has no value, or a covariance is singular.
         InfeasibleConstraintError
             If the constraints cannot be met.
         """
@@ -342,6 +354,33 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         """
         return self._posteriors(X)[1]
 
+    def impute(self, X: ArrayLike) -> NDArray[Any]:
+        """Fill in missing values with what the mixture expects of them, given the other values of their row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Missing values are NaN.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+            Values that are not missing stay as they are.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+
+        Examples
+        --------
+        >>> X = np.array([[0, 1], [1, 3], [2, 5], [np.nan, 7], [4, 9], [5, np.nan]])
+        >>> GaussianMixture(tol=1e-9, n_threads=1).fit(X).impute(X)[3:].round(3).tolist()
+        [[3.0, 7.0], [4.0, 9.0], [5.0, 11.0]]
+        """
+        posteriors, x = np.asarray(self.predict_proba(X), np.float64), self._rows(X)
+        return impute(self._params(), np.asarray(x, np.float64), posteriors).astype(x.dtype, copy=False)
+
     def score(
         self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None, columns: Columns = None
     ) -> float:
@@ -396,10 +435,15 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
         blocks = (self.weights_, self.means_, self.covariances_, self.precisions_cholesky_)
         return MixtureParameters(self.covariance_type, *(np.asarray(block, np.float64) for block in blocks))
 
+    def _rows(self, X: ArrayLike) -> NDArray[Any]:
+        """Rows in the dtype in which they came; computing wants them in float64."""
+        rows: NDArray[Any] = validate_data(self, X, dtype=KEPT, order="C", reset=False, ensure_all_finite=FINITE)
+        return rows
+
     def _joint(self, X: ArrayLike, columns: Columns = None) -> tuple[Floats, np.dtype[np.floating]]:
         """Log joint densities, and the dtype of the results that are made of them."""
         params = as_fitted(self)._params()
-        x = validate_data(self, X, dtype=KEPT, order="C", reset=False)
+        x = self._rows(X)
         read_row_columns(columns, len(x))  # checks them
         joint = log_joint(params, np.require(x, np.float64, requirements=["C", "W"]))
         return joint, np.result_type(x, self.means_)
@@ -413,6 +457,11 @@ class GaussianMixture(Saved, ShowsReport, GaussianMixtureParameters, DensityMixi
     def _n_parameters(self) -> int:
         fitted, (k, d) = as_fitted(self), self.means_.shape
         return count_free(as_bounds(fitted, d), k, d, fitted.covariance_type)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in super().__getstate__().items() if name not in _ROWWISE}

@@ -28,6 +28,7 @@ from spectrem.models.mixture import (
     from_covariances,
     from_posteriors,
     from_precisions,
+    has_gaps,
 )
 from spectrem.models.mixture.constrained import Chunks
 from spectrem.models.mixture.parameters import Range
@@ -35,6 +36,8 @@ from spectrem.models.mixture.parameters import Range
 KEPT = (np.float64, np.float32)
 """Data of these types are taken as they are, others made the first; results are of the same type, whatever is
 computed."""
+FINITE = "allow-nan"
+"""NaN stands for missing values; infinite ones are refused."""
 RUNS = 10
 """Runs of k-means under must-links: each is quick, since it counts chunks, and several seldom end in a bad optimum."""
 _BOUNDED_BY = dict(zip(BLOCKS, ("weights_bounds", "means_bounds", "variances_bounds"), strict=True))
@@ -80,7 +83,7 @@ def read_rows(
         If one of them breaks its rule.
     """
     check_same_index(X=X, y=y, sample_weight=sample_weight, columns=columns)
-    x = validate_data(settings, X, dtype=KEPT, order="C", ensure_min_samples=2)
+    x = validate_data(settings, X, dtype=KEPT, order="C", ensure_min_samples=2, ensure_all_finite=FINITE)
     labels = _known(settings, y, len(x))
     weights = as_sample_weight(sample_weight, len(x), "row of X")
     counted = len(x) if weights is None else int((weights > 0).sum())
@@ -88,6 +91,13 @@ def read_rows(
         raise InvalidInputError(
             f"X must have at least {setting('n_components')} = {settings.n_components} rows of positive weight, got "
             f"n_samples = {counted}; lower {setting('n_components')}"
+        )
+    empty = np.isnan(x if weights is None else x[weights > 0]).all(axis=0)
+    if empty.any():
+        names, j = vars(settings).get("feature_names_in_", range(len(empty))), int(empty.argmax())
+        raise InvalidInputError(
+            f"X must have a value in every column, in rows of positive weight, got NaN throughout column {names[j]!r}; "
+            "leave the column out"
         )
     arrays = {"row": np.arange(len(x)), **read_row_columns(columns, len(x))}
     check_columns(settings.constraints, arrays)
@@ -267,7 +277,7 @@ def start_parameters(
 ) -> MixtureParameters:
     """Parameters from ``init_params``, with those given in their places, all within the model's bounds.
 
-    For the same seed the draws are those of scikit-learn.
+    For the same seed the draws are those of scikit-learn. They see the mean of its column in place of a missing value.
 
     Parameters
     ----------
@@ -291,6 +301,9 @@ def start_parameters(
     """
     kind, (weights, means, precisions) = model.covariance_type, given_start(settings, rows.x.shape[1])
     if weights is None or means is None or precisions is None:
+        if has_gaps(rows.x):
+            rows = rows._replace(x=np.where(np.isnan(rows.x), column_means(rows.x, rows.weights), rows.x))
+            shards = [shard._replace(x=rows.x[shard.instances]) for shard in shards]
         drawn = from_posteriors(model, shards, start_posteriors(settings, rows, rng, chunks))
         weights = drawn.weights if weights is None else weights
         means = drawn.means if means is None else means
@@ -304,6 +317,19 @@ def start_parameters(
         if getattr(settings, name) is not None and not np.allclose(before, after, rtol=_OUTSIDE, atol=0):
             warn(f"{name} lies outside {_BOUNDED_BY[block]}; EM starts from the nearest point within")
     return moved
+
+
+def column_means(x: Floats, weights: Floats | None = None) -> Floats:
+    """Means of columns, shape (n_features,), over the rows where they are not NaN.
+
+    Examples
+    --------
+    >>> column_means(np.array([[1.0, np.nan], [3.0, 5.0]])).tolist()
+    [2.0, 5.0]
+    """
+    observed = ~np.isnan(x)
+    weight = observed if weights is None else observed * weights[:, None]
+    return (np.where(observed, x, 0.0) * weight).sum(axis=0) / weight.sum(axis=0)
 
 
 def last_parameters(last: MixtureParameters, model: MixtureModel, n_features: int) -> MixtureParameters:

@@ -74,8 +74,8 @@ class GaussianMixtureParameters(LearningParameters, StartingParameters, Computin
     tol : float
         Change of the objective per row, in nats, below which EM stops at a gamma; 0 runs all iterations.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}
-        How training starts. Under must-links, "kmeans" is the best of ten runs on the means of rows that are tied
-        together.
+        How training starts, with the means of columns in place of missing values. Under must-links, "kmeans" is the
+        best of ten runs on the means of rows that are tied together.
     weights_init, means_init, precisions_init : array-like, optional
         Where to start, in place of what ``init_params`` finds.
     fixed : sequence of {"weights", "means", "covariances"}

@@ -37,10 +37,14 @@ class OnlineFilter:
     Attributes
     ----------
     initial, transition : ndarray
+    hazards : ndarray of shape (2, longest, n_states)
+        Probabilities that a segment that has lasted 1, 2, ... rows ends there, [first one or later]; ones for states
+        that end, and may follow themselves, after every row.
     emission : Emission
     params : parameters of the emission
-    probabilities : ndarray of shape (n_states,), or None
-        Of the state of the last row, given all rows up to it; None before the first.
+    lasting : ndarray of shape (2, longest, n_states), or None
+        Probabilities of the state of the last row, and how long it has lasted, given all rows up to it; None before
+        the first.
     log_likelihood : float
         Of all rows so far, nats.
 
@@ -58,52 +62,67 @@ class OnlineFilter:
 
     initial: Floats
     transition: Floats
+    hazards: Floats
     emission: Emission
     params: Any
-    probabilities: Floats | None = None
+    lasting: Floats | None = None
     log_likelihood: float = 0.0
+
+    @property
+    def probabilities(self) -> Floats:
+        """Of the state of the last row given all rows up to it; of the first state before any. Shape (n_states,)."""
+        return self.initial if self.lasting is None else self.lasting.sum(axis=(0, 1))
 
     def update(self, row: ArrayLike) -> Floats:
         """Take in the next row, NaN where a cell is missing, and return the probabilities of its state."""
         x = np.array(row, np.float64).reshape(1, -1)
         self.emission.check(x, [str(j) for j in range(x.shape[1])])
-        return self._move(self.emission.scores(self.params, x)[0])
-
-    def predict_next(self) -> Floats:
-        """Probabilities of the state of the next row, shape (n_states,)."""
-        return self.initial if self.probabilities is None else self.probabilities @ self.transition
+        return self._move(self.emission.scores(self.params, x)[0])[1]
 
     def forecast(self, h: int = 1) -> Forecast:
         """Distributions of the next ``h`` rows."""
-        states = [self.predict_next()]
-        for _ in range(h - 1):
-            states.append(states[-1] @ self.transition)
+        lasting, states = self.lasting, []
+        for _ in range(h):
+            lasting = self._next(lasting)
+            states.append(lasting.sum(axis=(0, 1)))
         table = np.stack(states)
         means, variances = self.emission.means(self.params), self.emission.variances(self.params)
         expected = table @ means
         apart = means - expected[:, None, :]
         return Forecast(table, expected, table @ variances + np.einsum("hk,hkd->hd", table, apart**2))
 
-    def _move(self, scores: Floats) -> Floats:
-        top = float(scores.max())
-        joint = self.predict_next() * np.exp(scores - top)
+    def _next(self, lasting: Floats | None) -> Floats:
+        """Probabilities of the next state, by how long it will have lasted."""
+        new = np.zeros_like(self.hazards)
+        if lasting is None:
+            new[0, 0] = self.initial
+            return new
+        ending = lasting * self.hazards
+        new[:, 1:] = (lasting - ending)[:, :-1]
+        new[1, 0] += ending.sum(axis=(0, 1)) @ self.transition
+        return new
+
+    def _move(self, scores: Floats) -> tuple[Floats, Floats]:
+        """Take in a row by its scores; probabilities of its state without it, and with it."""
+        coming, top = self._next(self.lasting), float(scores.max())
+        before = coming.sum(axis=(0, 1))
+        joint = coming * np.exp(scores - top)
         total = float(joint.sum())
-        if total == 0.0:  # no state that can follow emits the row at all: the row alone decides
-            joint, total = np.exp(scores - top), float(np.exp(scores - top).sum())
-            self.log_likelihood = -np.inf
-        self.probabilities = joint / total
+        if total == 0.0:  # no state that can follow emits the row: the row alone decides
+            joint[1, 0] = np.exp(scores - top)
+            total, self.log_likelihood = float(joint.sum()), -np.inf
+        self.lasting = joint / total
         self.log_likelihood += top + float(np.log(total))
-        return self.probabilities
+        return before, self.probabilities
 
 
 def filter_rows(online: OnlineFilter, scores: Floats, lengths: Ints) -> tuple[Floats, Floats]:
     """Probabilities of every state given the rows before, and given these and its own, shape (n_rows, n_states)."""
     before, after = np.empty_like(scores), np.empty_like(scores)
     for start, stop in zip(offsets_of(lengths)[:-1].tolist(), offsets_of(lengths)[1:].tolist(), strict=True):
-        online.probabilities = None
+        online.lasting = None
         for row in range(start, stop):
-            before[row] = online.predict_next()
-            after[row] = online._move(scores[row])
+            before[row], after[row] = online._move(scores[row])
     return before, after
 
 
@@ -117,7 +136,5 @@ def normal_residuals(online: OnlineFilter, x: Floats, lengths: Ints) -> Floats:
 
     before, _ = filter_rows(online, online.emission.scores(online.params, x), lengths)
     up_to = np.einsum("nk,nkd->nd", before, online.emission.cumulative(online.params, x))
-    if online.emission.discrete:
-        below = np.einsum("nk,nkd->nd", before, online.emission.cumulative(online.params, x - 1))
-        up_to = (up_to + below) / 2
-    return ndtri(up_to)
+    below = np.einsum("nk,nkd->nd", before, online.emission.cumulative(online.params, x, strictly=True))
+    return ndtri((up_to + below) / 2)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, islice, repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Floats, Ints
 from spectrem._damage import DamageError
 from spectrem._validate import as_generator
 from spectrem.constraints import check_columns
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.text import flatten
+from spectrem.corpus import Corpus
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import Estimator, as_fitted, row_weights
 from spectrem.estimators.declare import check_parameters, documented
@@ -24,16 +28,28 @@ from spectrem.estimators.series.forecast import Forecast, OnlineFilter, filter_r
 from spectrem.estimators.series.input import Series, States, known_sequences, read_series, read_states, start_states
 from spectrem.estimators.series.parameters import HMMParameters, StatesParameters
 from spectrem.estimators.storage import Codec, Member, Saved, finite, rows
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, warn
+from spectrem.learning import EStep, Stopping, run_em
 from spectrem.models import emissions as families
+from spectrem.models.durations import Durations, Geometric, Histogram, NegativeBinomial, Poisson
 from spectrem.models.emissions import Emission
 from spectrem.models.priors import DirichletPrior, Multinomials, Tables
-from spectrem.models.series import SeriesModel, SeriesParameters, SeriesShard, build_shards
+from spectrem.models.series import SeriesModel, SeriesParameters, SeriesShard, Sojourns, build_shards
 from spectrem.models.shards import in_corpus_order
 from spectrem.models.tagging import restrict_rows
 from spectrem.structures import Parts
 
+_DURATIONS: dict[str, Callable[[], Durations]] = {
+    "histogram": partial(Histogram, 0.1),
+    "poisson": Poisson,
+    "negative-binomial": NegativeBinomial,
+    "geometric": Geometric,
+}
 _WAYS = ("clusters", "segments", "quantiles")
+# Pairs of rows and states up to which short runs, of so many iterations, look for good starts, and the most of them.
+_TRIED, _SHORT, _MOST_TRIED = 1 << 16, 30, 100
+# Expected rows below which a state is dead.
+_ALIVE = 1e-3
 
 
 def _write(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -46,35 +62,45 @@ def _write(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         "categories": estimator.categories_,
         "emission": families.settings_of(estimator.emission_),
         "layout": layout,
+        "durations": _family_settings(estimator._sojourns()),
     }
     together = np.concatenate([np.zeros(0), *(array.ravel() for array in named.values())])
-    return values, {"initial": params.initial, "transition": params.transition, "emission_arrays": together}
+    arrays = {"initial": params.initial, "transition": params.transition, "emission_arrays": together}
+    return values, arrays if params.durations is None else {**arrays, "durations": params.durations}
+
+
+def _family_settings(sojourns: Sojourns | None) -> dict[str, Any] | None:
+    return None if sojourns is None else {"kind": type(sojourns.family).__name__, **vars(sojourns.family)}
 
 
 def _read(estimator: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     states, k = check_tags(values["state_names"]), len(values["state_names"])
     estimator._codec.check_arrays(arrays, {"initial": (k,), "transition": (k, k)})
     emission = families.of_settings(values["emission"])
+    if values["durations"] is not None:
+        kinds = {kind.__name__: kind for kind in (Histogram, Poisson, NegativeBinomial, Geometric)}
+        settings = {name: value for name, value in values["durations"].items() if name != "kind"}
+        estimator.set_params(durations=kinds[values["durations"]["kind"]](**settings))
     sizes = [int(np.prod(shape)) for _, shape in values["layout"]]
     if sum(sizes) != len(arrays["emission_arrays"]):
         raise DamageError(f"emission_arrays must hold {sum(sizes)} numbers, got {len(arrays['emission_arrays'])}")
     pieces = np.split(arrays["emission_arrays"], np.cumsum(sizes)[:-1])
     named = {name: one.reshape(shape) for (name, shape), one in zip(values["layout"], pieces, strict=False)}
     estimator._take(
-        SeriesParameters(arrays["initial"], arrays["transition"], emission.of_arrays(named)),
+        SeriesParameters(arrays["initial"], arrays["transition"], emission.of_arrays(named), arrays.get("durations")),
         *(emission, states, [str(name) for name in values["column_names"]], dict(values["categories"])),
     )
 
 
 _MEMBERS = {
     **{"initial": Member("f8", 1, rows), "transition": Member("f8", 2, rows)},
-    "emission_arrays": Member("f8", 1, finite),
+    **{"emission_arrays": Member("f8", 1, finite), "durations": Member("f8", 2, finite)},
 }
 
 
 def codec_of(kind: str) -> Codec:
     """The content of the files of `HMM`, or of one of its thin names."""
-    return Codec(kind=kind, members=_MEMBERS, write=_write, read=_read, apart=("states", "emissions"))
+    return Codec(kind=kind, members=_MEMBERS, write=_write, read=_read, apart=("states", "emissions", "durations"))
 
 
 class HiddenMarkovModel(Saved, StatesParameters, Estimator):
@@ -130,24 +156,34 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         series = read_series(self, X, lengths, groups, categories)
         if not len(series.x) or not series.x.shape[1]:
             raise InvalidInputError(f"X must have at least one row and one column, got shape {series.x.shape}")
-        names = None if self.states is None else check_tags(self.states)
+        names = None if self.states is None else check_tags(self.states, "states")
         states = read_states(y, series, names, self.n_components)
         check_tag_values(self.constraints, states.names, ("state", "previous"))
         check_columns(self.constraints, series.columns.of_words)
         emission = families.resolve(self._emissions(), series.names).learn(series.unsorted(series.x), series.names)
         weights = row_weights(sample_weight, len(series.lengths), "sequence")
         known = known_sequences(states, series.lengths)
-        model = SeriesModel(tag_names(states.names), emission, self._tables(len(states.names)), self._has_edges())
+        tables, sojourns = self._tables(len(states.names)), self._sojourns()
+        model = SeriesModel(tag_names(states.names), emission, tables, self._has_edges(), sojourns)
         shards = build_shards(series.x, series.lengths, model.n_states, weights, known, states.evidence, series.columns)
-        corpus, rng, ways = engine.make_corpus(self, shards), as_generator(self.random_state), iter(self._ways())
-        start = partial(_start, self, model, series, states, ways, rng)
+        corpus, estep, rng = engine.make_corpus(self, shards), engine.estep_of(self), as_generator(self.random_state)
+        start = partial(next, _starts(self, model, series, states, corpus, estep, rng))
         labelled = None
         if (known & (weights > 0)).any():
             labelled = partial(engine.learn_labels, model, corpus, start())
         learns = bool((~known & (weights > 0) & (series.lengths > 0)).any())
-        estep = engine.estep_of(self)
         n_starts = 1 if labelled else None
-        trained = engine.train(self, engine.Task(model, corpus, start, estep, labelled, learns, n_starts=n_starts))
+        task = engine.Task(model, corpus, start, estep, labelled, learns, n_starts=n_starts)
+        trained = engine.train(self, task)
+        dead = np.flatnonzero(corpus.sum(_expected_rows, model, trained.params) < _ALIVE)
+        if learns and len(dead):
+            warn(
+                f"{', '.join(map(str, np.array(states.names, object)[dead]))} had no rows left after training and got "
+                "a new start, from the rows that the other states explain worst; ask for fewer states if they stay so"
+            )
+            revived = partial(_revived, model, series, trained.params, dead)
+            again = engine.train(self, replace(task, start=revived, labelled=None, n_starts=1))
+            trained = again if again.history[-1].objective > trained.history[-1].objective else trained
         self._take(trained.params, emission, states.names, series.names, categories)
         engine.record(
             self, trained, len(series.lengths), {"states": model.n_states, "rows": len(series.x)}, unit="sequences"
@@ -187,7 +223,11 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
     def online_filter(self) -> OnlineFilter:
         """A filter that takes in row after row of a new series; it pickles with its state."""
         fitted = as_fitted(self)
-        return OnlineFilter(self.startprob_, self.transmat_, fitted.emission_, self.params_.emission)
+        sojourns, parameters = fitted._sojourns(), self.params_.durations
+        hazards = np.ones((2, 1, len(self.states_)))
+        if sojourns is not None and parameters is not None:
+            hazards = sojourns.hazards(parameters)
+        return OnlineFilter(self.startprob_, self.transmat_, hazards, fitted.emission_, self.params_.emission)
 
     def forecast(
         self, X: Any, h: int = 1, lengths: ArrayLike | None = None, groups: ArrayLike | None = None
@@ -196,9 +236,8 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         series, new = self._encoded(X, lengths, groups)
         online, forecasts = self.online_filter(), []
         scores = new.model.emission.scores(self.params_.emission, series.x)
-        _, after = filter_rows(online, scores, series.lengths)
-        for size, end in zip(series.lengths.tolist(), np.cumsum(series.lengths).tolist(), strict=True):
-            online.probabilities = after[end - 1] if size else None
+        for piece in np.split(scores, np.cumsum(series.lengths)[:-1]):
+            filter_rows(online, piece, np.array([len(piece)]))
             forecasts.append(online.forecast(h))
         return forecasts if series.listed or len(forecasts) > 1 else forecasts[0]
 
@@ -217,10 +256,12 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
     ) -> tuple[Floats, NDArray[Any]]:
         """Draw a sequence: its rows, shape (n_rows, n_columns), and the names of their states."""
         fitted, rng = as_fitted(self), as_generator(self.random_state if random_state is None else random_state)
-        states = np.empty(n_rows, np.int64)
+        states, online = np.empty(n_rows, np.int64), self.online_filter()
+        sure = np.where(np.eye(len(self.states_)), 0.0, -np.inf)
         for row in range(n_rows):
-            table = self.startprob_ if row == 0 else self.transmat_[states[row - 1]]
+            table = online.forecast(1).states[0]
             states[row] = rng.choice(len(table), p=table / table.sum())
+            online._move(sure[states[row]])
         rows = fitted.emission_.sample(self.params_.emission, states, rng)
         return rows, np.array(self.states_, object if _mixed(self.states_) else None)[states]
 
@@ -236,8 +277,11 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
     def _n_free(self) -> int:
         """Number of free parameters."""
         tables = as_fitted(self)._tables(len(self.states_)).rows.values()
-        return self.emission_.n_free(self.params_.emission) + sum(
-            int(np.maximum(table.row_sizes - 1, 0).sum()) for table in tables
+        durations = 0 if self.params_.durations is None else self.params_.durations.size
+        return (
+            self.emission_.n_free(self.params_.emission)
+            + durations
+            + sum(int(np.maximum(table.row_sizes - 1, 0).sum()) for table in tables)
         )
 
     def _posteriors(self, new: engine.NewSentences) -> Floats:
@@ -258,22 +302,33 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
             check_tag_values(self.constraints, fitted.states_, ("state", "previous"))
         edges = engine.projects(self) and self._has_edges()
         tables = fitted._tables(len(fitted.states_))
-        model = SeriesModel(tag_names(fitted.states_), fitted.emission_, tables, edges)
+        model = SeriesModel(tag_names(fitted.states_), fitted.emission_, tables, edges, fitted._sojourns())
         shards = build_shards(series.x, series.lengths, model.n_states, evidence=evidence, columns=series.columns)
         return series, engine.NewSentences(self, model, self.params_, shards, series.lengths)
 
     def _has_edges(self) -> bool:
         return any({"previous", "change"} & set(used_columns(one)) for one in flatten(self.constraints))
 
-    def _ways(self) -> list[str]:
-        rest = ["clusters"] * max(self.n_init - 3, 0)
-        return [*_WAYS, *rest][: self.n_init] if self.init == "auto" else [self.init] * self.n_init
+    def _sojourns(self) -> Sojourns | None:
+        if self.durations is None:
+            return None
+        if self._has_edges():
+            raise InvalidInputError(
+                "constraints must not name previous or change where states have durations; leave out durations, or "
+                "bound how long states last by longest"
+            )
+        family = _DURATIONS[self.durations]() if isinstance(self.durations, str) else self.durations
+        ends = {"left": self.censored in ("left", "both"), "right": self.censored in ("right", "both")}
+        return Sojourns(family, self.longest, **ends)
 
     def _tables(self, k: int) -> Tables:
         rules = {"initial": ("startprob", (k,)), "transition": ("transmat", (k, k))}
         tables, priors = {}, {}
         for table, (name, shape) in rules.items():
             kept = (self.fixed or {}).get(name)
+            if table == "transition" and self.durations is not None and k > 1:
+                kept = np.full(shape, np.nan) if kept is None else np.array(kept, np.float64)
+                np.fill_diagonal(kept, 0.0)
             if kept is not None and np.shape(kept) != shape:
                 raise InvalidInputError(f"fixed[{name!r}] must have shape {shape}, got {np.shape(kept)}")
             free = Multinomials.dense(shape)
@@ -295,19 +350,74 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
                 setattr(self, f"{name}_", array)
 
 
-def _start(
-    estimator: Any, model: SeriesModel, series: Series, states: States, ways: Any, rng: np.random.Generator
-) -> SeriesParameters:
-    """Parameters of rows that are given states, from the next of several ways."""
-    k, found = model.n_states, start_states(series, states, next(ways, "clusters"), rng)
+def _starts(
+    estimator: Any,
+    model: SeriesModel,
+    series: Series,
+    states: States,
+    corpus: Corpus,
+    estep: EStep,
+    rng: np.random.Generator,
+) -> Iterator[SeriesParameters]:
+    """Parameters to start from: the best of many short runs where there are few rows, which cost little there."""
+    first = _WAYS if estimator.init == "auto" else (estimator.init,)
+    ways = chain(first, repeat("segments" if estimator.init == "auto" else estimator.init))
+    every = (_parameters_of(model, series, start_states(series, states, way, rng)) for way in ways)
+    n_tried = min(_MOST_TRIED, _TRIED // (len(series.x) * model.n_states))
+    if estimator.init != "auto" or n_tried <= estimator.n_init or model.n_states == 1:
+        yield from every
+    tried = []
+    for params in islice(every, n_tried):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            short = run_em(model, corpus, params, estep, stopping=Stopping(_SHORT, 0.0))
+        tried.append((short.history[-1].objective, short.params))
+    yield from (params for _, params in sorted(tried, key=lambda one: -one[0]))
+
+
+def _parameters_of(model: SeriesModel, series: Series, found: Ints) -> SeriesParameters:
+    """The parameters of rows whose states are given."""
+    k = model.n_states
     shares = np.eye(k)[found]
     first = np.append(0, np.cumsum(series.lengths))[:-1][series.lengths > 0]
     moves = np.ones((k, k))
     inside = np.setdiff1d(np.arange(1, len(found)), first)
     np.add.at(moves, (found[inside - 1], found[inside]), 1.0)
+    durations = None
+    if model.sojourns is not None:
+        durations = _durations_of(model.sojourns, found, first, k)
     counts = {"initial": np.ones(k) + shares[first].sum(axis=0), "transition": moves}
     tables = {name: rows.normalise(counts[name], DirichletPrior()) for name, rows in model.tables.rows.items()}
-    return SeriesParameters(**tables, emission=model.emission.start(series.x, shares))
+    return SeriesParameters(**tables, emission=model.emission.start(series.x, shares), durations=durations)
+
+
+def _durations_of(sojourns: Sojourns, found: Ints, first: Ints, k: int) -> Floats:
+    """Parameters of how long states last, from the runs of rows that have one state."""
+    changes = np.append(True, found[1:] != found[:-1])
+    changes[first] = True
+    starts = np.flatnonzero(changes)
+    sizes = np.minimum(np.diff(np.append(starts, len(found))), sojourns.longest)
+    counts = np.zeros((2, 2, sojourns.longest, k))
+    np.add.at(counts[0, 0], (sizes - 1, found[starts]), 1.0)
+    counts[0, 0] += 1.0 / sojourns.longest
+    return sojourns.family.fit(counts, left=sojourns.left, right=sojourns.right)
+
+
+def _expected_rows(shard: SeriesShard, model: SeriesModel, params: SeriesParameters) -> Floats:
+    """Rows of a shard that every state is expected to have, shape (n_states,)."""
+    return engine.free_posteriors(shard, model, params, engine.table).sum(axis=0)
+
+
+def _revived(model: SeriesModel, series: Series, params: SeriesParameters, dead: Ints) -> SeriesParameters:
+    """Parameters in which dead states take the rows that all others explain worst."""
+    scores = model.emission.scores(params.emission, series.x)
+    alive = np.setdiff1d(np.arange(model.n_states), dead)
+    best = scores[:, alive].max(axis=1)
+    found = alive[scores[:, alive].argmax(axis=1)]
+    n_taken = max(len(best) // (2 * model.n_states), 1)
+    for number, state in enumerate(dead):
+        found[np.argsort(best, kind="stable")[number * n_taken : (number + 1) * n_taken]] = state
+    return _parameters_of(model, series, found)
 
 
 def _most_probable(model: SeriesModel, shard: SeriesShard, marginals: Parts) -> NDArray[np.int64]:

@@ -17,10 +17,10 @@ from spectrem.data.frames import as_frame, as_times
 from spectrem.estimators.labels import LabelReader
 from spectrem.estimators.sentences import check_tag, sort_tags
 from spectrem.estimators.table_input import split_columns
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError, quoted, setting
 from spectrem.models.emissions.columns import mean_of, spread_of
 from spectrem.models.shards import Columns
-from spectrem.structures._ragged import offsets_of, positions_of, rows_of
+from spectrem.structures._ragged import offsets_of, positions_of
 
 TAKEN = ("sequence", "state", "previous", "change", "token", "occurrence")
 """Columns that constraints have anyway."""
@@ -233,8 +233,8 @@ def read_states(y: Any, series: Series, names: Sequence[Any] | None, n_component
     if unknown is not None or len(names) != size:
         what = f"the label {unknown!r}" if unknown is not None else f"{len(names)} names"
         raise InvalidInputError(
-            f"states must name the {size} states of the model, labels of y among them, got {what} beside "
-            f"{', '.join(map(str, names))}; set states or n_components"
+            f"states must name the {size} states of the model, the labels of rows among them, got {what} beside "
+            f"{', '.join(map(str, names))}; set {setting('states')} or {setting('n_components')}"
         )
     table, certain = np.full((len(reader.kinds) + 1, size), -np.inf), np.full(len(reader.kinds) + 1, -1)
     table[-1] = 0.0
@@ -292,9 +292,9 @@ def start_states(series: Series, states: States, way: str, rng: np.random.Genera
             if len(seen) and len(seen) < k:  # the states that labels know, to the clusters in which they are most
                 found = _named(found, states, k)[found]
     elif way == "segments":
-        n_pieces = 4 * k
-        pieces = (positions_of(series.lengths) * n_pieces) // np.maximum(series.lengths, 1)[rows_of(series.lengths)]
-        found = rng.permutation(np.tile(np.arange(k), 4))[pieces]
+        n_pieces = min(int(rng.integers(2 * k, 4 * k + 1)), len(x))
+        ends = np.sort(rng.choice(len(x), n_pieces, replace=False))
+        found = rng.integers(0, k, n_pieces + 1)[np.searchsorted(ends, np.arange(len(x)))]
     else:
         ranks = np.argsort(np.argsort(filled.sum(axis=1), kind="stable"), kind="stable")
         found = (ranks * k) // max(len(x), 1)

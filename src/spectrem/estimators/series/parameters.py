@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from spectrem.estimators.sentences import Tag
+    from spectrem.models.durations import Durations
     from spectrem.models.emissions import Emission
     from spectrem.models.mixture import CovarianceType
 
@@ -46,6 +47,17 @@ def _emissions_of(text: str) -> Any:
         return text
     pairs = [one.rpartition("=") for one in text.split(",")]
     return {column.strip(): family.strip() for column, _, family in pairs}
+
+
+FAMILIES = ("histogram", "poisson", "negative-binomial", "geometric")
+"""Names of families of durations."""
+
+
+def _check_durations(name: str, value: Any) -> None:
+    if value is not None and value not in FAMILIES and not hasattr(value, "log_probabilities"):
+        raise InvalidInputError(
+            f"{name} must be one of {', '.join(FAMILIES)} or a family of spectrem.models.durations, got {quoted(value)}"
+        )
 
 
 def _check_amounts(name: str, value: Any) -> None:
@@ -78,10 +90,18 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
     fixed : mapping of {"startprob", "transmat"} -> array, optional
         Probabilities that training keeps, NaN where they are free. Zeros make transitions impossible: an upper
         triangle, with zeros below, lets states be passed from left to right only.
+    durations : {"histogram", "poisson", "negative-binomial", "geometric"} or Durations, optional
+        How long states last, by families of `spectrem.models.durations`, in place of what transitions to themselves
+        make of it; transitions then lead to other states.
+    longest : int
+        The most rows that a state lasts, where there are durations.
+    censored : {"right", "left", "both", "none"}
+        Which ends of sequences may cut off a state that lasted longer.
     constraints : constraint or its text, or a sequence of these or mapping of names to them
-        In the language of `spectrem.E` over the columns state, previous (the state before), sequence, time (position in
-        the sequence, from 0) and ``columns``; of a frame with a ``time`` of dates, also hour, weekday (0 is Monday) and
-        date, as text. Sequences whose states are all known are left alone by constraints inside sequences.
+        In the language of `spectrem.E` over the columns state, previous (the state before), change (whether they
+        differ), sequence, time (position in the sequence, from 0) and ``columns``; of a frame with a ``time`` of dates,
+        also hour, weekday (0 is Monday) and date, as text. Sequences whose states are all known are left alone by
+        constraints inside sequences.
     columns : sequence of names, or mapping of name -> name or position in X, optional
         Columns of X that only constraints read.
     group : str, optional
@@ -89,12 +109,17 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
     time : str, optional
         The column of a frame X with numbers or dates by which rows are sorted; by default they stand in the order of
         time.
-    init : {"clusters", "segments", "quantiles", "auto"}
-        Where training starts: with rows that k-means puts together, that follow each other, or that have the same rank
-        by their sum of standardised columns. "auto" tries clusters first, then the others, then clusters again, over
-        the ``n_init`` starts. Labelled rows start with their labels.
+    init : {"auto", "clusters", "segments", "quantiles"}
+        Where training starts: with rows that k-means puts together, with pieces of the series cut at random, or with
+        rows that have the same rank by the sum of their standardised columns. "auto" takes these in turn, then more
+        pieces; where there are few rows, the ``n_init`` best of up to 100 short runs. Labelled rows start with their
+        labels.
     n_init : int
         Starts, of which the one with the largest objective at the end is kept.
+    max_iter : int
+        Iterations of EM at most, for every gamma.
+    tol : float
+        Relative gain of the objective below which EM stops at a gamma; 0 runs all iterations.
     """
 
     n_components: int | None = count(None, short="-k", group=MODEL)
@@ -103,6 +128,11 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
     startprob_prior: ArrayLike = given(1.0, _check_amounts)
     transmat_prior: ArrayLike = given(1.0, _check_amounts)
     fixed: Mapping[str, ArrayLike] | None = given(None)
+    durations: str | Durations | None = given(
+        None, _check_durations, convert=str, option="", group=MODEL, metavar="FAMILY"
+    )
+    longest: int = count(100, group=MODEL)
+    censored: Literal["right", "left", "both", "none"] = choice("right", "right", "left", "both", "none", group=MODEL)
     columns: Any = given((), check_column_names)
     group: str | None = given(None, _name_of_column, help=_GROUP, **_COLUMN)
     time: str | None = given(None, _name_of_column, help=_TIME, **_COLUMN)
@@ -110,6 +140,9 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
         "auto", "auto", "clusters", "segments", "quantiles", group=TRAINING
     )
     n_init: int = count(4, group=TRAINING)
+    dual_steps: int = count(0, 0, group=TRAINING)
+    max_iter: int = count(1000, group=TRAINING)
+    tol: float = number(1e-8, group=TRAINING, metavar="GAIN")
 
 
 @dataclass(eq=False, repr=False)
@@ -135,9 +168,9 @@ class HMMParameters(StatesParameters):
     )
 
 
-@dataclass(eq=False, repr=False)
-class GaussianHMMParameters(StatesParameters):
-    """The parameters of `spectrem.GaussianHMM`.
+@dataclass(eq=False, repr=False, kw_only=True)
+class GaussianParameters:
+    """The parameters of the priors of Gaussians.
 
     Parameters
     ----------
@@ -146,7 +179,8 @@ class GaussianHMMParameters(StatesParameters):
     means_prior, means_weight : float or array-like, and float
         The mean of the prior of means, and how many rows it counts.
     covars_prior : float or array-like, optional
-        Added to sums of squares, in squared units of the data; by default a hundredth of the variance of each column.
+        Added to sums of squares, in squared units of the data; by default what a hundredth of a row with the variance
+        of each column adds.
     covars_weight : float
         Degrees of freedom of the prior of covariances, see `spectrem.models.emissions.Gaussian`.
     """
@@ -156,3 +190,79 @@ class GaussianHMMParameters(StatesParameters):
     means_weight: float = number(0.0, group=MODEL)
     covars_prior: ArrayLike | None = given(None)
     covars_weight: float = number(1.0, group=MODEL)
+
+
+@dataclass(eq=False, repr=False)
+class GaussianHMMParameters(GaussianParameters, StatesParameters):
+    """The parameters of `spectrem.GaussianHMM`.
+
+    Parameters
+    ----------
+    tied : sequence of sequences of int
+        Groups of states, by number, that share one covariance.
+    """
+
+    tied: Sequence[Sequence[int]] = given(())
+
+
+@dataclass(eq=False, repr=False)
+class GaussianMixtureHMMParameters(GaussianParameters, StatesParameters):
+    """The parameters of `spectrem.GaussianMixtureHMM`.
+
+    Parameters
+    ----------
+    n_mix : int
+        Gaussians of every state.
+    weights_prior : float or array-like
+        Parameters of the Dirichlet prior of their shares, at least 1.
+    """
+
+    n_mix: int = count(2, group=MODEL)
+    weights_prior: ArrayLike = given(1.0, _check_amounts)
+
+
+@dataclass(eq=False, repr=False)
+class PoissonHMMParameters(StatesParameters):
+    """The parameters of `spectrem.PoissonHMM`.
+
+    Parameters
+    ----------
+    lambdas_prior, lambdas_weight : array-like, optional, and array-like
+        Events and rows that the prior of rates counts, at least 0; by default a thousandth of a row at the mean of each
+        column.
+    """
+
+    lambdas_prior: ArrayLike | None = given(None)
+    lambdas_weight: ArrayLike = given(0.001)
+
+
+@dataclass(eq=False, repr=False)
+class CategoricalHMMParameters(StatesParameters):
+    """The parameters of `spectrem.CategoricalHMM`.
+
+    Parameters
+    ----------
+    emissionprob_prior : float or array-like
+        Parameters of the Dirichlet prior of probabilities, at least 1: 1 is no prior.
+    n_features : int, or sequence of int, optional
+        How many values there are, from 0; of every column, where there are several. By default those of training.
+    """
+
+    emissionprob_prior: ArrayLike = given(1.0, _check_amounts)
+    n_features: int | Sequence[int] | None = given(None)
+
+
+@dataclass(eq=False, repr=False)
+class MultinomialHMMParameters(StatesParameters):
+    """The parameters of `spectrem.MultinomialHMM`.
+
+    Parameters
+    ----------
+    emissionprob_prior : float or array-like
+        Parameters of the Dirichlet prior of shares, at least 1: 1 is no prior.
+    n_trials : int, optional
+        What the counts of every row sum to; by default anything.
+    """
+
+    emissionprob_prior: ArrayLike = given(1.0, _check_amounts)
+    n_trials: int | None = count(None, group=MODEL)

@@ -1,4 +1,4 @@
-"""What the states of a hidden Markov model emit: Gaussians, counts, categories, and columns of several of them."""
+"""What the states of a hidden Markov model emit: numbers, counts, categories, and columns of several of them."""
 
 from __future__ import annotations
 
@@ -9,22 +9,44 @@ from typing import Any
 import numpy as np
 
 from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.models.emissions.categorical import Categorical
 from spectrem.models.emissions.emission import Emission
 from spectrem.models.emissions.gaussian import Gaussian
+from spectrem.models.emissions.gaussian_mixture import GaussianMixture
+from spectrem.models.emissions.joined import Joined
+from spectrem.models.emissions.multinomial import Multinomial
+from spectrem.models.emissions.negative_binomial import NegativeBinomial
+from spectrem.models.emissions.poisson import Poisson
+from spectrem.models.emissions.student_t import StudentT
 
-__all__ = ["Emission", "Gaussian"]
+__all__ = [
+    "Categorical", "Emission", "Gaussian", "GaussianMixture", "Joined", "Multinomial", "NegativeBinomial", "Poisson",
+    "StudentT",
+]  # fmt: skip
 
-_FAMILIES: dict[str, type] = {"gaussian": Gaussian}
+_FAMILIES: dict[str, type] = {
+    "gaussian": Gaussian,
+    "student-t": StudentT,
+    "gaussian-mixture": GaussianMixture,
+    "poisson": Poisson,
+    "negative-binomial": NegativeBinomial,
+    "categorical": Categorical,
+    "multinomial": Multinomial,
+}
 
 
 def resolve(emissions: Any, names: Sequence[str]) -> Emission:
     """The emission that a name, a value, or a mapping from columns to these, stands for.
 
+    Keys of a mapping are names or numbers of columns, or tuples of these for columns that are emitted together.
+
     Raises
     ------
     InvalidInputError
-        If there is no such family, or a mapping does not name every column once.
+        If there is no such family or column.
     """
+    if isinstance(emissions, Mapping):
+        return Joined({_numbers_of(key, names): resolve(one, names) for key, one in emissions.items()})
     if isinstance(emissions, str):
         if emissions not in _FAMILIES:
             raise InvalidInputError(f"emissions must be one of {', '.join(_FAMILIES)}, got {quoted(emissions)}")
@@ -38,18 +60,33 @@ def resolve(emissions: Any, names: Sequence[str]) -> Emission:
     return chosen
 
 
+def _numbers_of(key: Any, names: Sequence[str]) -> tuple[int, ...]:
+    """Numbers of the columns that a key of a mapping of emissions names."""
+    listed = list(names)
+    numbers = [listed.index(one) if one in listed else one for one in (key if isinstance(key, tuple) else (key,))]
+    for one in numbers:
+        if isinstance(one, bool) or one not in range(len(listed)):
+            raise InvalidInputError(
+                f"emissions must be by names of columns ({', '.join(listed)}) or numbers, got {quoted(one)}; correct it"
+            )
+    return tuple(map(int, numbers))
+
+
 def settings_of(emission: Any) -> dict[str, Any]:
     """The settings of an emission as JSON can hold them."""
-    values = {field.name: getattr(emission, field.name) for field in fields(emission)}
-    return {"kind": type(emission).__name__, **{name: _plain(value) for name, value in values.items()}}
+    values = {field.name: _plain(getattr(emission, field.name)) for field in fields(emission)}
+    return {"kind": type(emission).__name__, **values}
 
 
 def of_settings(values: Mapping[str, Any]) -> Any:
     """The emission that `settings_of` described."""
-    kinds = {kind.__name__: kind for kind in _FAMILIES.values()}
-    settings = {name: np.array(v) if isinstance(v, list) else v for name, v in values.items() if name != "kind"}
-    return kinds[values["kind"]](**settings)
+    settings = {name: value for name, value in values.items() if name != "kind"}
+    if values["kind"] == "Joined":
+        return Joined({tuple(key): of_settings(one) for key, one in settings["emissions"]}, settings["names"])
+    return {kind.__name__: kind for kind in _FAMILIES.values()}[values["kind"]](**settings)
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return [[np.atleast_1d(key).tolist(), settings_of(one)] for key, one in value.items()]
     return value.tolist() if isinstance(value, np.ndarray) else value

@@ -21,11 +21,12 @@ class Emission(Protocol):
 
     Attributes
     ----------
-    discrete : bool
-        Whether densities are probabilities of values that can be counted.
+    fixed : sequence of str
+        Names of parameters that training keeps.
     """
 
-    discrete: bool
+    @property
+    def fixed(self) -> Sequence[str]: ...
 
     def learn(self, x: Floats, names: Sequence[str]) -> Self:
         """Check training rows, and fill in the settings that depend on them.
@@ -69,12 +70,15 @@ class Emission(Protocol):
         """Variances of the columns in all states, shape (n_states, n_columns)."""
         ...
 
-    def cumulative(self, params: Any, x: Floats) -> Floats:
-        """Probabilities of values up to those of every cell, shape (n_rows, n_states, n_columns); NaN if missing."""
+    def cumulative(self, params: Any, x: Floats, strictly: bool = False) -> Floats:
+        """Probabilities of values up to those of every cell, shape (n_rows, n_states, n_columns); NaN if missing.
+
+        With ``strictly`` of values below them, which differs in discrete columns.
+        """
         ...
 
     def impute(self, params: Any, x: Floats, posteriors: Floats) -> Floats:
-        """Rows with their missing cells filled by the means that posteriors of states give them."""
+        """Rows whose missing cells hold what posteriors of states expect of them, given the other cells."""
         ...
 
     def sample(self, params: Any, states: Ints, rng: np.random.Generator) -> Floats:

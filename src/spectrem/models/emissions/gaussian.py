@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from spectrem._arrays import Floats, Ints
-from spectrem.models.emissions.columns import finite_or_missing, spread_of
+from spectrem.exceptions import InvalidInputError
+from spectrem.models.emissions.columns import (
+    as_parameter,
+    at_least,
+    blended,
+    check_training,
+    finite_or_missing,
+    observed,
+    spread_of,
+)
 from spectrem.models.estep import Statistics
-from spectrem.models.mixture import MixtureModel, MixtureParameters, from_covariances, log_joint
+from spectrem.models.mixture import MixtureModel, MixtureParameters, covariance_shape, from_covariances, log_joint
+from spectrem.models.mixture import impute as impute_rows
 from spectrem.models.mixture.model import NOTHING
-from spectrem.models.mixture.parameters import Bounds, CovarianceType
+from spectrem.models.mixture.parameters import CovarianceType
 
-_SHARE = 1e-2  # of the variance of a column, in the scale matrix of the default prior
+_ROWS = 0.01  # that the default prior counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,14 +43,26 @@ class Gaussian:
     means_weight : float
         How many rows it counts, at least 0.
     covars_prior : float or array-like, optional
-        Added to the sums of squares of every state (or of all, if "tied"): a number, one for each column, or a matrix;
-        in squared units of the data. By default a hundredth of the variance of each column, so that no state shrinks to
-        a point.
+        Added to the sums of squares of every covariance: a number, one for each column, or a matrix; in squared units
+        of the data. By default the prior counts a hundredth of a row that has the variances of the columns, so that no
+        state shrinks to a point.
     covars_weight : float
-        Degrees of freedom of its inverse Wishart (for "diag" and "spherical", inverse gamma) prior; up to 1 (or the
-        number of columns) they count nothing, and each more counts as a row.
+        Degrees of freedom of its inverse Wishart (for "diag" and "spherical", inverse gamma) prior; up to the number of
+        columns (or 1) they count nothing, and each more counts as a row.
+    tied : sequence of sequences of int
+        Groups of states that share a covariance; states in no group have their own.
     fixed : sequence of {"means", "covars"}
         Parameters that training keeps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> emission = Gaussian("diag", covars_prior=0.0, tied=[[0, 1]])
+    >>> x, shares = np.array([[0.0], [2.0], [7.0]]), np.array([[1.0, 0], [1, 0], [0, 1]])
+    >>> params = emission.of_arrays({"means": np.zeros((2, 1)), "covars": np.ones((2, 1))})
+    >>> params = emission.m_step(params, emission.gather(params, x, shares))
+    >>> params.means.ravel().tolist(), params.covariances.round(3).ravel().tolist()
+    ([1.0, 7.0], [0.667, 0.667])
     """
 
     covariance_type: CovarianceType = "full"
@@ -49,60 +70,73 @@ class Gaussian:
     means_weight: float = 0.0
     covars_prior: ArrayLike | None = None
     covars_weight: float = 1.0
+    tied: Sequence[Sequence[int]] = ()
     fixed: Sequence[str] = ()
-    discrete: ClassVar[bool] = False
 
     def learn(self, x: Floats, names: Sequence[str]) -> Gaussian:
-        self.check(x, names)
+        at_least(0, self.means_weight, "means_weight")
+        weight = float(at_least(0, self.covars_weight, "covars_weight"))
+        check_training(self, x, names, ("means", "covars"))
         if self.covars_prior is not None:
             return self
-        return replace(self, covars_prior=_SHARE * spread_of(x) ** 2)
+        weight = max(weight, self._least_weight(x.shape[1]) + _ROWS)
+        return replace(self, covars_prior=_ROWS * spread_of(x) ** 2, covars_weight=weight)
 
     def check(self, x: Floats, names: Sequence[str]) -> None:
         finite_or_missing(x, names)
 
     def start(self, x: Floats, shares: Floats) -> MixtureParameters:
-        there = ~np.isnan(x)
-        means = (shares.T @ np.where(there, x, 0.0)) / np.maximum(shares.T @ there, NOTHING)
-        rows = shares / np.maximum(shares.sum(axis=1, keepdims=True), NOTHING)
-        filled = np.where(there, x, rows @ means)
-        k, d = means.shape
-        unit = np.broadcast_to(np.eye(d), (k, d, d)) if self._kind == "full" else np.eye(d)
-        unit = unit if self._kind in ("full", "tied") else np.ones((k, d) if self._kind == "diag" else k)
-        about = from_covariances(self._kind, np.full(k, 1 / k), means, unit.copy())
+        there, values = observed(x)
+        shares = blended(shares)
+        means = (shares.T @ values) / np.maximum(shares.T @ there, NOTHING)
+        filled = np.where(there > 0, x, shares @ means / np.maximum(shares.sum(axis=1, keepdims=True), NOTHING))
+        (k, d), full = means.shape, self._kind == "full"
+        unit = np.zeros(covariance_shape(self._kind, k, d)) + (np.eye(d) if full else 1.0)
+        about = from_covariances(self._kind, np.full(k, 1 / k), means, unit)
         return replace(self, fixed=()).m_step(about, self.gather(about, filled, shares))
 
     def scores(self, params: MixtureParameters, x: Floats) -> Floats:
         return log_joint(params, x) + np.log(len(params.means))
 
     def gather(self, params: MixtureParameters, x: Floats, shares: Floats) -> Statistics:
-        return self._model(len(params.means)).moments(params, SimpleNamespace(x=x), shares)  # type: ignore[arg-type]
+        model = MixtureModel(len(params.means), self._kind)
+        return model.moments(params, SimpleNamespace(x=x), shares)  # type: ignore[arg-type]
 
     def m_step(self, params: MixtureParameters, stats: Statistics) -> MixtureParameters:
-        k, d = params.means.shape
-        weight, rows = self.means_weight, self._prior_rows(d)
-        centre = params.centre if self._kind == "tied" else params.means
-        first = weight * (np.broadcast_to(self.means_prior, (k, d)) - params.means)
-        apart = np.broadcast_to(self.means_prior, (k, d)) - centre
-        square = weight * (apart**2 if self._kind in ("diag", "spherical") else apart[:, :, None] * apart[:, None, :])
-        second = (square.sum(axis=0) if self._kind == "tied" else square) + self._scale(d)
-        seen = Statistics(counts=stats.counts + weight, first=stats.first + first, second=stats.second + second)
-        new = replace(self._model(k).m_step(params, seen), weights=params.weights)
-        if rows == weight or "covars" in self.fixed:
-            return new
-        counts = stats.counts.sum() if self._kind == "tied" else stats.counts
-        factor = np.where(counts > NOTHING, (counts + weight) / np.maximum(counts + rows, NOTHING), 1.0)
-        factor = factor.reshape(factor.shape + (1,) * (new.covariances.ndim - factor.ndim))
-        return from_covariances(self._kind, params.weights, new.means, new.covariances * factor)
+        """Parameters that maximise the expected log-density plus the log-prior; states without rows keep theirs.
+
+        ``stats.rows``, if it is there, are the rows that divide the sums of squares in place of ``stats.counts``.
+        """
+        (k, d), weight, first = params.means.shape, self.means_weight, stats.first
+        rows, members = getattr(stats, "rows", stats.counts), self._groups(k)
+        centre = np.broadcast_to(np.asarray(self.means_prior, np.float64), (k, d))
+        moved = (first + weight * (centre - params.means)) / np.maximum(stats.counts + weight, NOTHING)[:, None]
+        moved[np.full(k, True) if "means" in self.fixed else stats.counts <= NOTHING] = 0.0
+        means = params.means + moved
+        if "covars" in self.fixed:
+            return replace(params, means=means)
+        second = stats.second
+        if self._kind == "full":
+            second = np.tril(second) + np.swapaxes(np.tril(second, -1), 1, 2)
+        across = self._product(first - 0.5 * stats.counts[:, None] * moved, moved)
+        second = second - across - (np.swapaxes(across, 1, 2) if self._kind == "full" else across)
+        second = second + weight * self._product(centre - means, centre - means)
+        pooled = np.tensordot(members, second, 1) + self._scale(d)
+        if self._kind == "spherical":
+            pooled = pooled.mean(axis=1)
+        counted, column = members @ rows, (-1,) + (1,) * (pooled.ndim - 1)
+        learnt = pooled / np.maximum(counted + self._prior_rows(d), NOTHING).reshape(column)
+        group = members.argmax(axis=0)
+        seen = (counted > NOTHING)[group].reshape(column)
+        return from_covariances(self._kind, params.weights, means, np.where(seen, learnt[group], params.covariances))
 
     def log_prior(self, params: MixtureParameters) -> float:
-        k, d = params.means.shape
-        covariances, scale = self.covariances(params), self._scale(d)
-        scale = scale if scale.ndim == 2 else np.diag(scale)
+        (k, d), covariances = params.means.shape, self.covariances(params)
+        scale = self._scale(d)
         apart = np.broadcast_to(self.means_prior, (k, d)) - params.means
         distances = np.einsum("kd,kde,ke->", apart, np.linalg.inv(covariances), apart) if self.means_weight else 0.0
-        one = covariances[:1] if self._kind == "tied" else covariances
-        traces = np.trace(np.linalg.solve(one, scale), axis1=1, axis2=2).sum()
+        one = covariances[self._groups(k).argmax(axis=1)]
+        traces = np.trace(np.linalg.solve(one, scale if scale.ndim == 2 else np.diag(scale)), axis1=1, axis2=2).sum()
         spread = self._prior_rows(d) * np.linalg.slogdet(one)[1].sum()
         return -0.5 * float(self.means_weight * distances + traces + spread)
 
@@ -115,12 +149,15 @@ class Gaussian:
     def covariances(self, params: MixtureParameters) -> Floats:
         """Covariance matrices of all states, shape (n_states, n_columns, n_columns)."""
         (k, d), covariances = params.means.shape, params.covariances
-        if self._kind in ("full", "tied"):
-            return np.broadcast_to(covariances, (k, d, d))
+        if self._kind == "full":
+            return covariances
         return np.broadcast_to(covariances.reshape(k, -1), (k, d))[:, :, None] * np.eye(d)
 
-    def cumulative(self, params: MixtureParameters, x: Floats) -> Floats:
+    def cumulative(self, params: MixtureParameters, x: Floats, strictly: bool = False) -> Floats:
         return ndtr((x[:, None, :] - params.means) / np.sqrt(self.variances(params)))
+
+    def impute(self, params: MixtureParameters, x: Floats, posteriors: Floats) -> Floats:
+        return impute_rows(params, x, posteriors)
 
     def sample(self, params: MixtureParameters, states: Ints, rng: np.random.Generator) -> Floats:
         factors = np.linalg.cholesky(self.covariances(params))
@@ -129,33 +166,52 @@ class Gaussian:
 
     def n_free(self, params: MixtureParameters) -> int:
         k, d = params.means.shape
-        of_covariances = {"full": k * d * (d + 1) // 2, "tied": d * (d + 1) // 2, "diag": k * d, "spherical": k}
-        parts = {"means": k * d, "covars": of_covariances[self._kind]}
+        each = {"full": d * (d + 1) // 2, "diag": d, "spherical": 1}[self._kind]
+        parts = {"means": k * d, "covars": len(self._groups(k)) * each}
         return sum(n for name, n in parts.items() if name not in self.fixed)
 
     def arrays(self, params: MixtureParameters) -> dict[str, Floats]:
-        return {"means": params.means, "covars": params.covariances}
+        """``covars`` has the shape that `spectrem.GaussianMixture` gives covariances."""
+        tied = self.covariance_type == "tied"
+        return {"means": params.means, "covars": params.covariances[0] if tied else params.covariances}
 
     def of_arrays(self, arrays: Mapping[str, Floats]) -> MixtureParameters:
-        means = arrays["means"]
-        return from_covariances(self._kind, np.full(len(means), 1 / len(means)), means, arrays["covars"])
+        means = as_parameter(arrays, "means", (None, None))
+        k, d = means.shape
+        covars = as_parameter(arrays, "covars", covariance_shape(self.covariance_type, k, d))
+        covars = np.repeat(covars[None], k, axis=0) if self.covariance_type == "tied" else covars
+        return from_covariances(self._kind, np.full(k, 1 / k), means, covars)
 
     @property
     def _kind(self) -> CovarianceType:
-        return self.covariance_type
+        """How every state holds its covariance."""
+        return "full" if self.covariance_type == "tied" else self.covariance_type
 
-    def _model(self, n_states: int) -> MixtureModel:
-        names = {"means": "means", "covars": "covariances"}
-        return MixtureModel(n_states, self._kind, 0.0, Bounds(frozenset(names[name] for name in self.fixed)))
+    def _groups(self, n_states: int) -> Floats:
+        """1 for the states that share each covariance, shape (n_groups, n_states)."""
+        groups = [list(range(n_states))] if self.covariance_type == "tied" else [list(group) for group in self.tied]
+        named = [state for group in groups for state in group]
+        if sorted(set(named)) != sorted(named) or any(state not in range(n_states) for state in named):
+            raise InvalidInputError(
+                f"tied must list states of 0..{n_states - 1}, each at most once, got {self.tied}; correct the groups"
+            )
+        groups += [[state] for state in range(n_states) if state not in named]
+        return np.array([np.isin(np.arange(n_states), group) for group in groups], np.float64)
+
+    def _product(self, one: Floats, other: Floats) -> Floats:
+        """Products of the columns of rows, with each other if covariances are matrices."""
+        return one[:, :, None] * other[:, None, :] if self._kind == "full" else one * other
+
+    def _least_weight(self, n_columns: int) -> int:
+        return n_columns if self._kind == "full" else 1
 
     def _prior_rows(self, n_columns: int) -> float:
-        least = n_columns if self._kind in ("full", "tied") else 1
-        return max(self.covars_weight - least, 0.0)
+        return max(self.covars_weight - self._least_weight(n_columns), 0.0)
 
     def _scale(self, n_columns: int) -> Floats:
         """The scale of the prior of covariances: a matrix, or one number for each column."""
         scale = np.asarray(0.0 if self.covars_prior is None else self.covars_prior, np.float64)
         if scale.ndim == 2:
-            return scale if self._kind in ("full", "tied") else np.diagonal(scale)
+            return scale if self._kind == "full" else np.diagonal(scale)
         scale = np.broadcast_to(scale, (n_columns,))
-        return np.diag(scale) if self._kind in ("full", "tied") else scale
+        return np.diag(scale) if self._kind == "full" else scale

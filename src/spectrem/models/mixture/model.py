@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial, reduce
@@ -11,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._reprs import brief_dataclass, briefly_shown
 from spectrem._validate import as_weights
 from spectrem.exceptions import InvalidInputError
@@ -90,20 +91,31 @@ class MixtureModel:
             ``counts``, sums of shares, shape (n_components,); ``first``, sums of ``x - mean`` times shares, about the
             means of ``params``, shape (n_components, n_features); ``second``, sums of ``(x - mean)(x - mean)^T`` times
             shares, lower triangles, if "full"; of all rows about the mixture's centre, shape (n_features, n_features),
-            if "tied"; of squares, shape (n_components, n_features), else.
+            if "tied"; of squares, shape (n_components, n_features), else. Where values are missing, these are
+            expectations given the others of their row, in each component.
         """
-        k, d = params.means.shape
-        second = {"full": (k, d, d), "tied": (d, d)}.get(self.covariance_type, (k, d))
-        stats = Statistics(counts=np.zeros(k), first=np.zeros((k, d)), second=np.zeros(second))
-        if self.covariance_type == "full":
-            gaussian.full_moments(shard.x, shares, params.means, stats.counts, stats.first, stats.second)
+        kind, x, means = self.covariance_type, shard.x, params.means
+        k, d = means.shape
+        second = {"full": (k, d, d), "tied": (d, d)}.get(kind, (k, d))
+        stats, gaps = Statistics(counts=np.zeros(k), first=np.zeros((k, d)), second=np.zeros(second)), has_gaps(x)
+        if gaps and kind in ("full", "tied"):
+            complete, patterns = find_patterns(x)
+            whole = stats.second if kind == "full" else np.zeros((k, d, d))
+            gaussian.incomplete_moments(x, *patterns, shares, means, params.matrices, stats.counts, stats.first, whole)
+            if kind == "tied":
+                apart = means - params.centre
+                across = stats.first.T @ apart
+                stats.second += whole.sum(axis=0) + across + across.T + (stats.counts[:, None] * apart).T @ apart
+            x, shares, gaps = x[complete], shares[complete], False
+        if kind == "full":
+            gaussian.full_moments(x, shares, means, stats.counts, stats.first, stats.second)
             return stats
-        squares = stats.second if self.covariance_type != "tied" else np.zeros_like(params.means)
-        gaussian.diagonal_moments(shard.x, shares, params.means, stats.counts, stats.first, squares)
-        if self.covariance_type == "tied":
+        squares = stats.second if kind != "tied" else np.zeros_like(means)
+        gaussian.diagonal_moments(x, shares, means, gaps, params.variances, stats.counts, stats.first, squares)
+        if kind == "tied":
             rows, whole = shares.sum(axis=1, keepdims=True), stats.second[None]
             centre, count, first = params.centre[None], np.zeros(1), np.zeros((1, len(params.centre)))
-            gaussian.full_moments(shard.x, rows, centre, count, first, whole)
+            gaussian.full_moments(x, rows, centre, count, first, whole)
         return stats
 
     def columns(self, shard: MixtureShard) -> Mapping[str, NDArray]:
@@ -182,22 +194,83 @@ def log_joint(params: MixtureParameters, x: Floats, labels: Ints | None = None) 
     ----------
     params : MixtureParameters
     x : ndarray of shape (n, n_features), C-contiguous float64
+        NaN where a value is missing; the density is that of the others.
     labels : ndarray of shape (n,), int, optional
         Components that are known, -1 for the others: components other than a known one get -inf.
     """
-    out = np.empty((len(x), len(params.weights)))
-    if params.covariance_type == "full":
+    kind, out, gaps = params.covariance_type, np.empty((len(x), len(params.weights))), has_gaps(x)
+    if gaps and kind in ("full", "tied"):
+        complete, patterns = find_patterns(x)
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(params.weights)
+        gaussian.incomplete_scores(x, *patterns, params.means, params.matrices, log_weights, out)
+        out[complete] = log_joint(params, x[complete])
+    elif kind == "full":
         gaussian.full_scores(x, params.means, params.lower, params.constants, out)
-    elif params.covariance_type == "tied":
+    elif kind == "tied":
         centres = (params.means - params.centre) @ params.lower.T
         gaussian.tied_scores(x, params.centre, params.lower, centres, params.constants, out)
     else:
-        gaussian.diagonal_scores(x, params.means, params.lower, params.constants, out)
+        absent = 2 * np.log(params.lower) - math.log(2 * math.pi)
+        gaussian.diagonal_scores(x, params.means, params.lower, params.constants, gaps, absent, out)
     if labels is not None:
         known = np.flatnonzero(labels != UNKNOWN)
         densities = out[known, labels[known]]
         out[known] = -np.inf
         out[known, labels[known]] = densities
+    return out
+
+
+def has_gaps(x: Floats) -> bool:
+    """Whether some value is NaN."""
+    return math.isnan(x.min(initial=0.0))
+
+
+def find_patterns(x: Floats) -> tuple[Ints, tuple[Ints, Ints, Bools]]:
+    """Rows grouped by the coordinates that they miss.
+
+    Returns
+    -------
+    complete : ndarray of shape (n_complete,), int
+        Rows without NaN.
+    patterns : order, starts, missing
+        Rows ``order[starts[p] : starts[p + 1]]`` miss the coordinates where ``missing[p]``, shape (n_features,), is
+        true.
+
+    Examples
+    --------
+    >>> complete, (order, starts, missing) = find_patterns(np.array([[np.nan, 1.0], [2.0, 3.0], [np.nan, 4.0]]))
+    >>> complete.tolist(), order.tolist(), starts.tolist(), missing.tolist()
+    ([1], [0, 2], [0, 2], [[True, False]])
+    """
+    n, d = x.shape
+    missing = np.zeros((n, 8 * math.ceil(d / 8)), np.bool_)  # whole bytes, which are quick to pack
+    missing[:, :d] = np.isnan(x)
+    codes = np.packbits(missing, axis=1)
+    order = np.lexsort(codes.T)
+    codes = codes[order]
+    n_complete = int((~codes.any(axis=1)).sum())
+    complete, order, codes = order[:n_complete], order[n_complete:], codes[n_complete:]
+    new = np.concatenate([np.ones(min(len(order), 1), np.bool_), (codes[1:] != codes[:-1]).any(axis=1)])
+    starts = np.append(np.flatnonzero(new), len(order))
+    return complete, (order, starts, missing[order[starts[:-1]], :d])
+
+
+def impute(params: MixtureParameters, x: Floats, posteriors: Floats) -> Floats:
+    """Rows with what is expected of their missing values, given the others, in place of NaN.
+
+    Parameters
+    ----------
+    params : MixtureParameters
+    x : ndarray of shape (n, n_features), C-contiguous float64
+    posteriors : ndarray of shape (n, n_components)
+        The probabilities of the components of each row.
+    """
+    missing = np.isnan(x)
+    if params.covariance_type in ("diag", "spherical"):
+        return np.where(missing, posteriors @ params.means, x)
+    out = np.where(missing, 0.0, x)
+    gaussian.impute_rows(x, *find_patterns(x)[1], posteriors, params.means, params.matrices, out)
     return out
 
 
@@ -251,6 +324,7 @@ class MixtureShard(NamedTuple):
     instances : ndarray of shape (n,), int
         Numbers of the rows in the data.
     x : ndarray of shape (n, n_features)
+        NaN where a value is missing.
     weights : ndarray of shape (n,)
     labels : ndarray of shape (n,), int, or None
         The component of each row, -1 where it is not known; None if that is so for all.

@@ -72,6 +72,23 @@ class MixtureParameters:
             return np.log(self.weights) + np.log(scales).sum(axis=-1) - 0.5 * n_features * math.log(2 * math.pi)
 
     @cached_property
+    def variances(self) -> Floats:
+        """Variances of the features of each component, shape (n_components, n_features)."""
+        k, d = self.means.shape
+        matrices = self.covariance_type in ("full", "tied")
+        variances = np.diagonal(self.covariances, axis1=-2, axis2=-1) if matrices else self.covariances.reshape(k, -1)
+        return np.ascontiguousarray(np.broadcast_to(variances, (k, d)))
+
+    @cached_property
+    def matrices(self) -> Floats:
+        """Inverses of ``lower.T @ lower``, shape (1 if "tied" else n_components, d, d), of matrices of covariances."""
+        factors = self.lower.reshape(-1, *self.lower.shape[-2:])
+        roots = np.zeros_like(factors)
+        for factor, root in zip(factors, roots, strict=True):
+            invert_lower(factor, root)
+        return roots @ np.swapaxes(roots, 1, 2)
+
+    @cached_property
     def centre(self) -> Floats:
         """Mean of the mixture, shape (n_features,), about which sums of squares of tied covariances are taken."""
         return self.weights @ self.means

@@ -187,6 +187,7 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
             "Names": [
                 *("plot_objective", "plot_violations", "plot_prices", "plot_posteriors", "plot_clusters"),
                 *("plot_reliability", "plot_trees", "draw_panels", "Panel", "Line", "COLOURS", "save_figure"),
+                *("plot_states", "plot_transitions"),
             ]
         },
     ),

@@ -30,6 +30,7 @@ _COMMANDS = {
     "extract": "extraction:app",
     "project": "tables.project:project",
     "cluster": "tables.cluster:cluster",
+    "states": "tables.states:app",
     "demo": "demo:demo",
     "warmup": "warmup:warmup",
 }
@@ -41,6 +42,7 @@ _SPELLINGS = {
     "n_components": "--n-components",
     "project_at_predict": "--project-at-predict",
     "scheme": "--scheme",
+    "states": "--states",
     "time_limit": "--time-limit",
     "y": "labels",
     "no feasible q": "cannot be met",
@@ -50,6 +52,7 @@ _SPELLINGS = {
     "CRFTagger": "a model of spectrem tag train --crf (for tag predict)",
     "EdgeFactoredParser": "a model of spectrem parse train (for parse predict)",
     "DependencyModel": "a model of spectrem parse train --dmv (for parse predict)",
+    "HMM": "a model of spectrem states fit (for states predict, forecast and plot)",
     "RelationExtractor": "a model of spectrem extract train (for extract predict)",
     "such a model": "such a model, or run the command that takes this one",
 }
@@ -170,7 +173,8 @@ def spectrem(
     **spectrem parse train trees.conllu --save model.npz**,
     **spectrem extract train labelled.corp --save model.npz**,
     **spectrem project scores.csv --constraints c.yaml -o out.csv**,
-    **spectrem cluster data.csv -k 3 -o out.csv**
+    **spectrem cluster data.csv -k 3 -o out.csv**,
+    **spectrem states fit series.csv -k 2 --time date --save model.npz**
     """
     import warnings
 

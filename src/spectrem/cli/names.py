@@ -71,7 +71,9 @@ PEERS: Mapping[str, _Peer] = {
     "--reverse": _Peer(("--decode",), "--decode backward gives the other direction"),
     **dict.fromkeys(("--null-prob", "--p0"), _Peer(("--null-probability",))),
     **dict.fromkeys(("--dict", "--lexicon"), _Peer(("--dictionary",))),
-    **dict.fromkeys(("--labeled", "--gold"), _Peer(("--labelled", "--dev"))),
+    **dict.fromkeys(("--labeled", "--gold"), _Peer(("--labelled", "--dev", "--known"))),
+    **dict.fromkeys(("--labels", "--labelled"), _Peer(("--known",), "the column of what is known")),
+    "--horizon": _Peer(("--steps",)),
     "--infeasible": _Peer((), "it is not a choice here what happens where constraints cannot hold; drop it"),
     "--unlabeled": _Peer(("--unlabelled",)),
     "--normalise": _Peer(("--normalize",)),
@@ -127,7 +129,7 @@ def translated(words: Sequence[str], program: Any, say: Callable[[str], None]) -
         group, command, depth = command, command.commands[words[depth]], depth + 1
     path, found = " ".join(words[:depth]), []
     here = _options(command)
-    in_training = _options(group.commands["train"]) if path.endswith(" predict") else {}
+    in_training = _options(group.commands.get("train", group.commands.get("fit"))) if path.endswith(" predict") else {}
     former, rest = FORMER.get(path, {}), list(words[depth:])
     end = rest.index("--") if "--" in rest else len(rest)
     for at in range(end):

@@ -299,13 +299,21 @@ class TrainingRun:
                     page.write(estimator.report_.to_html(command_line()))
         return result
 
-    def report(self, estimator: Any, learned: str, sentences: Sequence[Any], n_words: int | None, outcome: str) -> None:
+    def report(
+        self,
+        estimator: Any,
+        learned: str,
+        sentences: Sequence[Any],
+        n_words: int | None,
+        outcome: str,
+        units: tuple[str, str] = ("sentence", "word"),
+    ) -> None:
         """Say what was learned from how much text in what time, what came of it and of the constraints."""
         if self.options.quiet:
             return
-        words = "" if n_words is None else f" ({counted(n_words, 'word')})"
+        words = "" if n_words is None else f" ({counted(n_words, units[1])})"
         seconds = time.perf_counter() - self.started
-        say(f"learned {learned} from {counted(len(sentences), 'sentence')}{words} in {seconds:.1f} s{outcome}")
+        say(f"learned {learned} from {counted(len(sentences), units[0])}{words} in {seconds:.1f} s{outcome}")
         say(*(f"  {line}" for line in estimator.report_.constraint_lines(MOST_CONSTRAINTS)))
         warn_gaining(estimator)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from spectrem.exceptions import InvalidInputError
+from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     import narwhals
     import scipy.sparse as sp
     from narwhals.typing import IntoDataFrame, IntoSeries
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
 Table: TypeAlias = "ArrayLike | sp.spmatrix | sp.sparray | IntoDataFrame"
 """Rows of features."""
@@ -74,3 +75,49 @@ def as_series(value: Any) -> narwhals.Series[Any] | None:
 
     series = narwhals.from_native(value, series_only=True, pass_through=True)
     return series if isinstance(series, narwhals.Series) else None
+
+
+def as_times(name: str, values: Any) -> NDArray[Any]:
+    """A column of times as numbers or, of dates and their texts as of ISO 8601, as points in time (datetime64[us]).
+
+    Parameters
+    ----------
+    name : str
+        For errors.
+    values : array or column of a frame, shape (n,)
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the first cell that is missing or something else; ``keys`` has its row.
+
+    Examples
+    --------
+    >>> as_times("when", np.array(["2026-01-31 20:15", "2026-02-01"]))
+    array(['2026-01-31T20:15:00.000000', '2026-02-01T00:00:00.000000'],
+          dtype='datetime64[us]')
+    """
+    series = as_series(values)
+    times = cells = np.asarray(values) if series is None else series.to_numpy()
+    if cells.dtype.kind == "M":
+        times = cells.astype("datetime64[us]")
+    elif cells.dtype.kind not in "iuf":
+        times = np.array([_as_time(str(cell)) for cell in cells.tolist()], "datetime64[us]")
+    missing = np.isnan(times)
+    if not missing.any():
+        return times
+    row = int(missing.argmax())
+    error = InvalidInputError(
+        f"column {name} must hold numbers, or dates such as 2026-01-31 20:15, in every row, got "
+        f"{quoted(cells.tolist()[row])} in row {row}; write them so, or leave the column out where rows stand in the "
+        "order of time"
+    )
+    error.keys = {"row": row}
+    raise error
+
+
+def _as_time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=None)
+    except ValueError:
+        return None

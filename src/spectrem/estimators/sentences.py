@@ -128,8 +128,8 @@ def check_tag(tag: object, where: str) -> Tag:
     return plain
 
 
-def check_tags(tags: Any) -> tuple[Tag, ...]:
-    """The parameter ``tags`` as plain texts or numbers.
+def check_tags(tags: Any, name: str = "tags") -> tuple[Tag, ...]:
+    """The parameter ``tags``, or that of the ``name``, as plain texts or numbers.
 
     Raises
     ------
@@ -137,15 +137,15 @@ def check_tags(tags: Any) -> tuple[Tag, ...]:
         If it is a string, empty, holds something else than tags, or one of them twice.
     """
     if isinstance(tags, str):
-        raise InvalidInputError(f"tags must be a sequence of tags, got the string {tags!r}; put it in a list")
-    checked = tuple(check_tag(tag, "tags") for tag in tags)
+        raise InvalidInputError(f"{name} must be a sequence of {name}, got the string {tags!r}; put it in a list")
+    checked = tuple(check_tag(tag, name) for tag in tags)
     marks = [tag for tag in checked if is_unlabelled(tag)]
     if marks:
-        raise InvalidInputError(f"tags must not hold {marks[0]!r}, which marks tokens without one; leave it out")
+        raise InvalidInputError(f"{name} must not hold {marks[0]!r}, which marks tokens without one; leave it out")
     repeated = next((tag for tag, count in Counter(checked).items() if count > 1), None)
     if not checked or repeated is not None:
         what = "none" if not checked else f"{repeated!r} twice"
-        raise InvalidInputError(f"tags must be distinct and at least one, got {what}; list every tag once")
+        raise InvalidInputError(f"{name} must be distinct and at least one, got {what}; list every {name[:-1]} once")
     return checked
 
 

@@ -15,6 +15,7 @@ from spectrem.plotting.curves import (
     plot_violations,
 )
 from spectrem.plotting.posteriors import plot_posteriors, plot_trees, save_figure
+from spectrem.plotting.states import plot_states, plot_transitions
 
 __all__ = [
     "COLOURS",
@@ -26,6 +27,8 @@ __all__ = [
     "plot_posteriors",
     "plot_prices",
     "plot_reliability",
+    "plot_states",
+    "plot_transitions",
     "plot_trees",
     "plot_violations",
     "save_figure",

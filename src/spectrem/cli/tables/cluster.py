@@ -16,7 +16,7 @@ from spectrem.cli.ending import command_line, say
 from spectrem.cli.files import opened
 from spectrem.cli.options import PlotOption
 from spectrem.cli.rules import Rule, check_rules, needs
-from spectrem.cli.tables.options import TableOptions, WeightOption, split_names
+from spectrem.cli.tables.options import AddingOption, TableOptions, WeightOption, refuse_numbering, split_names
 from spectrem.cli.training import Annealing, Home, learning, warn_gaining
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
 from spectrem.estimators.shared_parameters import CONSTRAINTS
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spectrem.estimators import GaussianMixture
 
 
-_COLUMNS, _MORE = "Columns", "More results"
+_COLUMNS = "Columns"
 _CONSTRAINING = ("--size", "--must-link", "--cannot-link", "--constraints", "--constraint")
 _RULES = (
     Rule(
@@ -70,7 +70,7 @@ _MEANINGS = {"row": "the number of the row", "label": "the cluster"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterOptions(PlotOption, WeightOption):
+class ClusterOptions(PlotOption, AddingOption, WeightOption):
     """The argument and options of `spectrem cluster` besides the parameters of `GaussianMixture`.
 
     Parameters
@@ -94,7 +94,7 @@ class ClusterOptions(PlotOption, WeightOption):
     cannot_link
         The same of rows that belong apart.
     add_probabilities
-        Add a column with the probability of each cluster: cluster_0, cluster_1, ...
+        They are called cluster_0, cluster_1, and so on.
     plot
         It shows the clusters by two features, or by the first two principal axes of more.
     """
@@ -112,7 +112,6 @@ class ClusterOptions(PlotOption, WeightOption):
     size: str | None = option(None, metavar="MIN:MAX", group=CONSTRAINTS)
     must_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS, reads=True)
     cannot_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS, reads=True)
-    add_probabilities: bool = option(False, group=_MORE)
 
 
 @takes(GaussianMixtureParameters, defaults={"n_components": ..., "random_state": 0}, leave=["spill"], shown=_EVERYDAY)
@@ -341,14 +340,8 @@ def feature_matrix(
         raise InvalidInputError(
             f"{file.name}, column {name!r}: is empty in every row that counts; fill it in{leave_out(name)}"
         )
-    for k, name in enumerate(names if by_rule else ()):
-        values = np.sort(x[:, k])
-        if len(values) > 2 and values[0] in (0, 1) and (np.diff(values) == 1).all():
-            others = ",".join(other for other in names if other != name) or name
-            raise InvalidInputError(
-                f"{file.name}, column {name!r}: numbers the rows, from {values[0]:g} to {values[-1]:g}; give "
-                f"--id {name} if it only names them, or name the columns to cluster by: --features {others}"
-            )
+    advice = "give --id {} if it only names them, or name the columns to cluster by: --features"
+    refuse_numbering(file, names if by_rule else (), x, advice)
     if np.isinf(x).any():
         row, k = np.argwhere(np.isinf(x))[0].tolist()
         raise file.refusal(row, names[k], f"{x[row, k]} is not finite; {correct(names[k])}")

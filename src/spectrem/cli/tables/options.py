@@ -13,6 +13,9 @@ from spectrem.cli.ending import say
 from spectrem.cli.options import ConstraintOptions, OutputOption, errors_located, parse_options
 from spectrem.exceptions import InvalidInputError
 
+MORE = "More results"
+"""A heading of ``--help``."""
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -32,6 +35,19 @@ class WeightOption:
     """
 
     weights: str | None = option(None, metavar="COLUMN", show_default="1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddingOption:
+    """An option of commands that add a column of clusters or states to a table.
+
+    Parameters
+    ----------
+    add_probabilities
+        Add columns of probabilities, too.
+    """
+
+    add_probabilities: bool = option(False, group=MORE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +81,32 @@ def weight_column(file: TableFile, name: str) -> NDArray[np.float64]:
     if not values.any():
         raise InvalidInputError(f"{file.name}, column {name!r}: every weight is 0; give some row a weight above 0")
     return values
+
+
+def refuse_numbering(file: TableFile, names: Sequence[str], x: NDArray[np.float64], advice: str) -> None:
+    """Refuse a column that only numbers the rows, where no option says that it is one of ``names``.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_rows, n_names)
+    advice : str
+        What to do about such a column, ``{}``; it ends where the other columns are named.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming it.
+    """
+    import numpy as np
+
+    for k, name in enumerate(names):
+        values = np.sort(x[:, k])
+        if len(values) > 2 and values[0] in (0, 1) and (np.diff(values) == 1).all():
+            others = ",".join(other for other in names if other != name) or name
+            raise InvalidInputError(
+                f"{file.name}, column {name!r}: numbers the rows, from {values[0]:g} to {values[-1]:g}; "
+                f"{advice.format(name)} {others}"
+            )
 
 
 def split_names(text: str, option: str) -> list[str]:

@@ -156,11 +156,11 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         series = read_series(self, X, lengths, groups, categories)
         if not len(series.x) or not series.x.shape[1]:
             raise InvalidInputError(f"X must have at least one row and one column, got shape {series.x.shape}")
-        names = None if self.states is None else check_tags(self.states)
+        names = None if self.states is None else check_tags(self.states, "states")
         states = read_states(y, series, names, self.n_components)
         check_tag_values(self.constraints, states.names, ("state", "previous"))
         check_columns(self.constraints, series.columns.of_words)
-        emission = families.resolve(self._emissions(), series.names).learn(series.x, series.names)
+        emission = families.resolve(self._emissions(), series.names).learn(series.unsorted(series.x), series.names)
         weights = row_weights(sample_weight, len(series.lengths), "sequence")
         known = known_sequences(states, series.lengths)
         tables, sojourns = self._tables(len(states.names)), self._sojourns()
@@ -477,7 +477,7 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
                 f"X must have the {len(fitted.column_names_)} columns of training, "
                 f"{', '.join(fitted.column_names_)}; got {len(series.names)}"
             )
-        fitted.emission_.check(series.x, series.names)
+        fitted.emission_.check(series.unsorted(series.x), series.names)
         evidence = None if y is None else read_states(y, series, fitted.states_, None).evidence
         if engine.projects(self):
             check_tag_values(self.constraints, fitted.states_, ("state", "previous"))

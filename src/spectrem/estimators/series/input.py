@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_lengths
 from spectrem.constraints.columns import as_column
-from spectrem.data.frames import as_frame
+from spectrem.data.frames import as_frame, as_times
 from spectrem.estimators.labels import LabelReader
 from spectrem.estimators.sentences import check_tag, sort_tags
 from spectrem.estimators.table_input import split_columns
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError, quoted, setting
 from spectrem.models.emissions.columns import mean_of, spread_of
 from spectrem.models.shards import Columns
 from spectrem.structures._ragged import offsets_of, positions_of
@@ -53,11 +53,11 @@ class Series:
 
     def restored(self, rows: NDArray[Any]) -> Any:
         """Values of all rows in the order of the input: an array, or a list of arrays."""
-        if self.order is not None:
-            restored = np.empty_like(rows)
-            restored[self.order] = rows
-            return restored
-        return np.split(rows, offsets_of(self.lengths)[1:-1]) if self.listed else rows
+        return np.split(rows, offsets_of(self.lengths)[1:-1]) if self.listed else self.unsorted(rows)
+
+    def unsorted(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """The same as an array, so that numbers of rows are those of the input."""
+        return rows if self.order is None else rows[np.argsort(self.order)]
 
     def taken(self, values: NDArray[Any]) -> NDArray[Any]:
         """Values by the order of the input, in the order of these rows."""
@@ -95,7 +95,9 @@ def read_series(estimator: Any, X: Any, lengths: Any = None, groups: Any = None,
         if missing:
             raise InvalidInputError(f"X must have the column {missing[0]!r}, got {', '.join(frame.columns)}")
         groups = frame[estimator.group].to_numpy() if estimator.group is not None and groups is None else groups
-        times = frame[estimator.time] if estimator.time is not None else None
+        times = as_times(estimator.time, frame[estimator.time]) if estimator.time is not None else None
+        if estimator.group is not None and estimator.group not in TAKEN:
+            named = {estimator.group: frame[estimator.group], **named}
         names = [name for name in frame.columns if name not in places]
         x = np.column_stack([_numbers(name, frame[name], categories) for name in names] or [np.zeros((len(frame), 0))])
     else:
@@ -119,7 +121,7 @@ def read_series(estimator: Any, X: Any, lengths: Any = None, groups: Any = None,
         of_row = np.zeros(n, np.int64) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
         if len(of_row) != n:
             raise InvalidInputError(f"groups must have a value for each of the {n} rows of X, got {len(of_row)}")
-        keys = (of_row,) if times is None else (times.to_numpy(), of_row)
+        keys = (of_row,) if times is None else (times, of_row)
         order = np.lexsort(keys)
         lengths = np.bincount(of_row)
         x = x[order]
@@ -158,17 +160,13 @@ def _with_time(columns: dict[str, Any], lengths: Ints) -> Columns:
     return Columns(of_words={"time": positions_of(lengths), **columns})
 
 
-def _calendar(times: Any) -> dict[str, Any]:
-    """Hours, days of the week and dates of a column of points in time."""
-    try:
-        when = times.to_numpy().astype("datetime64[s]")
-    except (TypeError, ValueError):
+def _calendar(times: NDArray[Any]) -> dict[str, Any]:
+    """Hours, days of the week and dates of points in time; nothing of times that are numbers."""
+    if times.dtype.kind != "M":
         return {}
-    if times.to_numpy().dtype.kind not in "MO":
-        return {}
-    days = when.astype("datetime64[D]")
+    days = times.astype("datetime64[D]")
     return {
-        "hour": (when - days).astype("timedelta64[h]").astype(np.int64),
+        "hour": (times - days).astype("timedelta64[h]").astype(np.int64),
         "weekday": (days.astype(np.int64) + 3) % 7,  # the epoch began on a Thursday
         "date": days.astype(str),
     }
@@ -235,8 +233,8 @@ def read_states(y: Any, series: Series, names: Sequence[Any] | None, n_component
     if unknown is not None or len(names) != size:
         what = f"the label {unknown!r}" if unknown is not None else f"{len(names)} names"
         raise InvalidInputError(
-            f"states must name the {size} states of the model, labels of y among them, got {what} beside "
-            f"{', '.join(map(str, names))}; set states or n_components"
+            f"states must name the {size} states of the model, the labels of rows among them, got {what} beside "
+            f"{', '.join(map(str, names))}; set {setting('states')} or {setting('n_components')}"
         )
     table, certain = np.full((len(reader.kinds) + 1, size), -np.inf), np.full(len(reader.kinds) + 1, -1)
     table[-1] = 0.0

@@ -30,6 +30,25 @@ _name_of_column = rule(
 )
 
 
+_COLUMN: Any = {"convert": str, "option": "", "group": "Columns", "metavar": "COLUMN"}
+_GROUP = "The column that says what sequence a row belongs to. By default all rows are one."
+_TIME = "The column of numbers or dates by which rows are sorted. By default they stand in the order of time."
+
+
+def _names_of(text: str) -> list[Any]:
+    from spectrem.data.table_file import as_label_names
+
+    return as_label_names([name.strip() for name in text.split(",")])
+
+
+def _emissions_of(text: str) -> Any:
+    """A family such as ``poisson``, or families by column, as in ``visits=poisson,room=categorical``."""
+    if "=" not in text:
+        return text
+    pairs = [one.rpartition("=") for one in text.split(",")]
+    return {column.strip(): family.strip() for column, _, family in pairs}
+
+
 FAMILIES = ("histogram", "poisson", "negative-binomial", "geometric")
 """Names of families of durations."""
 
@@ -64,7 +83,7 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
     n_components : int, optional
         Number of states. By default as many as ``states`` or labels name, else 2.
     states : sequence of str or int, optional
-        Their names. By default the labels in ``y``, sorted, then whole numbers from 0.
+        Names of the states. By default the labels in ``y``, sorted, then whole numbers from 0.
     startprob_prior, transmat_prior : float or array-like
         Parameters of the Dirichlet priors of first states and of the rows of transitions, at least 1, as of hmmlearn:
         1 is no prior, and each more counts as an event that was seen. A larger diagonal makes states sticky.
@@ -85,8 +104,11 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
         constraints inside sequences.
     columns : sequence of names, or mapping of name -> name or position in X, optional
         Columns of X that only constraints read.
-    group, time : str, optional
-        Columns of a frame X: what sequence a row belongs to, and when it was; rows are sorted by it.
+    group : str, optional
+        The column of a frame X that says what sequence a row belongs to; by default all rows are one.
+    time : str, optional
+        The column of a frame X with numbers or dates by which rows are sorted; by default they stand in the order of
+        time.
     init : {"auto", "clusters", "segments", "quantiles"}
         Where training starts: with rows that k-means puts together, with pieces of the series cut at random, or with
         rows that have the same rank by the sum of their standardised columns. "auto" takes these in turn, then more
@@ -102,16 +124,18 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
 
     n_components: int | None = count(None, short="-k", group=MODEL)
     _: KW_ONLY
-    states: Sequence[Tag] | None = given(None)
+    states: Sequence[Tag] | None = given(None, convert=_names_of, option="", group=MODEL, metavar="A,B,C")
     startprob_prior: ArrayLike = given(1.0, _check_amounts)
     transmat_prior: ArrayLike = given(1.0, _check_amounts)
     fixed: Mapping[str, ArrayLike] | None = given(None)
-    durations: str | Durations | None = given(None, _check_durations)
+    durations: str | Durations | None = given(
+        None, _check_durations, convert=str, option="", group=MODEL, metavar="FAMILY"
+    )
     longest: int = count(100, group=MODEL)
     censored: Literal["right", "left", "both", "none"] = choice("right", "right", "left", "both", "none", group=MODEL)
     columns: Any = given((), check_column_names)
-    group: str | None = given(None, _name_of_column)
-    time: str | None = given(None, _name_of_column)
+    group: str | None = given(None, _name_of_column, help=_GROUP, **_COLUMN)
+    time: str | None = given(None, _name_of_column, help=_TIME, **_COLUMN)
     init: Literal["auto", "clusters", "segments", "quantiles"] = choice(
         "auto", "auto", "clusters", "segments", "quantiles", group=TRAINING
     )
@@ -132,7 +156,16 @@ class HMMParameters(StatesParameters):
         with settings and priors; for columns of several kinds, a mapping of their names, or positions in an array.
     """
 
-    emissions: str | Emission | Mapping[Any, str | Emission] = given("gaussian")
+    emissions: str | Emission | Mapping[Any, str | Emission] = given(
+        "gaussian",
+        convert=_emissions_of,
+        option="",
+        several=True,
+        group=MODEL,
+        metavar="[COLUMN=]FAMILY",
+        help="What states emit: gaussian, or the name of another family; COLUMN=FAMILY, once for each such column, for "
+        "some columns, beside which the others are Gaussian.",
+    )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

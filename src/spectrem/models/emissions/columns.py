@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._first_use import sparse as sp
 from spectrem.exceptions import InvalidInputError, quoted
 
@@ -71,24 +71,26 @@ def as_parameter(
 
 def finite_or_missing(x: Floats, names: Sequence[str]) -> None:
     """Raise `InvalidInputError`, naming the column, if a cell is infinite."""
-    infinite = np.isinf(x)
-    if infinite.any():
-        row, column = np.argwhere(infinite)[0]
-        raise InvalidInputError(
-            f"column {names[column]} must hold finite numbers, or NaN where they are missing, got {x[row, column]} in "
-            f"row {row}; correct it, or make it NaN"
-        )
+    rule, advice = "finite numbers", "correct it, or make it NaN"
+    _refuse(np.isinf(x), x, names, rule, advice)
 
 
 def whole_or_missing(x: Floats, names: Sequence[str]) -> None:
     """Raise `InvalidInputError`, naming the column, if a cell is not a whole number of at least 0."""
     wrong = ~(np.isnan(x) | ((x >= 0) & (x == np.floor(x)) & np.isfinite(x)))
+    rule, advice = "whole numbers of at least 0", "choose emissions of real numbers for it, such as 'gaussian'"
+    _refuse(wrong, x, names, rule, advice)
+
+
+def _refuse(wrong: Bools, x: Floats, names: Sequence[str], rule: str, advice: str) -> None:
     if wrong.any():
-        row, column = np.argwhere(wrong)[0]
-        raise InvalidInputError(
-            f"column {names[column]} must hold whole numbers of at least 0, or NaN where they are missing, got "
-            f"{x[row, column]} in row {row}; choose emissions of real numbers for it, such as 'gaussian'"
+        row, column = np.argwhere(wrong)[0].tolist()
+        error = InvalidInputError(
+            f"column {names[column]} must hold {rule}, or NaN where they are missing, got {x[row, column]} in row "
+            f"{row}; {advice}"
         )
+        error.keys = {"row": row}
+        raise error
 
 
 def observed(x: Floats) -> tuple[Floats, Floats]:

@@ -27,7 +27,7 @@ def planted(n_rows=400, rng=RNG):
 
 def fitted(**settings):
     x, _ = planted(rng=np.random.default_rng(0))
-    return GaussianHMM(2, **({"random_state": 0, "n_threads": 1} | settings)).fit(x)
+    return GaussianHMM(2, **({"random_state": 0, "n_threads": 1, "init": "clusters", "n_init": 1} | settings)).fit(x)
 
 
 def paths(model, x):
@@ -85,7 +85,9 @@ def test_labels_sets_and_distributions_are_those_of_the_paths_they_leave():
 
 def test_em_never_lowers_its_objective_and_finds_what_was_planted():
     x, states = planted()
-    model = GaussianHMM(2, covariance_type="full", tol=0, max_iter=30, random_state=0, n_threads=1).fit(x)
+    model = GaussianHMM(
+        2, covariance_type="full", tol=0, max_iter=30, random_state=0, n_threads=1, init="clusters", n_init=1
+    ).fit(x)
     objectives = [record.objective for record in model.history_]
     assert np.diff(objectives).min() >= -1e-9 * abs(objectives[-1])
     agree = np.mean(model.predict(x) == states)
@@ -103,8 +105,10 @@ def test_sequences_come_by_lengths_groups_lists_and_frames():
     assert np.array_equal(model.predict_proba(x, groups=groups), expected)
     shuffled = RNG.permutation(60)
     frame = pl.DataFrame({"x": x[:, 0], "y": x[:, 1], "who": groups, "when": np.arange(60)})[shuffled.tolist()]
-    of_frame = GaussianHMM(2, group="who", time="when", random_state=0, n_threads=1).fit(frame)
-    by_lengths = GaussianHMM(2, random_state=0, n_threads=1).fit(x, groups=groups)
+    of_frame = GaussianHMM(2, group="who", time="when", random_state=0, n_threads=1, init="clusters", n_init=1).fit(
+        frame
+    )
+    by_lengths = GaussianHMM(2, random_state=0, n_threads=1, init="clusters", n_init=1).fit(x, groups=groups)
     assert of_frame.objective_ == pytest.approx(by_lengths.objective_, rel=1e-12)
     assert np.array_equal(of_frame.predict(frame), by_lengths.predict(x, groups=groups)[shuffled])
     assert of_frame.column_names_ == ["x", "y"]
@@ -123,7 +127,7 @@ def test_known_states_are_counted_and_partly_known_ones_learnt_from():
     np.add.at(moves, (1 - states[:-1], 1 - states[1:]), 1)
     np.testing.assert_allclose(whole.transmat_, moves / moves.sum(axis=1, keepdims=True), rtol=1e-12)
     few = [name if t % 20 == 0 else None for t, name in enumerate(names)]
-    partly = GaussianHMM(random_state=0, n_threads=1).fit(x, few)
+    partly = GaussianHMM(random_state=0, n_threads=1, init="clusters", n_init=1).fit(x, few)
     assert np.mean(partly.predict(x) == names) > 0.95
 
 
@@ -134,7 +138,9 @@ def test_constraints_name_states_and_hold_in_expectation():
     )})  # fmt: skip
     night = (part("hour") >= 20) | (part("hour") < 6)
     rules = [E[(part("state") == "in") & night] == 0, E[part("state") == "in"] >= "20%"]
-    model = GaussianHMM(states=["out", "in"], time="when", constraints=rules, random_state=0, n_threads=1)
+    model = GaussianHMM(
+        states=["out", "in"], time="when", constraints=rules, random_state=0, n_threads=1, init="clusters", n_init=1
+    )
     model.fit(hours)
     model.set_params(project_at_predict=True, decode="posterior")
     posterior = model.predict_proba(hours)[:, 1]
@@ -146,20 +152,28 @@ def test_constraints_name_states_and_hold_in_expectation():
 def test_changes_can_be_counted():
     x = np.array([0.0, 0.1, 5.0, 0.0, 0.1, 5.1, 5.0, 0.0])
     at_most_two = (E[part("change")] <= 2).per("sequence")
-    model = GaussianHMM(2, constraints=[at_most_two], project_at_predict=True, random_state=0, n_threads=1).fit(x)
+    model = GaussianHMM(
+        2, constraints=[at_most_two], project_at_predict=True, random_state=0, n_threads=1, init="clusters", n_init=1
+    ).fit(x)
     assert np.abs(np.diff(model.predict(x))).sum() <= 2
     before = (E[(part("state") == 1) & (part("previous") == 0)] == 0).per("sequence")
-    model = GaussianHMM(2, constraints=[before], project_at_predict=True, random_state=0, n_threads=1).fit(x)
+    model = GaussianHMM(
+        2, constraints=[before], project_at_predict=True, random_state=0, n_threads=1, init="clusters", n_init=1
+    ).fit(x)
     assert not ((model.predict(x)[1:] == 1) & (model.predict(x)[:-1] == 0)).any()
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 1.5])
 def test_homes_and_threads_give_equal_bits(gamma, tmp_path):
     pieces = [planted(n)[0] for n in (300, 1, 0, 200, 700)] * 3
-    one = GaussianHMM(2, gamma=gamma, max_iter=4, tol=0.0, random_state=0, n_threads=1).fit(pieces)
+    one = GaussianHMM(2, gamma=gamma, max_iter=4, tol=0.0, random_state=0, n_threads=1, init="clusters", n_init=1).fit(
+        pieces
+    )
     spilled = partial(Spilled, folder=tmp_path)
     for other in ({"n_threads": 2}, {"corpus": spilled}):
-        again = GaussianHMM(2, gamma=gamma, max_iter=4, tol=0.0, random_state=0, **other).fit(pieces)
+        again = GaussianHMM(
+            2, gamma=gamma, max_iter=4, tol=0.0, random_state=0, init="clusters", n_init=1, **other
+        ).fit(pieces)
         assert again.objective_ == one.objective_
         assert np.array_equal(again.means_, one.means_)
 
@@ -167,10 +181,14 @@ def test_homes_and_threads_give_equal_bits(gamma, tmp_path):
 def test_fixed_probabilities_and_priors():
     x, _ = planted()
     left_to_right = np.array([[np.nan, np.nan], [0.0, np.nan]])
-    model = GaussianHMM(2, fixed={"transmat": left_to_right}, random_state=0, n_threads=1).fit(x)
-    assert model.transmat_[1].tolist() == [0.0, 1.0]
+    model = GaussianHMM(
+        2, fixed={"transmat": left_to_right}, random_state=0, n_threads=1, init="clusters", n_init=1
+    ).fit(x)
+    assert model.transmat_[1].tolist() == pytest.approx([0.0, 1.0])
     assert np.diff(model.predict(x)).min() >= 0
-    sticky = GaussianHMM(2, transmat_prior=1 + 1e6 * np.eye(2), random_state=0, n_threads=1).fit(x)
+    sticky = GaussianHMM(
+        2, transmat_prior=1 + 1e6 * np.eye(2), random_state=0, n_threads=1, init="clusters", n_init=1
+    ).fit(x)
     assert np.diag(sticky.transmat_).min() > 0.999
     objectives = [record.objective for record in sticky.history_]
     assert np.diff(objectives).min() >= -1e-9 * abs(objectives[-1])
@@ -178,7 +196,7 @@ def test_fixed_probabilities_and_priors():
 
 def test_saved_models_predict_the_same(tmp_path):
     x, _ = planted()
-    for model in (fitted(states=["a", "b"]), HMM(2, random_state=0, n_threads=1).fit(x)):
+    for model in (fitted(states=["a", "b"]), HMM(2, random_state=0, n_threads=1, init="clusters", n_init=1).fit(x)):
         model.save(tmp_path / "model")
         again = load(tmp_path / "model")
         assert type(again) is type(model)
@@ -222,7 +240,10 @@ def test_criteria_count_free_parameters():
 @pytest.mark.parametrize("scale", [1e-150, 1e-3, 1e150])
 def test_units_of_columns_do_not_matter(scale):
     x, _ = planted()
-    one, other = (GaussianHMM(2, random_state=0, max_iter=5, tol=0, n_threads=1).fit(data) for data in (x, x * scale))
+    one, other = (
+        GaussianHMM(2, random_state=0, max_iter=5, tol=0, n_threads=1, init="clusters", n_init=1).fit(data)
+        for data in (x, x * scale)
+    )
     first, second = (np.argsort(model.means_[:, 0]) for model in (one, other))  # restarts may tie but for rounding
     np.testing.assert_allclose(other.means_[second], one.means_[first] * scale, rtol=1e-6)
     assert np.array_equal(np.argsort(second)[other.predict(x * scale)], np.argsort(first)[one.predict(x)])
@@ -231,10 +252,14 @@ def test_units_of_columns_do_not_matter(scale):
 @pytest.mark.filterwarnings("ignore:.* had no rows left")
 def test_odd_data_give_numbers():
     constant = np.ones((10, 2))
-    assert np.isfinite(GaussianHMM(3, random_state=0, n_threads=1).fit(constant).predict_proba(constant)).all()
-    one = GaussianHMM(2, random_state=0, n_threads=1).fit([[1.0, 2.0]])
+    assert np.isfinite(
+        GaussianHMM(3, random_state=0, n_threads=1, init="clusters", n_init=1).fit(constant).predict_proba(constant)
+    ).all()
+    one = GaussianHMM(2, random_state=0, n_threads=1, init="clusters", n_init=1).fit([[1.0, 2.0]])
     assert np.isfinite(one.means_).all()
-    empty = GaussianHMM(2, random_state=0, n_threads=1).fit([np.zeros((0, 1)), planted(9)[0][:, :1]])
+    empty = GaussianHMM(2, random_state=0, n_threads=1, init="clusters", n_init=1).fit(
+        [np.zeros((0, 1)), planted(9)[0][:, :1]]
+    )
     assert [len(part) for part in empty.predict([np.zeros((0, 1)), np.zeros((2, 1))])] == [0, 2]
 
 
@@ -265,13 +290,22 @@ def test_errors_of_predictions():
         fitted().predict(np.zeros(3))
     impossible = [(E[part("state") == 0] >= 3).per("sequence"), (E[part("state") == 0] <= 1).per("sequence")]
     with pytest.raises(InfeasibleConstraintError):
-        GaussianHMM(2, constraints=impossible, random_state=0, n_threads=1).fit(np.arange(5.0))
+        GaussianHMM(2, constraints=impossible, random_state=0, n_threads=1, init="clusters", n_init=1).fit(
+            np.arange(5.0)
+        )
 
 
 def test_states_that_die_are_said_and_started_again():
     x = np.repeat([[0.0], [1.0]], 30, axis=0)
     alone = np.array([[np.nan, np.nan, 0], [np.nan, np.nan, 0], [0, 0, 1]])
-    model = GaussianHMM(3, fixed={"startprob": np.array([1.0, 0, 0]), "transmat": alone}, random_state=0, n_threads=1)
+    model = GaussianHMM(
+        3,
+        fixed={"startprob": np.array([1.0, 0, 0]), "transmat": alone},
+        random_state=0,
+        n_threads=1,
+        init="clusters",
+        n_init=1,
+    )
     with pytest.warns(UserWarning, match="2 had no rows left after training and got a new start"):
         model.fit(x)
     assert np.isfinite(model.means_).all()
@@ -294,7 +328,16 @@ def sojourning(n_rows, rng):
 def test_durations_are_learnt_filtered_forecast_and_saved(family, censored, tmp_path):
     x, _ = sojourning(300, np.random.default_rng(1))
     model = GaussianHMM(
-        2, durations=family, longest=40, censored=censored, max_iter=5, tol=0.0, n_init=1, random_state=0, n_threads=1
+        2,
+        durations=family,
+        longest=40,
+        censored=censored,
+        max_iter=5,
+        tol=0.0,
+        n_init=1,
+        init="clusters",
+        random_state=0,
+        n_threads=1,
     ).fit([x, x[:50]])
     objectives = [record.objective for record in model.history_]
     assert np.diff(objectives).min() >= -1e-9 * abs(objectives[-1])
@@ -313,7 +356,9 @@ def test_durations_find_states_that_transitions_alone_confuse():
     x, states = sojourning(2000, np.random.default_rng(0))
     accuracies = []
     for durations in (None, "poisson"):
-        model = GaussianHMM(2, durations=durations, longest=60, random_state=0, n_threads=1).fit(x)
+        model = GaussianHMM(
+            2, durations=durations, longest=60, random_state=0, n_threads=1, init="clusters", n_init=1
+        ).fit(x)
         accuracies.append(np.mean((model.predict(x) == model.means_.argmax()) == states))
     assert accuracies[1] > accuracies[0]
     x, states = model.sample(3000, random_state=0)
@@ -324,7 +369,17 @@ def test_a_geometric_duration_is_the_plain_model():
     x, _ = planted(80)
     plain = fitted()
     stay = np.diag(plain.transmat_)
-    model = GaussianHMM(2, durations="geometric", longest=2000, random_state=0, n_threads=1, max_iter=1, tol=0.0).fit(x)
+    model = GaussianHMM(
+        2,
+        durations="geometric",
+        longest=2000,
+        random_state=0,
+        n_threads=1,
+        max_iter=1,
+        tol=0.0,
+        init="clusters",
+        n_init=1,
+    ).fit(x)
     swap = SeriesParameters(plain.startprob_, np.array([[0.0, 1], [1, 0]]), plain.params_.emission, 1 - stay[None])
     model.params_ = swap
     np.testing.assert_allclose(model.predict_proba(x), plain.predict_proba(x), atol=1e-9)

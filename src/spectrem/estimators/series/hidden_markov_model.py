@@ -544,7 +544,8 @@ def _starts(
     first = _WAYS if estimator.init == "auto" else (estimator.init,)
     ways = chain(first, repeat("segments" if estimator.init == "auto" else estimator.init))
     every = (_parameters_of(model, series, start_states(series, states, way, rng)) for way in ways)
-    n_tried = min(_MOST_TRIED, 6 * model.n_states**2, _TRIED // (len(series.x) * model.n_states))
+    work = len(series.x) * (model.n_states + (0 if model.sojourns is None else model.sojourns.longest))
+    n_tried = min(_MOST_TRIED, 6 * model.n_states**2, _TRIED // work)
     if estimator.init != "auto" or n_tried <= estimator.n_init or model.n_states == 1:
         yield from every
     tried = []

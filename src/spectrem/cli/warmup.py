@@ -16,7 +16,7 @@ from spectrem.cli.ending import compilation_watched, progress_bar, say
 from spectrem.cli.signals import ignore_signals
 from spectrem.exceptions import InvalidInputError
 
-_FAMILIES = ("align", "tag", "cluster", "project", "parse", "classify")
+_FAMILIES = ("align", "tag", "cluster", "states", "project", "parse", "classify")
 # Every way of a command that runs kernels of its own; see `_write_inputs` for the files.
 _RUNS = """
 align en fr --constraint agreement --constraint fertility
@@ -61,6 +61,15 @@ cluster d.csv --size 8:10
 cluster d.csv --size 8:10 --gamma 0
 cluster d.csv --size 9:9 --assign feasible
 cluster d.csv --cannot-link pairs.csv
+states fit d.csv --features x,y --covariance-type tied
+states fit d.csv --features x,y --covariance-type diag
+states fit d.csv --features x,y --gamma 0
+states fit d.csv --features x,y --emissions poisson --durations poisson
+states fit d.csv --features x,y --constraint "E[state == 0] <= 15"
+states fit d.csv --features x,y --constraint "E[(state == 0) & (previous == 1)] <= 2"
+states fit gaps.csv
+states predict gaps.csv --load states --add-probabilities -o out.csv
+states forecast gaps.csv --load states -o out.csv
 project d.csv --labels ham,spam
 project d.csv --labels ham,spam --constraint "(E[label == 'ham'] <= 0.9).per('row')"
 project d.csv --labels ham,spam --constraint "(E[label == 'ham'] <= 0.9).per('row')" --gamma 0.5
@@ -78,6 +87,7 @@ _MORE = {
     "tag": "--save tagger --max-iter 2 --n-threads 1",
     "cluster": "-k 3 --features x,y --add-probabilities --max-iter 2 --n-threads 1 -o out.csv",
     "project": "-o out.csv",
+    "states fit": "-k 2 --save states --init clusters --n-init 1 --max-iter 2 --n-threads 1",
 }
 
 
@@ -176,7 +186,8 @@ def _write_inputs() -> None:
 
 def _run(app: Any, *words: str) -> None:
     """Run a command on toy data, whose results do not matter; taggers are applied, too."""
-    app.main([*words, *_MORE[words[0]].split(), "-q"], standalone_mode=False)
+    more = _MORE.get(words[0], _MORE.get(" ".join(words[:2]), ""))
+    app.main([*words, *more.split(), "-q"], standalone_mode=False)
     if words[0] == "tag":
         for decode in ("posterior", "viterbi"):
             command = f"tag predict tagged --load tagger --input-format slash -o out --decode {decode} -q"

@@ -471,7 +471,7 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
 
     def _encoded(self, X: Any, lengths: Any, groups: Any, y: Any = None) -> tuple[Series, engine.NewSentences]:
         fitted = as_fitted(self)
-        series = read_series(fitted, X, lengths, groups, fitted.categories_)
+        series = read_series(fitted, X, lengths, groups, fitted.categories_, fitted.column_names_)
         if series.names != fitted.column_names_ and len(series.names) != len(fitted.column_names_):
             raise InvalidInputError(
                 f"X must have the {len(fitted.column_names_)} columns of training, "

@@ -64,7 +64,14 @@ class Series:
         return values if self.order is None else values[self.order]
 
 
-def read_series(estimator: Any, X: Any, lengths: Any = None, groups: Any = None, categories: Any = None) -> Series:
+def read_series(
+    estimator: Any,
+    X: Any,
+    lengths: Any = None,
+    groups: Any = None,
+    categories: Any = None,
+    trained: Sequence[str] = (),
+) -> Series:
     """Read rows of sequences.
 
     Parameters
@@ -77,6 +84,8 @@ def read_series(estimator: Any, X: Any, lengths: Any = None, groups: Any = None,
         The sequence of each row; those of a sequence keep their order.
     categories : mapping of name -> list of values, optional
         What numbers of columns of text mean; new ones are added to it.
+    trained : sequence of str
+        Columns of training: those of a frame that has all of them, in whatever order and beside whatever others.
 
     Raises
     ------
@@ -99,6 +108,7 @@ def read_series(estimator: Any, X: Any, lengths: Any = None, groups: Any = None,
         if estimator.group is not None and estimator.group not in TAKEN:
             named = {estimator.group: frame[estimator.group], **named}
         names = [name for name in frame.columns if name not in places]
+        names = list(trained) if trained and set(trained) <= set(names) else names
         x = np.column_stack([_numbers(name, frame[name], categories) for name in names] or [np.zeros((len(frame), 0))])
     else:
         x = np.asarray(table)

@@ -62,7 +62,7 @@ def test_shares_that_leave_nothing_to_other_labels():
 def test_shares_that_sum_to_one(size, tolerance):
     """Their joint curvature is singular: prices are unique but for what is added to all three."""
     scores, columns = predictions()
-    found, expected, prices, exact = compare([share(*own) for own in SHARES.items()], scores, columns, 600, size)
+    found, expected, prices, exact = compare([share(*own) for own in SHARES.items()], scores, columns, 400, size)
     np.testing.assert_allclose(found.mean(axis=0), list(SHARES.values()), atol=max(tolerance, 0.005))
     np.testing.assert_allclose(found, expected, atol=5 * tolerance)
     apart = [np.ptp([own[name][0] for own in (prices, exact)]) for name in exact]
@@ -81,7 +81,7 @@ def test_few_rows_that_are_undecided(seed):
 def test_a_share_and_a_cost_on_one_label(gamma):
     scores, columns = predictions()
     rules = [share(0, 0.5, "share"), (E[part("cost") * (LABEL == 0)] == 0.55 * ALL).named("cost")]
-    found, expected, prices, exact = compare(rules, scores, columns, 600, gamma=gamma)
+    found, expected, prices, exact = compare(rules, scores, columns, 400, gamma=gamma)
     np.testing.assert_allclose(found, expected, atol=0.01)
     for name in exact:
         np.testing.assert_allclose(prices[name], exact[name], atol=0.05)
@@ -108,7 +108,7 @@ def features(n=12):
 )
 def test_rows_that_overlap(rules):
     scores, columns = predictions(n=200)
-    found, expected, _, exact = compare(rules, scores, columns, 300)
+    found, expected, _, exact = compare(rules, scores, columns, 200)
     assert np.abs(found - expected).mean() < 6e-3
     assert sum(np.abs(own).sum() for own in exact.values()) > 0.5
 
@@ -197,8 +197,8 @@ def test_a_row_times_a_thousand_says_the_same():
 def test_a_row_said_twice_changes_nothing():
     scores, columns = predictions()
     rules = [share(0, 0.5), E[LABEL == 1] <= 0.2 * ALL]
-    once, expected, _, _ = compare(rules, scores, columns, 300)
-    twice, *_ = compare([*rules, E[7 * (LABEL == 1)] <= 1.4 * ALL], scores, columns, 300)
+    once, expected, _, _ = compare(rules, scores, columns, 200)
+    twice, *_ = compare([*rules, E[7 * (LABEL == 1)] <= 1.4 * ALL], scores, columns, 200)
     np.testing.assert_allclose(once, expected, atol=0.01)
     np.testing.assert_allclose(twice, expected, atol=0.01)
 
@@ -208,7 +208,7 @@ def test_rows_within_batches_take_up_curvature():
     scores, columns = predictions(sharpness=3.0)
     scores[:, 1] += 4.0
     rules = [(E[LABEL == 1] <= 1).per("document"), (E[LABEL == 1] == 0.45 * ALL)]
-    found, expected, _, _ = compare(rules, scores, columns, 300)
+    found, expected, _, _ = compare(rules, scores, columns, 200)
     np.testing.assert_allclose(found, expected, atol=0.01)
 
 

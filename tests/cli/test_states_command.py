@@ -166,3 +166,14 @@ def test_a_frame_gives_the_columns_of_training_by_name(fit, office):
     frame = polars.read_csv(office.path)
     turned = frame.select("visits", "kind", "when", "heat", "room")
     assert model.predict(turned).tolist() == model.predict(frame.select("heat", "visits", "room", "when")).tolist()
+
+
+def test_a_column_may_be_emitted_and_constrained(fit, office):
+    rule = '(E[(part("state") == "busy") & (part("visits") <= 1) & (part("room") == "north")] == 0)'
+    options = ["--states", "busy,empty", "--features", "heat,visits", "--constraint", rule]
+    _, model = fit(*SERIES, *options)
+    assert (model.column_names_, list(model.columns)) == (["heat", "visits"], [])
+    frame = polars.read_csv(office.path)
+    model.set_params(project_at_predict=True, decode="posterior")
+    few = ((frame["visits"] <= 1) & (frame["room"] == "north")).to_numpy()
+    assert not (model.predict(frame)[few] == "busy").any()

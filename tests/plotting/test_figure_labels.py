@@ -2,6 +2,7 @@
 
 import io
 import warnings
+from types import SimpleNamespace
 from xml.dom import minidom
 
 import numpy as np
@@ -21,6 +22,8 @@ from spectrem.plotting import (
     plot_posteriors,
     plot_prices,
     plot_reliability,
+    plot_states,
+    plot_transitions,
     plot_trees,
     plot_violations,
 )
@@ -49,6 +52,8 @@ FIGURES = {
     "clusters": clusters,
     "trees": lambda name: plot_trees([name, "a"], {name: [1, -1]}, tags=[name, "X"]),
     "reliability": reliable,
+    "states": lambda name: plot_states([[1.0], [2.0]], [name, "a"], title=name),
+    "transitions": lambda name: plot_transitions(SimpleNamespace(states_=(name, "a"), transmat_=np.eye(2))),
     "violations": lambda name: plot_violations(projected(name)),
     "prices": lambda name: plot_prices(projected(name)),
 }

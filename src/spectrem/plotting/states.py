@@ -141,7 +141,7 @@ def plot_transitions(model: Any, *, axes: Axes | None = None) -> Figure:
 
 
 def _shown(value: float) -> str:
-    return f"{value:.2g}" if value < 0.99 or value == 1 else f"{value:.4f}"
+    return f"{value:.2g}" if value < 0.99 else f"{value:.4f}".rstrip("0").rstrip(".")
 
 
 def _read_series(X: Table, time: Any) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:

@@ -157,7 +157,7 @@ def list_names(names: Sequence[object]) -> str:
 
 
 def read_table_constraints(
-    options: TableOptions, file: TableFile, reserved: Collection[str]
+    options: ConstraintOptions, file: TableFile, reserved: Collection[str]
 ) -> tuple[list[Any], dict[str, Key]]:
     """Constraints of a file in YAML or JSON and of options, and the columns that they name, in few bytes per row.
 

@@ -131,8 +131,8 @@ def fit(options: FittingOptions, settings: Settings, annealing: Annealing, home:
         if len(file) < n_states:
             raise InvalidInputError(f"{counted(n_states, 'state')}: {file.name} has only {counted(len(file), 'row')}")
         families = placed.get("emissions", "gaussian")
-        named, others = [name for name in columns if name != group], {*columns, group, time, options.known}
-        features = _features(file, options.features, others, families)
+        features = _features(file, options.features, {*columns, group, time, options.known}, families)
+        named = [name for name in columns if name not in (group, time, *features)]
         placed["emissions"] = _emissions(families, features, options.covariance_type, given)
         hmm = HMM(constraints=constraints, columns=named, **placed)
         places = {name: file.values(name) for name in (group, time) if name is not None}
@@ -142,18 +142,14 @@ def fit(options: FittingOptions, settings: Settings, annealing: Annealing, home:
             run.fit(hmm, lambda: hmm.fit(X, y), advice=_ADVICE)
     outcome = f": {counted(hmm.n_iter_, 'iteration')}, objective {hmm.objective_:.6g} nats"
     n = 1 if group is None else X[group].n_unique()
-    learned = f"{len(hmm.states_)} states of {list_names(features)}"
+    learned = f"{len(hmm.states_)} states of {list_names([*features])}"
     run.report(hmm, learned, range(n), len(X), outcome, ("sequence", "row"))
     if not options.quiet:
         means, stays = hmm.emission_.means(hmm.params_.emission), hmm.transmat_.diagonal().tolist()
         for name, row, stay in zip(hmm.states_, means.tolist(), stays, strict=True):
-            shown = [
-                f"{one} {value:.4g}" for one, value in zip(features, row, strict=True) if one not in hmm.categories_
-            ]
-            lasts = (
-                "" if hmm.durations is not None else f"; stays {1 / (1 - stay):.4g} rows" if stay < 1 else "; for ever"
-            )
-            say(f"  {name}: {list_names(shown)}{lasts}")
+            pairs = [pair for pair in zip(features, row, strict=True) if pair[0] not in hmm.categories_]
+            lasts = f"; stays {1 / (1 - stay):.4g} rows" if hmm.durations is None and stay < 1 else ""
+            say(f"  {name}: {list_names([f'{feature} {value:.4g}' for feature, value in pairs])}{lasts}")
 
 
 def _features(file: TableFile, names: str | None, others: Collection[Any], families: Any) -> dict[str, polars.Series]:
@@ -329,7 +325,7 @@ def forecast(options: ForecastingOptions, given: Given) -> None:
             parts = []
             groups = [None] if hmm.group is None else X[hmm.group].unique().sort().to_list()
             for group, one in zip(groups, ahead if isinstance(ahead, list) else [ahead], strict=True):
-                columns = {} if hmm.group is None else {hmm.group: [group] * options.steps}
+                columns: dict[str, Any] = {} if hmm.group is None else {hmm.group: [group] * options.steps}
                 columns |= {"step": range(1, options.steps + 1)}
                 columns |= {f"{_STATE}_{name}": one.states[:, k] for k, name in enumerate(hmm.states_)}
                 for k, name in enumerate(hmm.column_names_):

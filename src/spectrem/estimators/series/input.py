@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_lengths
 from spectrem.constraints.columns import as_column
+from spectrem.constraints.compilation.draft import used_columns
+from spectrem.constraints.text import flatten
 from spectrem.data.frames import as_frame, as_times
 from spectrem.estimators.labels import LabelReader
 from spectrem.estimators.sentences import check_tag, sort_tags
@@ -105,8 +107,8 @@ def read_series(
             raise InvalidInputError(f"X must have the column {missing[0]!r}, got {', '.join(frame.columns)}")
         groups = frame[estimator.group].to_numpy() if estimator.group is not None and groups is None else groups
         times = as_times(estimator.time, frame[estimator.time]) if estimator.time is not None else None
-        if estimator.group is not None and estimator.group not in TAKEN:
-            named = {estimator.group: frame[estimator.group], **named}
+        used = set().union(*map(used_columns, flatten(estimator.constraints))) - {*TAKEN, "time", estimator.time}
+        named = {name: frame[name] for name in frame.columns if name in used} | named
         names = [name for name in frame.columns if name not in places]
         names = list(trained) if trained and set(trained) <= set(names) else names
         x = np.column_stack([_numbers(name, frame[name], categories) for name in names] or [np.zeros((len(frame), 0))])

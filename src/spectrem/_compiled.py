@@ -70,6 +70,8 @@ PREBUILT = Path(__file__).parent / "_prebuilt"
 _log = logging.getLogger("spectrem.compiling")
 # Beginnings of the modules whose functions are compiled into those that call them.
 _INLINED = ("spectrem.kernels.", "spectrem._lanes", "spectrem._logs", "spectrem._vectors", "spectrem._wide")
+# The beginning of LLVM's names of functions that are optimised each for itself before they are linked.
+_OPTIMISED = "_ZN8spectrem7kernels6chains"
 # LLVM's names of levels of processors, and the instructions that make one, by kind of machine. That of ARM is untried.
 _LEVELS = {
     "x86_64": ("x86-64-v3", "avx avx2 bmi bmi2 cx16 f16c fma lzcnt movbe popcnt sahf sse4.2 ssse3 xsave"),
@@ -202,13 +204,16 @@ class _Library(JITCodeLibrary):
     """Code of LLVM that is optimised, and becomes machine code, when the address of a function in it is asked for.
 
     What is linked into it was not optimised before as modules are, so that the passes run once more: some kernels are
-    up to a third slower without.
+    up to a third slower without. Those of chains are up to a fifth slower even so, and are optimised as Numba does it.
     """
 
     _has_machine_code = False
+    _n_passes = 2
 
     def _optimize_final_module(self) -> None:
-        pass
+        if any(function.name.startswith(_OPTIMISED) for function in self.get_defined_functions()):
+            super()._optimize_final_module()
+            self._n_passes = 0
 
     def _finalize_final_module(self) -> None:
         self._finalized = True
@@ -220,7 +225,7 @@ class _Library(JITCodeLibrary):
             return 0
         if not self._has_machine_code:
             self._has_machine_code = True
-            for _ in range(2):
+            for _ in range(self._n_passes):
                 super()._optimize_final_module()
             self._final_module.verify()
             super()._finalize_final_module()

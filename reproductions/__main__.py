@@ -20,6 +20,7 @@ from reproductions.clustering import cluster_links, em_constraints_fig1
 from reproductions.extraction import uem_fig2
 from reproductions.grammar import dmv, universal_rules
 from reproductions.relatives import ge_compare
+from reproductions.series import occupancy
 from reproductions.tagging import da_table1, pos_dictionary, pr_fig12, uem_fig1
 from reproductions.transfer import pr_fig10, pr_table8
 from reproductions.views import pr_table4, pr_table5, pr_table6
@@ -34,6 +35,7 @@ EXPERIMENTS: dict[str, ModuleType] = {
         *(pr_table8, pr_fig10),
         *(uem_fig2, pr_table4, pr_table5, pr_table6, ge_compare),
         *(dmv, universal_rules),
+        occupancy,
     )
 }
 

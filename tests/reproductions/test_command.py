@@ -34,6 +34,7 @@ OPTIONS = {
     "ge-compare": {"--data", "--draws", "--seed"},
     "dmv": {"--data", "--threads"},
     "universal-rules": {"--data", "--languages", "--threads"},
+    "occupancy": {"--data", "--seed", "--starts", "--threads"},
 }
 
 

@@ -1,0 +1,1 @@
+"""Experiments on series of numbers in time."""

@@ -16,7 +16,8 @@ when it is.
 
 What kernels call is compiled to the code of LLVM alone and linked into them; Numba, left alone, would optimise each
 function for itself and make machine code of it, wrappers and a file in the cache, which took a third of the time.
-So what lies in a file has no code of LLVM, which would be of use only where others link it.
+So what lies in a file has no code of LLVM, which would be of use only where others link it. The exception are
+functions of chains: see `_Library`.
 
 Parts of Numba used here that its documentation does not promise, all of them in the releases 0.61.2 and 0.68.1, with
 which they are tested: ``FunctionCache`` finds the folder; ``CPUDispatcher`` is called by ``compile``, which has
@@ -24,8 +25,8 @@ which they are tested: ``FunctionCache`` finds the folder; ``CPUDispatcher`` is 
 ``_numba_type_``, ``overloads`` and the options ``no_cpython_wrapper`` and ``no_cfunc_wrapper``; ``CompileResult`` has
 ``_reduce`` and ``_rebuild``, ``_find_referenced_environments``, ``lifted`` and ``library.has_dynamic_globals``;
 ``Environment._memo``, ``_rebuild_env`` and ``serialize.dumps``; ``rtsys.initialize``; ``global_compiler_lock``;
-``magic_tuple``, ``_library_class``, ``_engine.is_symbol_defined`` and ``set_env`` of a code generator; the methods of
-``JITCodeLibrary`` that `_Library` overrides or calls, and ``_shared_module``; ``create_cpython_wrapper`` and
+``magic_tuple``, ``_library_class``, ``_tm``, ``_engine.is_symbol_defined`` and ``set_env`` of a code generator; the
+methods of ``JITCodeLibrary`` that `_Library` overrides or calls, and ``_shared_module``; ``create_cpython_wrapper`` and
 ``get_executable`` of a target's context; ``resolve_function_type`` of the types' context;
 ``cpu_target._toplevel_target_context``.
 """
@@ -70,8 +71,8 @@ PREBUILT = Path(__file__).parent / "_prebuilt"
 _log = logging.getLogger("spectrem.compiling")
 # Beginnings of the modules whose functions are compiled into those that call them.
 _INLINED = ("spectrem.kernels.", "spectrem._lanes", "spectrem._logs", "spectrem._vectors", "spectrem._wide")
-# The beginning of LLVM's names of functions that are optimised each for itself before they are linked.
-_OPTIMISED = "_ZN8spectrem7kernels6chains"
+# The beginning of the names that LLVM knows functions of chains by.
+_CHAINS = "_ZN8spectrem7kernels6chains"
 # LLVM's names of levels of processors, and the instructions that make one, by kind of machine. That of ARM is untried.
 _LEVELS = {
     "x86_64": ("x86-64-v3", "avx avx2 bmi bmi2 cx16 f16c fma lzcnt movbe popcnt sahf sse4.2 ssse3 xsave"),
@@ -158,6 +159,7 @@ class _Kernel(CPUDispatcher):
             self._part.compile(arguments)
             part: Any = self._part.overloads[tuple(arguments)]
             context, library = part.target_context, codegen.create_library(part.library.name)
+            library.is_kernel = True
             library.enable_object_caching()
             library.add_linking_library(part.library)
             called = library, part.fndesc, part.environment
@@ -204,16 +206,21 @@ class _Library(JITCodeLibrary):
     """Code of LLVM that is optimised, and becomes machine code, when the address of a function in it is asked for.
 
     What is linked into it was not optimised before as modules are, so that the passes run once more: some kernels are
-    up to a third slower without. Those of chains are up to a fifth slower even so, and are optimised as Numba does it.
+    up to a third slower without. Kernels of chains would still be a tenth slower, and get what Numba gives them: parts
+    are optimised each for itself, and their loops rewritten by LLVM's generator of machine code, which is thrown away.
     """
 
+    is_kernel = False
     _has_machine_code = False
-    _n_passes = 2
+
+    @cached_property
+    def _is_of_chains(self) -> bool:
+        return any(function.name.startswith(_CHAINS) for function in self.get_defined_functions())
 
     def _optimize_final_module(self) -> None:
-        if any(function.name.startswith(_OPTIMISED) for function in self.get_defined_functions()):
+        if self._is_of_chains and not self.is_kernel:
             super()._optimize_final_module()
-            self._n_passes = 0
+            self._codegen._tm.emit_object(self._final_module)
 
     def _finalize_final_module(self) -> None:
         self._finalized = True
@@ -225,7 +232,7 @@ class _Library(JITCodeLibrary):
             return 0
         if not self._has_machine_code:
             self._has_machine_code = True
-            for _ in range(self._n_passes):
+            for _ in range(0 if self._is_of_chains else 2):
                 super()._optimize_final_module()
             self._final_module.verify()
             super()._finalize_final_module()

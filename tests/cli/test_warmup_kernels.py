@@ -13,16 +13,14 @@ import spectrem
 ROOT = Path(spectrem.__file__).parent
 # Every kernel with machine code, and for how many signatures, after all families.
 WARM = """
-import sys, warnings
-sys.argv[1:] = ["warmup"]
+import sys
+import typer
 from spectrem._compiled import _Kernel
-from spectrem.cli import main
-try:
-    main()
-except SystemExit:
-    pass
-kernels = {kernel for module in list(sys.modules.values()) if module.__name__.startswith("spectrem.")
-           for kernel in vars(module).values() if isinstance(kernel, _Kernel)}
+from spectrem.cli.app import app
+
+typer.main.get_command(app).main(["warmup"], standalone_mode=False)
+modules = [module for name, module in sys.modules.items() if name.startswith("spectrem.")]
+kernels = {kernel for module in modules for kernel in vars(module).values() if isinstance(kernel, _Kernel)}
 for kernel in kernels:
     print(f"{kernel.__module__}.{kernel.__name__}", len(kernel.overloads))
 """

@@ -51,6 +51,7 @@ docs: $(VENV)/docs $(VENV)/warm
 
 bench: $(VENV)/warm
 	$(BIN)/python benchmarks/hmm.py
+	$(BIN)/python benchmarks/series.py --write
 	$(BIN)/python benchmarks/homes.py
 	$(BIN)/python benchmarks/trigram.py
 	$(BIN)/python benchmarks/trees.py --write

@@ -84,6 +84,9 @@ MADE_BY_THE_LIBRARY = {
     *("AlignmentStats", "BitextShard", "Block", "Constraint", "ConstraintReport", "ConstraintSummary", "CoupledKernel"),
     *("GrammarShard", "JointShard", "LexicalPrior", "Line", "LinearConstraint", "LogLinearShard.take", "ParsingShard"),
     *("PosedCorpus", "TableFile", "TagShard", "read_bytes", "tokenise"),
+    # of hidden Markov models
+    *("Durations", "Geometric", "Histogram", "NegativeBinomial", "Poisson", "duration_scores"),
+    *("Categorical", "Emission", "Gaussian", "Joined", "Multinomial", "StudentT"),
 }
 
 

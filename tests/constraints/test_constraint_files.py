@@ -162,7 +162,7 @@ REFUSED = [
     ("json", "[3]", 1, 2, "expected the text of a constraint, or name: text, found '3'"),
     ("json", "[null]", 1, 2, "expected the text of a constraint, or name: text, found 'null'"),
     ("json", "[" + "9" * 5000 + "]", 1, 2, "expected the text of a constraint, or name: text, found '999"),
-    ("json", '["E[label] <= 1",]', 1, 18, "this is not valid JSON: Expecting value"),
+    ("json", '["E[label] <= 1",', 1, 18, "this is not valid JSON: Expecting value"),
     ("json", '["E[label] <= 1"', 1, 17, "this is not valid JSON: Expecting ',' delimiter"),
     ("json", "[" * 100_000, 1, 1, "expected a list of constraints, found lists inside each other without end"),
     ("yaml", "[" * 500, 1, 2, "expected the text of a constraint, or name: text, found a list"),

@@ -140,12 +140,13 @@ def test_many_features_and_patterns(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_complete_rows_beside_others_have_the_same_bits(kind):
+def test_complete_rows_beside_others_keep_their_densities(kind):
     params = make_params(kind, d=6)
     complete, x, _ = draw(params, 500, 0.1)
     kept = ~np.isnan(x).any(axis=1)
     assert 0 < kept.sum() < 500
-    np.testing.assert_array_equal(log_joint(params, x)[kept], log_joint(params, complete)[kept])
+    # sums of the same terms, which the compiler may join to products otherwise where there are gaps
+    np.testing.assert_array_max_ulp(log_joint(params, x)[kept], log_joint(params, complete)[kept], maxulp=8)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -52,6 +52,7 @@ def test_rows_are_sorted_by_time_and_dates_stand_at_the_axis():
     line = figure.axes[0].lines[0]
     assert line.get_ydata().tolist() == [1.0, 2.0, 3.0, 4.0]
     assert line.get_xdata().astype(str)[-1] == "2026-01-04T12:00:00.000000"
+    assert area(figure) == [0.5, 2.0]  # to the middle of the 1st and 2nd, and from that of the 2nd and 3rd
     assert figure.axes[0].get_xlabel() == "day"
     assert len(figure.axes) == 1
     figure.canvas.draw()

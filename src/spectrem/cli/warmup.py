@@ -70,7 +70,7 @@ states fit d.csv --features x,y --constraint "E[(state == 0) & (previous == 1)] 
 states fit gaps.csv
 states predict gaps.csv --load states --add-probabilities -o out.csv
 states forecast gaps.csv --load states -o out.csv
-project d.csv --labels ham,spam
+project d.csv --labels ham,spam -c c.yaml
 project d.csv --labels ham,spam --constraint "(E[label == 'ham'] <= 0.9).per('row')"
 project d.csv --labels ham,spam --constraint "(E[label == 'ham'] <= 0.9).per('row')" --gamma 0.5
 project d.csv --labels ham,spam --constraint "(E[label == 'ham'] <= 0.9).per('row')" --gamma 0
@@ -78,7 +78,6 @@ project d.csv --labels ham,spam --constraint "(E[label == 'ham'] <= 0.9).per('ro
 project l.csv --long r,label,p --constraint "(E[label == 'ham'] <= 0.9).per('row')"
 project d.csv --labels ham,spam --constraint "(E[label == 'spam'] <= 0.3).per('row').slack(penalty=2, norm='linf')"
 project d.csv --labels ham,spam --constraint "(E[...] <= 1).per('label').slack(penalty=1, norm='l2')"
-project d.csv --labels ham,spam --constraint "E[label == 'spam'] == 9"
 project d.csv --labels ham,spam --constraint "E[label == 'spam'] == 9" --weights w
 project d.csv --labels ham,spam --constraint "E[label == 'spam'] == 9" --gamma 0
 """

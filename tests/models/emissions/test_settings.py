@@ -38,7 +38,7 @@ def test_columns_are_named_or_numbered():
             resolve({key: "poisson"}, names)
     with pytest.raises(InvalidInputError, match=r"emissions must be one of gaussian, student-t, .*, got 'normal'"):
         resolve("normal", names)
-    with pytest.raises(InvalidInputError, match=r"a value of spectrem\.models\.emissions, got 3"):
+    with pytest.raises(InvalidInputError, match=r"a value of spectrem\.emissions, got 3"):
         resolve({0: 3}, names)
 
 

@@ -52,6 +52,7 @@ _EVERYDAY = (
     *("project_at_predict", "n_threads"),
 )
 """The options that ``--help`` shows of `fit`."""
+_UNUSED = Rule(("--covariance-type",), (), "{--covariance-type} changes nothing: no column is Gaussian")
 _NUMBERING = "name the columns that states emit: --features"
 _ADVICE = {"n_components": "--n-components", "covars_prior": "--covariance-type diag or other --features"}
 
@@ -160,17 +161,18 @@ def _features(file: TableFile, names: str | None, others: Collection[Any], famil
     listed = file.names if names is None else split_names(names, "--features")
     file.check(listed, "--features")
     file.check(by_column, "--emissions")
-    features, numbers = {}, {}
-    for name in [name for name in listed if names is not None or name in by_column or name not in others]:
-        is_text = (by_column.get(name) if by_column else families) == "categorical"
-        cells = _cells(file, name, is_text, wanted=names is not None or name in by_column)
-        if cells is not None:
-            features[name] = cells
-            if not is_text:
-                numbers[name] = cells.to_numpy()
+    texts = {name for name in listed if (by_column.get(name) if by_column else families) == "categorical"}
+    wanted = by_column if names is None else listed
+    cells = {
+        name: _cells(file, name, name in texts, name in wanted)
+        for name in listed
+        if name in wanted or name not in others
+    }
+    features = {name: column for name, column in cells.items() if column is not None}
+    numbers = {name: column.to_numpy() for name, column in features.items() if name not in texts}
     if not features:
         raise InvalidInputError(
-            f"{file.name}: no column holds numbers, besides those that options name; name some by --features"
+            f"{file.name}: no column holds numbers, but for those of options; name some by --features"
         )
     if unnamed := [name for name in by_column if name not in features]:
         raise InvalidInputError(f"--emissions: {quoted(unnamed[0])} must be one of --features, {list_names(listed)}")
@@ -197,12 +199,8 @@ def _cells(file: TableFile, name: str, is_text: bool, wanted: bool = True) -> po
     if wanted or (cells.dtype == polars.String and 0 < 2 * odd.sum() <= cells.count()):
         if odd.any():
             row = int(odd.arg_max() or 0)
-            raise file.refusal(
-                row,
-                name,
-                f"{quoted(cells[row])} is not a number; correct it, leave the column out by --features, or let states "
-                f"emit categories by --emissions {name}=categorical",
-            )
+            advice = "correct it, leave the column out by --features, or let states emit categories by --emissions"
+            raise file.refusal(row, name, f"{quoted(cells[row])} is not a number; {advice} {name}=categorical")
         return numbers
     return None
 
@@ -214,27 +212,34 @@ def _emissions(families: Any, features: Collection[str], covariance_type: Any, g
     gaussian, by_column = Gaussian(covariance_type), families if isinstance(families, dict) else {}
     rest = tuple(name for name in features if name not in by_column) if by_column else ()
     if "gaussian" not in (families, *by_column.values()) and not rest:
-        check_rules(
-            [Rule(("--covariance-type",), (), "{--covariance-type} changes nothing: no column is Gaussian")], given
-        )
+        check_rules([_UNUSED], given)
         return families
-    if not by_column:
-        return gaussian
     chosen = {name: gaussian if family == "gaussian" else family for name, family in by_column.items()}
-    return {**chosen, **({rest: gaussian} if rest else {})}
+    return chosen | ({rest: gaussian} if rest else {}) if by_column else gaussian
 
 
-def _rows(file: TableFile, hmm: Any, path: str) -> polars.DataFrame:
-    """The columns of a table that a model reads; those that only its constraints name may be missing if they can."""
+def _read(options: Any, settings: Settings, given: Given) -> tuple[Any, TableFile, polars.DataFrame]:
+    """The model, the table, and its columns that the model reads; those of constraints may be missing if they can."""
     import polars
 
-    columns, projects = list(hmm.columns), hmm.project_at_predict and hmm.constraints
+    from spectrem.data import read_table
+
+    hmm, file = _load(options.load, settings, given), read_table(options.data)
     places = [name for name in (hmm.group, hmm.time) if name is not None]
-    file.check([*hmm.column_names_, *places, *(columns if projects else ())], f"--load {path}")
+    needed = list(hmm.columns) if hmm.project_at_predict and hmm.constraints else []
+    file.check([*hmm.column_names_, *places, *needed], f"--load {options.load}")
     cells = {name: _cells(file, name, name in hmm.categories_) for name in hmm.column_names_}
     cells |= {name: file.values(name) for name in places}
-    cells |= {name: file.keys(name) if name in file.schema else polars.Series([None] * len(file)) for name in columns}
-    return polars.DataFrame(cells)
+    none = polars.Series([None] * len(file))
+    return hmm, file, polars.DataFrame(cells | {n: file.keys(n) if n in file.schema else none for n in hmm.columns})
+
+
+def _load(path: str, settings: Settings, given: Given) -> Any:
+    from spectrem.estimators import HMM
+    from spectrem.estimators.series.named import HiddenMarkovModel
+
+    others = [one for one in HiddenMarkovModel.__subclasses__() if one is not HMM]
+    return load_model(path, (HMM, *others), settings, given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,32 +265,21 @@ def predict(options: PredictingOptions, settings: Settings, given: Given) -> Non
     Writes DATA with a column *state*; rows keep their order.
     """
     with command_files(*files_of(options)):
-        from spectrem.data import open_table, read_table
+        from spectrem.data import open_table
 
         with open_table(options.output) as write:
-            hmm, file = _load(options.load, settings, given), read_table(options.data)
+            hmm, file, X = _read(options, settings, given)
             of_states = [f"{_STATE}_{name}" for name in hmm.states_ if options.add_probabilities]
             for name in (_STATE, *of_states):
                 if name in file.schema:
                     raise InvalidInputError(f"{file.name} has a column {name!r}, which is to be added; rename it")
-            X = _rows(file, hmm, options.load)
             with rows_named(file):
                 states = hmm.predict(X)
-                added = {_STATE: states}
-                if of_states:
-                    added |= dict(zip(of_states, hmm.predict_proba(X).T, strict=True))
-            write(file.extended(added))
+                shares = hmm.predict_proba(X).T if of_states else []
+            write(file.extended({_STATE: states, **dict(zip(of_states, shares, strict=True))}))
     if not options.quiet:
         counts = [f"{name}: {int((states == name).sum())}" for name in hmm.states_]
         say(f"states of {counted(len(X), 'row')}: {list_names(counts)}")
-
-
-def _load(path: str, settings: Settings, given: Given) -> Any:
-    from spectrem.estimators import HMM
-    from spectrem.estimators.series.named import HiddenMarkovModel
-
-    others = [one for one in HiddenMarkovModel.__subclasses__() if one is not HMM]
-    return load_model(path, (HMM, *others), settings, given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,11 +309,10 @@ def forecast(options: ForecastingOptions, given: Given) -> None:
     with command_files(*files_of(options)):
         import polars
 
-        from spectrem.data import TableFile, open_table, read_table
+        from spectrem.data import TableFile, open_table
 
         with open_table(options.output) as write:
-            hmm, file = _load(options.load, {}, given), read_table(options.data)
-            X = _rows(file, hmm, options.load)
+            hmm, file, X = _read(options, {}, given)
             with rows_named(file):
                 ahead = hmm.forecast(X, options.steps)
             parts = []
@@ -362,15 +355,12 @@ def plot(options: DrawingOptions, settings: Settings, given: Given) -> None:
     Example: **spectrem states plot office.csv --load model.npz -o states.png**
     """
     with command_files(*files_of(options)):
-        from spectrem.data import read_table
         from spectrem.plotting import plot_states, plot_transitions, save_figure
 
-        hmm = _load(options.load, settings, given)
         if options.data is None:
-            save_figure(plot_transitions(hmm), options.plot)
+            save_figure(plot_transitions(_load(options.load, settings, given)), options.plot)
             return
-        file = read_table(options.data)
-        X, title = _rows(file, hmm, options.load), ""
+        (hmm, file, X), title = _read(options, settings, given), ""
         with rows_named(file):
             shares = hmm.predict_proba(X)
         if hmm.group is not None:
@@ -382,6 +372,5 @@ def plot(options: DrawingOptions, settings: Settings, given: Given) -> None:
             X, shares = X.filter(chosen), shares[chosen.to_numpy()]
         elif options.sequence is not None:
             raise InvalidInputError(f"--sequence {options.sequence}: the model has no --group; leave it out")
-        shown = X.select([*hmm.column_names_, *([] if hmm.time is None else [hmm.time])])
-        figure = plot_states(shown, shares, names=hmm.states_, time=hmm.time, title=title)
-        save_figure(figure, options.plot)
+        shown = X.select(*hmm.column_names_, *filter(None, [hmm.time]))
+        save_figure(plot_states(shown, shares, names=hmm.states_, time=hmm.time, title=title), options.plot)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.emissions import columns
 from spectrem.models.estep import Statistics
@@ -17,7 +18,7 @@ from spectrem.models.mixture.model import NOTHING
 from spectrem.models.tagging import log
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Probabilities:
     """Probabilities of what states emit.
 
@@ -47,7 +48,7 @@ def maximise_probabilities(counts: Floats, prior: Floats, probabilities: Floats)
     return np.where(seen, smoothed / np.maximum(smoothed.sum(axis=-1, keepdims=True), NOTHING), probabilities)
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Categorical:
     """Columns of categories, coded as 0, 1, 2, ..., independent given the state, with a Dirichlet prior.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from spectrem._arrays import Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.models.emissions import columns
 from spectrem.models.estep import Statistics
 from spectrem.models.mixture import MixtureModel, MixtureParameters, covariance_shape, from_covariances, log_joint
@@ -21,7 +22,7 @@ from spectrem.models.mixture.parameters import CovarianceType
 _ROWS = 0.01  # that the default prior counts
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Gaussian:
     """Rows of numbers from a Gaussian for each state, with a normal-inverse-Wishart prior.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri, xlogy
 
 from spectrem._arrays import Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_count
 from spectrem.kernels.gaussian import soft_pass
 from spectrem.models.emissions.categorical import as_probabilities, maximise_probabilities
@@ -20,7 +21,7 @@ from spectrem.models.mixture import MixtureParameters, covariance_shape, from_co
 from spectrem.models.mixture.parameters import CovarianceType
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class GaussianMixture:
     """Rows of numbers from a mixture of ``n_mix`` Gaussians for each state.
 

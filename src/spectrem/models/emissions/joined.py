@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import iadd
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from spectrem._arrays import Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.emissions.emission import Emission
 from spectrem.models.estep import Statistics
@@ -18,7 +19,7 @@ from spectrem.models.estep import Statistics
 Numbers = int | tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Joined:
     """Columns, or groups of columns, that are independent given the state, each with an emission of its own.
 

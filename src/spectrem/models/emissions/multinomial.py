@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc, gammaln, xlogy
 
 from spectrem._arrays import Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.emissions import columns
 from spectrem.models.emissions.categorical import Probabilities, as_probabilities, maximise_probabilities
 from spectrem.models.estep import Statistics
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Multinomial:
     """Rows of counts of categories, a column for each, from a multinomial distribution, with a Dirichlet prior.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc, gammaln, psi, xlogy
 
 from spectrem._arrays import Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.models.emissions import columns
 from spectrem.models.estep import Statistics
 from spectrem.models.mixture.model import NOTHING
@@ -19,7 +20,7 @@ _LEAST, _MOST = 1e-6, 1e4
 _SERIES = 100.0  # Stirling's series has all digits from here on
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class NegativeBinomialParameters:
     """Means, and dispersions a of variances ``mean + a mean ** 2``.
 
@@ -32,7 +33,7 @@ class NegativeBinomialParameters:
     dispersions: Floats
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class ValueCounts:
     """Expected numbers of rows by state and value: with + a histogram of the rows of both.
 
@@ -56,7 +57,7 @@ class ValueCounts:
         return ValueCounts(self.values, factor * self.counts)
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class NegativeBinomial:
     """Columns of counts, independent given the state, each from a negative binomial distribution.
 

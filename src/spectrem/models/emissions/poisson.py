@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, pdtr, xlogy
 
 from spectrem._arrays import Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.models.emissions import columns
 from spectrem.models.estep import Statistics
 from spectrem.models.mixture.model import NOTHING
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class PoissonParameters:
     """Rates of events.
 
@@ -27,7 +28,7 @@ class PoissonParameters:
     lambdas: Floats
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class Poisson:
     """Columns of counts, independent given the state, each from a Poisson distribution, with a gamma prior.
 

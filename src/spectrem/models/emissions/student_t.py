@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, psi, stdtr
 
 from spectrem._arrays import Floats, Ints
+from spectrem._reprs import brief_dataclass
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.emissions.columns import as_parameter, check_training, falling_root
 from spectrem.models.emissions.gaussian import Gaussian
@@ -21,7 +22,7 @@ from spectrem.models.mixture.model import NOTHING, find_patterns
 _BLOCKS = {"locations": "means", "scales": "covars"}  # parameters by the names that they have in a Gaussian
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class StudentTParameters:
     """The Gaussians that rows have for one and the same factor of their precision, and degrees of freedom.
 
@@ -36,7 +37,7 @@ class StudentTParameters:
     dof: Floats
 
 
-@dataclass(frozen=True, eq=False)
+@brief_dataclass(frozen=True, eq=False)
 class StudentT:
     """Rows of numbers from a multivariate Student-t distribution for each state.
 

@@ -24,8 +24,8 @@ align en fr --constraint none --gamma 0.5
 align en fr --model ibm2
 align en fr --model ibm1
 align en fr --gamma 0 --max-iter 1
-align en fr --gamma -inf --max-iter 1
-align en fr --dual-steps 0 --constraint agreement --constraint fertility --max-iter 1
+align few.en few.fr --gamma -inf --max-iter 1
+align few.en few.fr --dual-steps 0 --constraint agreement --constraint fertility --max-iter 1
 align both --dev en fr gold --save model
 align en fr --load model
 align new fr --load model
@@ -65,6 +65,7 @@ states fit d.csv --features x,y --covariance-type tied
 states fit d.csv --features x,y --covariance-type diag
 states fit d.csv --features x,y --gamma 0
 states fit d.csv --features x,y --emissions poisson --durations poisson
+states predict d.csv --load states --decode viterbi -o out.csv
 states fit d.csv --features x,y --constraint "E[state == 0] <= 15"
 states fit d.csv --features x,y --constraint "E[(state == 0) & (previous == 1)] <= 2"
 states fit gaps.csv
@@ -77,7 +78,8 @@ project d.csv --labels ham,spam --constraint "(E[label == 'ham'] <= 0.9).per('ro
 project d.csv --labels ham,spam --constraint "(E[label == 'ham'] <= 0.9).per('row')" --weights w
 project l.csv --long r,label,p --constraint "(E[label == 'ham'] <= 0.9).per('row')"
 project d.csv --labels ham,spam --constraint "(E[label == 'spam'] <= 0.3).per('row').slack(penalty=2, norm='linf')"
-project d.csv --labels ham,spam --constraint "(E[...] <= 1).per('label').slack(penalty=1, norm='l2')"
+project d.csv --labels ham,spam --constraint "(E[...] <= 1).per('label').slack(penalty=1, norm='l2')" --constraint \
+"(E[label == 'ham'] <= 0.9).per('row')"
 project d.csv --labels ham,spam --constraint "E[label == 'spam'] == 9" --weights w
 project d.csv --labels ham,spam --constraint "E[label == 'spam'] == 9" --gamma 0
 """
@@ -146,6 +148,7 @@ def _steps(app: Any, family: str) -> list[Callable[[], None]]:
     """The function that runs all kernels of a family."""
     functions: dict[str, list[Callable[[], None]]] = {
         "align": [partial(_warm_structures, family), _warm_tables],
+        "cluster": [_warm_mixture],
         "project": [_warm_targets],
         "tag": [partial(_warm_structures, family)],
         "parse": [_warm_grammars, _warm_parsers, partial(_warm_structures, family)],
@@ -163,6 +166,8 @@ def _write_inputs() -> None:
     bitext = make_bitext(12, seed=0)
     write_lines("en", bitext.source)
     write_lines("fr", bitext.target)
+    write_lines("few.en", bitext.source[:2])
+    write_lines("few.fr", bitext.target[:2])
     write_lines("both", [f"{s} ||| {t}" for s, t in zip(bitext.source, bitext.target, strict=True)])
     write_pharaoh("gold", bitext.links)
     write_lines("new", make_bitext(12, seed=1).source)  # words that the model does not know
@@ -205,6 +210,16 @@ def _warm_tables() -> None:
     union, forward, backward = np.empty(count_union(here, there), np.int32), np.zeros(3), np.zeros(3)
     merge(here, forward, backward, there, np.zeros(2), np.zeros(2), union)
     spread(union, forward)
+
+
+def _warm_mixture() -> None:
+    """Fill in a value that is missing."""
+    import numpy as np
+
+    from spectrem.estimators import GaussianMixture
+
+    x = np.array([[0.0, 1.0], [1.0, np.nan], [5.0, 6.0], [6.0, 5.0]])
+    GaussianMixture(2, max_iter=1, n_init=1, n_threads=1).fit(x).impute(x)
 
 
 def _warm_targets() -> None:

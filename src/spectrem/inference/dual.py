@@ -521,7 +521,7 @@ class BatchDual:
         counts = np.bincount(alike.kind)
         offsets, exponentials, tops = offsets_of(counts), np.empty(len(scores)), np.zeros(len(counts))
         mass = np.asarray(counts if one else np.bincount(alike.kind, self.weights), np.float64)
-        unsorted = np.ascontiguousarray(self.weights[:1] if one else self.weights)
+        unsorted = self.weights[:1].copy() if one else np.ascontiguousarray(self.weights)
         gamma, places, weights = float(self.gamma), offsets[:-1].copy(), np.empty(len(unsorted))
         sort_kinds(alike.kind, alike.width, scores, gamma, unsorted, places, exponentials, weights, tops)
         with np.errstate(under="ignore"):

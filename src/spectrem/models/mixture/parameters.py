@@ -77,7 +77,7 @@ class MixtureParameters:
         k, d = self.means.shape
         matrices = self.covariance_type in ("full", "tied")
         variances = np.diagonal(self.covariances, axis1=-2, axis2=-1) if matrices else self.covariances.reshape(k, -1)
-        return np.ascontiguousarray(np.broadcast_to(variances, (k, d)))
+        return np.broadcast_to(variances, (k, d)).copy()
 
     @cached_property
     def matrices(self) -> Floats:

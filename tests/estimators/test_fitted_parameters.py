@@ -12,6 +12,7 @@ from spectrem import (
     CRFTagger,
     DependencyModel,
     EdgeFactoredParser,
+    GaussianHMM,
     GaussianMixture,
     HMMTagger,
     MaxEntClassifier,
@@ -92,6 +93,10 @@ CASES = {
     "GaussianMixture": (
         GaussianMixture(2, covariance_type="diag", random_state=0), (X,),
         {"predict": (X,), "predict_proba": (X,), "score_samples": (X,), "aic": (X,)},
+    ),
+    "GaussianHMM": (
+        GaussianHMM(2, covariance_type="diag", init="clusters", n_init=1, random_state=0), (X,),
+        {"predict": (X,), "predict_proba": (X,), "score_samples": (X,), "filter": (X,), "bic": (X,)},
     ),
     "WordAligner": (
         WordAligner(stem_strength=3.0, threshold=0.3, max_jump=20), (SOURCE[:60], TARGET[:60]),

@@ -48,6 +48,9 @@ _DURATIONS: dict[str, Callable[[], Durations]] = {
 _WAYS = ("clusters", "segments", "quantiles")
 # Pairs of rows and states up to which short runs, of so many iterations, look for good starts, and the most of them.
 _TRIED, _SHORT, _MOST_TRIED = 1 << 16, 30, 100
+# Relative gain at which a short run ends, and difference of objectives that are the same; so many runs in a row that
+# reach what others have reached end the search.
+_ALIKE, _REPEATED = 1e-6, 10
 # Expected rows below which a state is dead.
 _ALIVE = 1e-3
 
@@ -548,13 +551,17 @@ def _starts(
     n_tried = min(_MOST_TRIED, 6 * model.n_states**2, _TRIED // work)
     if estimator.init != "auto" or n_tried <= estimator.n_init or model.n_states == 1:
         yield from every
-    tried = []
+    tried: list[tuple[bool, float, SeriesParameters]] = []
     for params in islice(every, n_tried):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            short = run_em(model, corpus, params, estep, stopping=Stopping(_SHORT, 0.0))
-        tried.append((short.history[-1].objective, short.params))
-    yield from (params for _, params in sorted(tried, key=lambda one: -one[0]))
+            short = run_em(model, corpus, params, estep, stopping=Stopping(_SHORT, _ALIKE))
+        objective = short.history[-1].objective
+        again = any(abs(objective - other) <= _ALIKE * max(abs(objective), 1.0) for _, other, _ in tried)
+        tried.append((again, -objective, short.params))
+        if len(tried) >= max(_REPEATED, estimator.n_init) and all(one for one, _, _ in tried[-_REPEATED:]):
+            break
+    yield from (params for _, _, params in sorted(tried, key=lambda one: one[:2]))
 
 
 def _parameters_of(model: SeriesModel, series: Series, found: Ints) -> SeriesParameters:

@@ -275,6 +275,11 @@ def test_odd_data_give_numbers():
         ({"fixed": {"transmat": np.eye(3)}}, (np.zeros((3, 2)),), r"fixed\['transmat'\] must have shape \(2, 2\)"),
         ({"transmat_prior": 0.5}, (np.zeros((3, 2)),), "transmat_prior must be a parameter of a Dirichlet prior"),
         ({"constraints": [E[part("state") == "x"] <= 1]}, (np.zeros((3, 2)),), "'x'"),
+        (
+            {},
+            (pl.DataFrame({"x": [1.0, 2, 3], "room": ["a", "b", "a"]}),),
+            "column room must hold numbers where emissi",
+        ),
         ({"constraints": [E[part("hours") == 1] <= 1]}, (np.zeros((3, 2)),), "hours"),
     ],
 )

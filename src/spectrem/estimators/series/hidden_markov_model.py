@@ -164,6 +164,7 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         check_tag_values(self.constraints, states.names, ("state", "previous"))
         check_columns(self.constraints, series.columns.of_words)
         emission = families.resolve(self._emissions(), series.names).learn(series.unsorted(series.x), series.names)
+        families.check_texts(emission, series.names, categories)
         weights = row_weights(sample_weight, len(series.lengths), "sequence")
         known = known_sequences(states, series.lengths)
         tables, sojourns = self._tables(len(states.names)), self._sojourns()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -69,6 +69,19 @@ def _numbers_of(key: Any, names: Sequence[str]) -> tuple[int, ...]:
                 f"emissions must be by names of columns ({', '.join(listed)}) or numbers, got {quoted(one)}; correct it"
             )
     return tuple(map(int, numbers))
+
+
+def check_texts(emission: Any, names: Sequence[str], texts: Collection[str]) -> None:
+    """Raise `InvalidInputError` if a column of text, by its name, is emitted by another family than `Categorical`."""
+    parts = emission.emissions if isinstance(emission, Joined) else {tuple(range(len(names))): emission}
+    for key, one in parts.items():
+        for name in (names[number] for number in np.atleast_1d(key)):
+            if name in texts and not isinstance(one, Categorical):
+                raise InvalidInputError(
+                    f"column {name} must hold numbers where emissions are {type(one).__name__}, got text; let states "
+                    f"emit categories, emissions={{{name!r}: 'categorical', ...}}, or "
+                    "leave the column out (columns, if constraints read it)"
+                )
 
 
 def settings_of(emission: Any) -> dict[str, Any]:

@@ -162,11 +162,11 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         except KeyError as error:
             raise InvalidInputError(f"emission must have {error}, got {', '.join(emission)}; add it") from None
         names = list(column_names) or [str(j) for j in range(family.means(parameters).shape[1])]
-        model.set_params(init=SeriesParameters(initial, transition, parameters))
-        check_parameters(model)
+        params = SeriesParameters(initial, transition, parameters)
+        check_parameters(model.set_params(init=params))
         states = tuple(range(len(initial))) if model.states is None else check_tags(model.states, "states")
         _check_start(model, family, states, names)
-        model._take(model.init, family, states, names, {})
+        model._take(params, family, states, names, {})
         model.gamma_ = engine.asked_gamma(model)
         take_course(model, [], FitStatus.FIXED_ITERATIONS)
         return model

@@ -234,7 +234,7 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         task = engine.Task(model, corpus, start, estep, labelled, learns, n_starts=n_starts)
         trained = engine.train(self, task)
         dead = np.flatnonzero(corpus.sum(_expected_rows, model, trained.params) < _ALIVE)
-        if learns and len(dead):
+        if learns and len(dead) and isinstance(self.init, str):
             warn(
                 f"{', '.join(map(str, np.array(states.names, object)[dead]))} had no rows left after training and got "
                 "a new start, from the rows that the other states explain worst; ask for fewer states if they stay so"

@@ -4,10 +4,10 @@ States of an office
 
 States of an office from its air: when is somebody in, if nobody wrote it down and a tenth of the cells is missing?
 
-The CO₂ and the temperature of an office are measured every ten minutes for two weeks. Two hidden states that are learned
-from these alone tell warm hours from cold ones, for the heating runs by day, on weekends, too. Two sentences of knowledge
-say which states are meant: nobody is in at night and on weekends, and somebody is in at most 30 % of the time. They are
-constraints; no row has a label. With ``project_at_predict`` constraints hold in predictions, too.
+The CO₂ and the temperature of an office are measured every ten minutes for two weeks. Two hidden states that are
+learned from these alone tell warm hours from cold ones, for the heating runs by day, on weekends, too. Two sentences of
+knowledge say which states are meant: nobody is in at night and on weekends, and somebody is in at most 30 % of the
+time. They are constraints; no row has a label. With ``project_at_predict`` constraints hold in predictions, too.
 """
 
 import numpy as np

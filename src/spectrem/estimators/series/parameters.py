@@ -111,8 +111,9 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
         Which ends of sequences may cut off a state that lasted longer.
     constraints : constraint or its text, or a sequence of these or mapping of names to them
         In the language of `spectrem.E` over the columns state, previous (the state before), change (whether they
-        differ), sequence, time (position in the sequence, from 0) and ``columns``; of a frame with a ``time`` of dates,
-        also hour, weekday (0 is Monday) and date, as text. Sequences whose states are all known are left alone by
+        differ), sequence, time (position in the sequence, from 0) and ``columns``; of a frame, also its columns by
+        name, ``group`` and ``time`` among them, and with a ``time`` of dates hour, weekday (0 is Monday) and date, as
+        text, which come before a ``time`` of such a name. Sequences whose states are all known are left alone by
         constraints inside sequences.
     columns : sequence of names, or mapping of name -> name or position in X, optional
         Columns of X that only constraints read.

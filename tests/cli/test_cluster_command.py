@@ -459,6 +459,10 @@ def test_columns_whose_names_mean_something_in_constraints(cluster, tmp_path):
     note, *_, first, _sizes, _violation = result.stderr.splitlines()
     assert note == "note: 'label' in constraints means the cluster, not the column 'label' of standard input"
     assert first.endswith("; not used: 'label'")
+    constraints.write_text("- (E[row == 0] <= 1).per('instance')\n")
+    result = cluster("-c", constraints, k=2, table="-", features="x,y", stdin="instance,label,x,y\n" + rows)
+    assert result.exit_code == 0
+    assert "note:" not in result.stderr
 
 
 def test_clusters_that_are_the_same_are_told(cluster):

@@ -20,7 +20,6 @@ HOMONYMS = {
     "--features": "templates of features of words in tag, columns of a table in cluster",
     "--gamma": "project has no EM: there gamma says which projection is meant",
     "--init": "every model has starts of its own",
-    "--known": "clusters are numbered, states have names",
     "--infeasible": "conserved arcs may always cross, so parse transfer leaves such sentences alone",
     "--max-iter": "aligners are best after few iterations",
     "--min-count": "expected links in lexicon; words seen once teach a parser how unseen ones behave",

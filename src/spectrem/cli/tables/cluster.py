@@ -11,12 +11,21 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from spectrem.cli.declare import Given, Settings, argument, option, takes
+from spectrem.cli.declare import Given, Settings, option, takes
 from spectrem.cli.ending import command_line, say
 from spectrem.cli.files import opened
 from spectrem.cli.options import PlotOption
 from spectrem.cli.rules import Rule, check_rules, needs
-from spectrem.cli.tables.options import AddingOption, TableOptions, WeightOption, refuse_numbering, split_names
+from spectrem.cli.tables.options import (
+    COLUMNS,
+    AddingOption,
+    FeatureOptions,
+    TableOptions,
+    WeightOption,
+    check_named,
+    refuse_numbering,
+    split_names,
+)
 from spectrem.cli.training import Annealing, Home, learning, warn_gaining
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters
 from spectrem.estimators.shared_parameters import CONSTRAINTS
@@ -32,7 +41,6 @@ if TYPE_CHECKING:
     from spectrem.estimators import GaussianMixture
 
 
-_COLUMNS = "Columns"
 _CONSTRAINING = ("--size", "--must-link", "--cannot-link", "--constraints", "--constraint")
 _RULES = (
     Rule(
@@ -70,20 +78,17 @@ _MEANINGS = {"row": "the number of the row", "label": "the cluster"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterOptions(PlotOption, AddingOption, WeightOption):
+class ClusterOptions(PlotOption, AddingOption, WeightOption, FeatureOptions):
     """The argument and options of `spectrem cluster` besides the parameters of `GaussianMixture`.
 
     Parameters
     ----------
-    data
-        A table whose first line names its columns: .csv, .tsv (either also .gz) or .parquet; - is standard input,
-        CSV.
     features
-        The columns to cluster by. Empty cells are missing values.
+        Empty cells are missing values.
     id
         Names the rows, each differently; links then use these names.
     known
-        Clusters that are known, as numbers from 0; empty (or -1) where unknown.
+        Clusters are numbers from 0; -1 is unknown, too.
     standardize
         Bring every feature to mean 0 and standard deviation 1 first.
     size
@@ -99,16 +104,8 @@ class ClusterOptions(PlotOption, AddingOption, WeightOption):
         It shows the clusters by two features, or by the first two principal axes of more.
     """
 
-    data: str = argument("DATA")
-    features: str | None = option(
-        None,
-        metavar="A,B,C",
-        show_default="all columns of numbers that no other option and no constraint names",
-        group=_COLUMNS,
-    )
-    id: str | None = option(None, metavar="COLUMN", show_default="rows are numbered from 0", group=_COLUMNS)
-    known: str | None = option(None, metavar="COLUMN", group=_COLUMNS)
-    standardize: bool = option(False, group=_COLUMNS)
+    id: str | None = option(None, metavar="COLUMN", show_default="rows are numbered from 0", group=COLUMNS)
+    standardize: bool = option(False, group=COLUMNS)
     size: str | None = option(None, metavar="MIN:MAX", group=CONSTRAINTS)
     must_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS, reads=True)
     cannot_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS, reads=True)
@@ -135,13 +132,7 @@ def _cluster(options: ClusterOptions, shared: TableOptions, settings: Settings, 
     """Read, cluster, write."""
     import numpy as np
 
-    from spectrem.cli.tables.options import (
-        list_names,
-        print_notes,
-        read_table_constraints,
-        rows_named,
-        weight_column,
-    )
+    from spectrem.cli.tables.options import list_names, read_table_constraints, rows_named, weight_column
     from spectrem.constraints import check_values
     from spectrem.data import open_table, read_table
     from spectrem.estimators import GaussianMixture
@@ -153,22 +144,13 @@ def _cluster(options: ClusterOptions, shared: TableOptions, settings: Settings, 
         file = read_table(options.data)
         if len(file) < n_components:
             raise InvalidInputError(f"--n-components {n_components}: {file.name} has only {len(file)} rows; lower it")
-        of_clusters = [f"{_CLUSTER}_{k}" for k in range(n_components * options.add_probabilities)]
-        for name in (_CLUSTER, *of_clusters):
-            if name in file.schema:
-                raise InvalidInputError(f"{file.name} has a column {name!r}, which is to be added; rename it")
-        named = {"--id": options.id, "--weights": options.weights, "--known": options.known}
-        for option, column in named.items():
-            if column is not None:
-                file.check([column], option)
+        of_clusters = options.added(file, _CLUSTER, range(n_components))
+        taken = check_named(file, {"--id": options.id, "--weights": options.weights, "--known": options.known})
         constraints, columns = read_table_constraints(shared, file, _MEANINGS)
         check_values(constraints, "label", range(n_components))
-        if not shared.quiet:
-            print_notes(file, _MEANINGS if constraints else {}, columns)
-        taken = [*columns, *(name for name in named.values() if name is not None)]
+        taken += columns
         if options.features is not None:
-            names = split_names(options.features, "--features")
-            file.check(names, "--features")
+            names = split_names(file, options.features, "--features")
         elif not (names := file.numeric(taken, "--features")):
             raise InvalidInputError(
                 f"{file.name}: no column holds numbers, besides those that options name; name features by --features"
@@ -457,7 +439,6 @@ def row_names(file: TableFile, id: str) -> polars.Series:
     """
     import polars
 
-    file.check([id], "--id")
     names = file.values(id)
     again = names.is_first_distinct()
     if not again.all():

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spectrem.cli.declare import option
+from spectrem.cli.declare import argument, option
 from spectrem.cli.ending import say
 from spectrem.cli.options import ConstraintOptions, OutputOption, errors_located, parse_options
 from spectrem.exceptions import InvalidInputError
 
-MORE = "More results"
-"""A heading of ``--help``."""
+COLUMNS, MORE = "Columns", "More results"
+"""Headings of ``--help``."""
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,6 +48,54 @@ class AddingOption:
     """
 
     add_probabilities: bool = option(False, group=MORE)
+
+    def added(self, file: TableFile, column: str, values: Iterable[object]) -> list[str]:
+        """Names of the columns of probabilities that are added beside a column of some values.
+
+        Raises
+        ------
+        InvalidInputError
+            If the table has a column of these names.
+        """
+        names = [f"{column}_{value}" for value in values if self.add_probabilities]
+        for name in (column, *names):
+            if name in file.schema:
+                raise InvalidInputError(f"{file.name} has a column {name!r}, which is to be added; rename it")
+        return names
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOption:
+    """The argument of commands that read a table.
+
+    Parameters
+    ----------
+    data
+        A table whose first line names its columns: .csv, .tsv (either also .gz) or .parquet; - is standard input, CSV.
+    """
+
+    data: str = argument("DATA")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureOptions(TableOption):
+    """The argument and options of commands that learn from columns of a table.
+
+    Parameters
+    ----------
+    features
+        The columns to learn from.
+    known
+        The column of clusters or states that are known already; empty where unknown.
+    """
+
+    features: str | None = option(
+        None,
+        metavar="A,B,C",
+        show_default="all columns of numbers that no other option and no constraint names",
+        group=COLUMNS,
+    )
+    known: str | None = option(None, metavar="COLUMN", group=COLUMNS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,39 +157,40 @@ def refuse_numbering(file: TableFile, names: Sequence[str], x: NDArray[np.float6
             )
 
 
-def split_names(text: str, option: str) -> list[str]:
-    """Names of columns between commas.
+def check_named(file: TableFile, columns: Mapping[str, str | None]) -> list[str]:
+    """Columns that options name, by these options, if the table has them; None where an option names none.
 
     Raises
     ------
     InvalidInputError
-        If a name is empty or stands twice.
+        Naming the option whose column is not there.
+    """
+    named = {flag: name for flag, name in columns.items() if name is not None}
+    for flag, name in named.items():
+        file.check([name], flag)
+    return [*named.values()]
+
+
+def split_names(file: TableFile, text: str, option: str) -> list[str]:
+    """Names of columns of a table between commas.
+
+    Raises
+    ------
+    InvalidInputError
+        If a name is empty or stands twice, or the table has no such column.
 
     Examples
     --------
-    >>> split_names("ham, spam", "--labels")
+    >>> import polars
+    >>> from spectrem.data import TableFile
+    >>> split_names(TableFile("meals.csv", polars.LazyFrame({"ham": [0.5], "spam": [0.5]})), "ham, spam", "--labels")
     ['ham', 'spam']
     """
     names = [name.strip() for name in text.split(",")]
     if not all(names) or len(set(names)) < len(names):
         raise InvalidInputError(f"{option} {text!r}: must name columns, each once, with commas between; write a,b,c")
+    file.check(names, option)
     return names
-
-
-def print_notes(file: TableFile, meanings: Mapping[str, str], columns: Mapping[str, Key]) -> None:
-    """Notes on standard error: columns whose names mean something else in constraints, and cells that are missing."""
-    for name, meaning in meanings.items():
-        if name in file.schema:
-            say(f"note: {name!r} in constraints means {meaning}, not the column {name!r} of {file.name}")
-    from spectrem.constraints.columns import missing_of
-
-    for name, values in columns.items():
-        empty = missing_of(values)
-        if empty is not None and (missing := int(empty.sum())):
-            say(
-                f"note: {missing} of {len(values)} rows have no {name!r} (the cell is empty, NA or the like); they "
-                "belong to no group of it"
-            )
 
 
 def list_names(names: Sequence[object]) -> str:
@@ -157,18 +206,38 @@ def list_names(names: Sequence[object]) -> str:
 
 
 def read_table_constraints(
-    options: ConstraintOptions, file: TableFile, reserved: Collection[str]
+    options: ConstraintOptions, file: TableFile, meanings: Mapping[str, str], known: Sequence[str] = ()
 ) -> tuple[list[Any], dict[str, Key]]:
     """Constraints of a file in YAML or JSON and of options, and the columns that they name, in few bytes per row.
 
-    Names in ``reserved`` mean something else than a column of the table.
+    Notes on standard error say which names mean something else than a column of the table, and count missing cells.
+
+    Parameters
+    ----------
+    meanings : mapping of str -> str
+        Names that mean something else than a column of the table.
+    known : sequence of str
+        Those of them that options name, which need no note.
     """
-    from spectrem.constraints.columns import as_column
+    from spectrem.constraints.columns import as_column, missing_of
     from spectrem.constraints.compilation.draft import used_columns
 
-    constraints = parse_options(options.constraint, list(dict.fromkeys([*reserved, *file.names])), options.constraints)
-    used = set().union(*map(used_columns, constraints)).difference(reserved)
-    return constraints, {name: as_column(name, file.keys(name)) for name in file.names if name in used}
+    constraints = parse_options(options.constraint, list(dict.fromkeys([*meanings, *file.names])), options.constraints)
+    used = set().union(*map(used_columns, constraints))
+    columns = {name: as_column(name, file.keys(name)) for name in file.names if name in used - meanings.keys()}
+    if options.quiet:
+        return constraints, columns
+    for name, meaning in meanings.items():
+        if name in file.schema and name in used.difference(known):
+            say(f"note: {name!r} in constraints means {meaning}, not the column {name!r} of {file.name}")
+    for name, values in columns.items():
+        empty = missing_of(values)
+        if empty is not None and (missing := int(empty.sum())):
+            say(
+                f"note: {missing} of {len(values)} rows have no {name!r} (the cell is empty, NA or the like); they "
+                "belong to no group of it"
+            )
+    return constraints, columns
 
 
 def rows_named(file: TableFile) -> AbstractContextManager[None]:

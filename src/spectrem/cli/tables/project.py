@@ -133,7 +133,7 @@ def project(options: ProjectOptions, shared: TableOptions, given: Given) -> None
 
 def _project(options: ProjectOptions, shared: TableOptions) -> None:
     """Read, project, write."""
-    from spectrem.cli.tables.options import print_notes, read_table_constraints, rows_named
+    from spectrem.cli.tables.options import read_table_constraints, rows_named
     from spectrem.data import open_table, read_table
     from spectrem.tables import ScoreError
     from spectrem.tables import project as project_table
@@ -144,7 +144,7 @@ def _project(options: ProjectOptions, shared: TableOptions) -> None:
         file = read_table(options.scores)
         if options.decide and _DECIDED in file.schema:
             raise InvalidInputError(f"{file.name} has a column {_DECIDED!r}, which --decide adds; rename it")
-        constraints, columns = read_table_constraints(shared, file, _MEANINGS)
+        constraints, columns = read_table_constraints(shared, file, _MEANINGS, (options.long or "").split(","))
         scores: Scores = WideScores(file, options, list(columns)) if options.long is None else LongScores(file, options)
         located = rows_named(file) if options.long is None else nullcontext()
         try:
@@ -164,11 +164,6 @@ def _project(options: ProjectOptions, shared: TableOptions) -> None:
                 decision = _decide(table, options, advance) if options.decide else None
         except ScoreError as error:
             raise InvalidInputError(scores.refusal(error)) from error
-        if not shared.quiet:
-            meant = {
-                name: meaning for name, meaning in _MEANINGS.items() if name not in (options.long or "").split(",")
-            }
-            print_notes(file, meant, columns)
         if write_prices is not None:
             write_prices(price_table(table.constraints))
         if page is not None:
@@ -274,8 +269,7 @@ class WideScores:
         prefix = options.prefix
         taken = [*constrained, *([] if options.weights is None else [options.weights])]
         if options.labels is not None:
-            names = split_names(options.labels, "--labels")
-            file.check(names, "--labels")
+            names = split_names(file, options.labels, "--labels")
             labels = names
         elif prefix is not None:
             names = [name for name in file.names if name.startswith(prefix)]
@@ -388,11 +382,9 @@ class LongScores:
         import polars
 
         assert options.long is not None
-        names = split_names(options.long, "--long")
-        if len(names) != 3:
+        if options.long.count(",") != 2:
             raise InvalidInputError(f"--long {options.long!r}: must name three columns: row, label, score")
-        file.check(names, "--long")
-        row, label, self.score = names
+        row, label, self.score = split_names(file, options.long, "--long")
         self.file, self.rows = file, file.values(row)
         labels, values = file.values(label), file.numbers([self.score], lambda name: "give a score")[:, 0]
         lines = polars.DataFrame({"row": self.rows, "label": labels, "score": values}).with_row_index("line")

@@ -16,8 +16,10 @@ from spectrem.cli.prediction import load_model
 from spectrem.cli.rules import CONSTRAINED, Rule, check_rules
 from spectrem.cli.tables.options import (
     AddingOption,
+    FeatureOptions,
+    TableOption,
+    check_named,
     list_names,
-    print_notes,
     read_table_constraints,
     refuse_numbering,
     rows_named,
@@ -37,7 +39,7 @@ app = typer.Typer(
     help="Find hidden states of series in a table: learn a hidden Markov model, apply it, look ahead, draw.",
     no_args_is_help=True,
 )
-_STATE, _COLUMNS = "state", "Columns"
+_STATE = "state"
 _MEANINGS = {
     _STATE: "the state",
     "previous": "the state before",
@@ -58,29 +60,15 @@ _ADVICE = {"n_components": "--n-components", "covars_prior": "--covariance-type 
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOption:
-    """The argument of commands that read series.
-
-    Parameters
-    ----------
-    data
-        A table whose first line names its columns: .csv, .tsv (either also .gz) or .parquet; - is standard input, CSV.
-        Cells that are empty, NA or NaN are missing, which is no harm.
-    """
-
-    data: str = argument("DATA")
-
-
-@dataclass(frozen=True, kw_only=True)
-class FittingOptions(TableOption, LearningOptions):
+class FittingOptions(FeatureOptions, LearningOptions):
     """The argument and options of `spectrem states fit` besides the parameters of `HMM`.
 
     Parameters
     ----------
+    data
+        Cells that are empty, NA or NaN are missing, which is no harm.
     features
-        The columns whose values states emit.
-    known
-        The column of states that are known already; empty where unknown.
+        States emit their values.
     covariance_type
         The shape of the components: "full" is any ellipse, "tied" the same ellipse for all, "diag" an ellipse along
         the axes, "spherical" a ball.
@@ -90,13 +78,6 @@ class FittingOptions(TableOption, LearningOptions):
         columns of the table, those of --group and --time among them. See docs/guide/constraints.md.
     """
 
-    features: str | None = option(
-        None,
-        metavar="A,B,C",
-        show_default="all columns of numbers that no other option and no constraint names",
-        group=_COLUMNS,
-    )
-    known: str | None = option(None, metavar="COLUMN", group=_COLUMNS)
     covariance_type: Literal["full", "tied", "diag", "spherical"] = option("full", group=MODEL)
 
 
@@ -118,21 +99,17 @@ def fit(options: FittingOptions, settings: Settings, annealing: Annealing, home:
 
         run, file = TrainingRun(options), read_table(options.data)
         group, time = placed.get("group"), placed.get("time")
-        for name, column in (("--group", group), ("--time", time), ("--known", options.known)):
-            if column is not None:
-                file.check([column], name)
+        taken = check_named(file, {"--group": group, "--time": time, "--known": options.known})
         calendar = {name: text for name, text in _CALENDAR.items() if name not in file.schema or name == time}
         constraints, columns = read_table_constraints(options, file, _MEANINGS | calendar)
         used = set().union(*map(used_columns, constraints))
         if time is None and (lacking := sorted(used & calendar.keys())):
             raise InvalidInputError(f"{lacking[0]} in constraints means {calendar[lacking[0]]}; give --time COLUMN")
-        if not options.quiet:
-            print_notes(file, {name: text for name, text in (_MEANINGS | calendar).items() if name in used}, columns)
         n_states = placed.get("n_components") or len(placed.get("states", "12"))
         if len(file) < n_states:
             raise InvalidInputError(f"{counted(n_states, 'state')}: {file.name} has only {counted(len(file), 'row')}")
         families = placed.get("emissions", "gaussian")
-        features = _features(file, options.features, {*columns, group, time, options.known}, families)
+        features = _features(file, options.features, {*columns, *taken}, families)
         named = [name for name in columns if name not in (group, time, *features)]
         placed["emissions"] = _emissions(families, features, options.covariance_type, given)
         hmm = HMM(constraints=constraints, columns=named, **placed)
@@ -158,8 +135,7 @@ def _features(file: TableFile, names: str | None, others: Collection[Any], famil
     import numpy as np
 
     by_column = families if isinstance(families, dict) else {}
-    listed = file.names if names is None else split_names(names, "--features")
-    file.check(listed, "--features")
+    listed = file.names if names is None else split_names(file, names, "--features")
     file.check(by_column, "--emissions")
     texts = {name for name in listed if (by_column.get(name) if by_column else families) == "categorical"}
     wanted = by_column if names is None else listed
@@ -248,6 +224,8 @@ class PredictingOptions(AddingOption, TableOption, QuietOption, OutputOption, Lo
 
     Parameters
     ----------
+    data
+        Cells that are empty, NA or NaN are missing, which is no harm.
     output
         The name says in which format: .csv, .tsv (either also .gz) or .parquet; standard output is CSV.
     add_probabilities
@@ -269,10 +247,7 @@ def predict(options: PredictingOptions, settings: Settings, given: Given) -> Non
 
         with open_table(options.output) as write:
             hmm, file, X = _read(options, settings, given)
-            of_states = [f"{_STATE}_{name}" for name in hmm.states_ if options.add_probabilities]
-            for name in (_STATE, *of_states):
-                if name in file.schema:
-                    raise InvalidInputError(f"{file.name} has a column {name!r}, which is to be added; rename it")
+            of_states = options.added(file, _STATE, hmm.states_)
             with rows_named(file):
                 states = hmm.predict(X)
                 shares = hmm.predict_proba(X).T if of_states else []
@@ -288,6 +263,8 @@ class ForecastingOptions(TableOption, QuietOption, OutputOption, LoadOption):
 
     Parameters
     ----------
+    data
+        Cells that are empty, NA or NaN are missing, which is no harm.
     output
         The name says in which format: .csv, .tsv (either also .gz) or .parquet; standard output is CSV.
     steps

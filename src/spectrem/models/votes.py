@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Protocol
@@ -94,7 +94,7 @@ class Answers:
                 right, whole = right.sum(axis=1, keepdims=True), whole.sum(axis=1, keepdims=True)
             with np.errstate(invalid="ignore", divide="ignore"):
                 accuracy = np.where(whole > 0, right / whole, 1.0 / k)
-            wrong = np.broadcast_to((1.0 - accuracy) / (k - 1), right.shape[:1] + (k,))[:, :, None]
+            wrong = np.broadcast_to((1.0 - accuracy) / (k - 1), (*right.shape[:1], k))[:, :, None]
             return np.where(np.eye(k, dtype=bool), np.broadcast_to(accuracy, wrong.shape[:2])[:, :, None], wrong)
         whole = counts.sum(axis=2, keepdims=True)
         return np.where(whole > 0, counts / np.where(whole > 0, whole, 1.0), 1.0 / k)
@@ -282,9 +282,10 @@ class VoteModel:
         """Posteriors of the classes of every item, shape (n_items, n_classes)."""
         return marginals.unary.reshape(len(shard.weights), self.n_classes)
 
-    def gather(self, params: VoteParameters | None, shard: VoteShard, marginals: Parts) -> Statistics:
+    def gather(self, params: VoteParameters, shard: VoteShard, marginals: Parts) -> Statistics:
         """Expected counts of votes by class, and of classes, in units of 1 / scale; ``params`` are not read."""
-        stats = self._no_counts(1 if params is None else len(params.shares))
+        n_groups = len(self.share_counts) if self.share_counts.ndim == 2 else 1
+        stats = self._no_counts(n_groups)
         posteriors = self.distributions(shard, marginals) * shard.weights[:, None]
         where = (shard.offsets, shard.cells, shard.strengths, shard.group)
         kernel.gather(*where, posteriors, self._scale, stats.cells, stats.shares)
@@ -292,18 +293,23 @@ class VoteModel:
 
     def m_step(self, params: VoteParameters, stats: Statistics, corpus: object = None) -> VoteParameters:
         """Parameters that maximise the expected log-probability plus the log-prior; ``corpus`` is not read."""
+        counts, sizes = self.expected_votes(stats)
+        shares = self.fixed_shares
+        if shares is None:
+            sizes = sizes + self.share_counts
+            sizes = np.where(sizes.sum(axis=1, keepdims=True) > 0, sizes, 1.0)
+            shares = sizes / sizes.sum(axis=1, keepdims=True)
+        return replace(params, shares=shares, table=self.sources.m_step(counts))
+
+    def expected_votes(self, stats: Statistics) -> tuple[Floats, Floats]:
+        """Expected counts as numbers, [source group, class, vote], and of classes by group of items."""
         k = self.n_classes
         by_source = (stats.cells / self._scale).reshape(len(self.names), k, k).transpose(0, 2, 1)
         counts = np.zeros((int(self.source_group.max(initial=-1)) + 1, k, k))
         for number in range(len(counts)):
             members = by_source[self.source_group == number]
             counts[number] = np.apply_along_axis(math.fsum, 0, members) if len(members) > 1 else members[0]
-        shares = self.fixed_shares
-        if shares is None:
-            sizes = stats.shares / self._scale + self.share_counts
-            shares = np.where(sizes.sum(axis=1, keepdims=True) > 0, sizes, 1.0)
-            shares = shares / shares.sum(axis=1, keepdims=True)
-        return replace(params, shares=shares, table=self.sources.m_step(counts))
+        return counts, stats.shares / self._scale
 
     def log_prior(self, params: VoteParameters) -> float:
         """Log-density of the parameters, nats, up to a constant."""
@@ -314,7 +320,7 @@ class VoteModel:
         return self.sources.log_prior(params.table) + of_shares
 
     def columns(self, shard: VoteShard) -> Mapping[str, Any]:
-        """Columns for constraints: ``row`` and whether it is ``silent``, ``label``; ``source`` and ``vote`` of votes."""
+        """Columns for constraints: ``row``, whether it is ``silent``, ``label``; of votes ``source`` and ``vote``."""
         n, k = len(shard.weights), self.n_classes
         item, source, vote = rows_of(np.diff(shard.offsets)), shard.cells // k, shard.cells % k
         return {
@@ -336,7 +342,7 @@ class VoteModel:
             table = (table + 1e-9) * np.exp(shard.evidence)
         whole = table.sum(axis=1, keepdims=True)
         table = np.where(whole > 0, table / np.where(whole > 0, whole, 1.0), 1.0 / k)
-        return self.gather(None, shard, Parts(table.ravel()))
+        return self.gather(VoteParameters(np.zeros(0), np.zeros(0)), shard, Parts(table.ravel()))
 
     def prepare(self, params: VoteParameters, gamma: float) -> Callable[[VoteShard], EStepResult[Statistics]]:
         """The compiled E-step of a shard without constraints, for `EStep.kernel`; equal to the general one."""

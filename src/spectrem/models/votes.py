@@ -337,7 +337,7 @@ class VoteModel:
         k, n = self.n_classes, len(shard.weights)
         counted = np.ones(len(shard.cells)) if not len(shard.strengths) else shard.strengths
         place = rows_of(np.diff(shard.offsets)) * k + shard.cells % k
-        table = np.bincount(place, counted, n * k).reshape(n, k)
+        table: Floats = np.bincount(place, counted, n * k).astype(np.float64).reshape(n, k)
         if len(shard.evidence):
             table = (table + 1e-9) * np.exp(shard.evidence)
         whole = table.sum(axis=1, keepdims=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import EllipsisType
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -148,12 +149,15 @@ class PartTable:
 
         The latter where the constraint names a column of these.
         """
-        repeated = {name: values for name, values in self.extra_columns.items() if isinstance(values, Repeats)}
+        columns: Mapping[str, Any] = self.extra_columns
+        repeated = {name: values for name, values in columns.items() if isinstance(values, Repeats)}
         if self.base is not None or not repeated.keys() & used_columns(constraint):
             return self
         parts = RepeatedParts.of(self.structure, next(iter(repeated.values())).choice)
-        columns = {name: values.values[parts.choice] for name, values in repeated.items()}
-        return replace(self, structure=replace(parts, columns=columns), extra_columns={}, base=self)
+        structure: Any = replace(
+            parts, columns={name: values.values[parts.choice] for name, values in repeated.items()}
+        )  # the part of a structure that tables read
+        return replace(self, structure=structure, extra_columns={}, base=self)
 
     @property
     def numbered(self) -> dict[str, Unit]:

@@ -22,47 +22,53 @@ from threadpoolctl import threadpool_limits
 
 from spectrem.learning import EStep, Stopping, run_em
 from spectrem.models.durations import Histogram
-from spectrem.models.emissions import Gaussian
+from spectrem.models.emissions import Gaussian, Poisson
 from spectrem.models.priors import DirichletPrior, Multinomials, Tables
 from spectrem.models.series import SeriesModel, SeriesParameters, Sojourns, build_shards
+
+# With the priors of hmmlearn.
+DIAG, FULL = (Gaussian(kind, covars_prior=0.01, covars_weight=1.0) for kind in ("diag", "full"))
+COUNTS = Poisson(0.0, 0.0)
 
 
 class Workload(NamedTuple):
     """Rows and states; ``n_rows`` of each of ``n_sequences`` sequences."""
 
     n_columns: int
-    covariance: Any
+    emission: Gaussian | Poisson
     n_states: int
     n_sequences: int = 100
     n_rows: int = 1_000
 
+    @property
+    def name(self) -> str:
+        """Of the emission, in the table."""
+        return "Poisson" if self.emission is COUNTS else f"Gaussian, {self.emission.covariance_type}"
 
-BESIDE_HMMLEARN = (Workload(3, "diag", 4), Workload(6, "full", 8), Workload(6, "diag", 20))
-MISSING, SHARE = Workload(6, "full", 8), 0.3
-DURATIONS, LONGEST = Workload(6, "diag", 8), 100
+
+BESIDE_HMMLEARN = (Workload(3, DIAG, 4), Workload(6, FULL, 8), Workload(6, DIAG, 20), Workload(1, COUNTS, 4))
+MISSING, SHARE = Workload(6, FULL, 8), 0.3
+DURATIONS, LONGEST = Workload(6, DIAG, 8), 100
 
 
 def draw(work: Workload) -> tuple[np.ndarray, np.ndarray, SeriesParameters]:
     """Rows of states that stay, lengths of sequences, and parameters to start from."""
     rng = np.random.default_rng(0)
     k, d, n = work.n_states, work.n_columns, work.n_sequences * work.n_rows
-    means = rng.normal(0, 2, (k, d))
+    means = rng.uniform(2, 20, (k, d)) if work.emission is COUNTS else rng.normal(0, 2, (k, d))
     moves = np.where(rng.random(n) < 0.1, rng.integers(k, size=n), -1)
     moves[0] = 0
     states = moves[np.maximum.accumulate(np.where(moves >= 0, np.arange(n), 0))]
-    x = means[states] + rng.normal(size=(n, d)) @ (np.eye(d) + 0.3 * rng.normal(size=(d, d)))
-    covars = np.broadcast_to(2.0 * np.eye(d), (k, d, d)) if work.covariance == "full" else np.full((k, d), 2.0)
-    start = {"means": means + rng.normal(size=(k, d)), "covars": covars.copy()}
+    if work.emission is COUNTS:
+        x, start = rng.poisson(means[states]).astype(np.float64), {"lambdas": means * rng.uniform(0.8, 1.2, (k, d))}
+    else:
+        x = means[states] + rng.normal(size=(n, d)) @ (np.eye(d) + 0.3 * rng.normal(size=(d, d)))
+        covars = np.broadcast_to(2.0 * np.eye(d), (k, d, d)) if work.emission is FULL else np.full((k, d), 2.0)
+        start = {"means": means + rng.normal(size=(k, d)), "covars": covars.copy()}
     transition = np.full((k, k), 0.2 / (k - 1))
     np.fill_diagonal(transition, 0.8)
     lengths = np.full(work.n_sequences, work.n_rows)
-    emission = emission_of(work).of_arrays(start)
-    return x, lengths, SeriesParameters(np.full(k, 1 / k), transition, emission)
-
-
-def emission_of(work: Workload) -> Gaussian:
-    """Emissions with the prior of hmmlearn."""
-    return Gaussian(work.covariance, covars_prior=0.01, covars_weight=1.0)
+    return x, lengths, SeriesParameters(np.full(k, 1 / k), transition, work.emission.of_arrays(start))
 
 
 def trainer(
@@ -72,7 +78,7 @@ def trainer(
     k = work.n_states
     rows = {"initial": Multinomials.dense((k,)), "transition": Multinomials.dense((k, k))}
     tables = Tables(rows, dict.fromkeys(rows, DirichletPrior()))
-    model = SeriesModel(tuple(range(k)), emission_of(work), tables, False, sojourns)
+    model = SeriesModel(tuple(range(k)), work.emission, tables, False, sojourns)
     shards = build_shards(x, lengths, k)
 
     def train(iterations: int) -> list[float]:
@@ -88,23 +94,21 @@ def hmmlearn_trainer(
 ) -> Callable[[int], list[float]] | None:
     """The same of hmmlearn; None if it is not installed."""
     try:
-        from hmmlearn.hmm import GaussianHMM
+        from hmmlearn.hmm import GaussianHMM, PoissonHMM
     except ImportError:
         return None
 
     def train(iterations: int) -> list[float]:
-        hmm = GaussianHMM(
-            work.n_states,
-            work.covariance,
-            n_iter=iterations,
-            tol=-np.inf,
-            init_params="",
-            implementation=implementation,
-        )
+        run = {"n_iter": iterations, "tol": -np.inf, "init_params": "", "implementation": implementation}
+        if work.emission is COUNTS:
+            hmm, rows = PoissonHMM(work.n_states, **run), x.astype(np.int64)
+        else:
+            hmm, rows = GaussianHMM(work.n_states, work.emission.covariance_type, **run), x
         hmm.n_features = work.n_columns
         hmm.startprob_, hmm.transmat_ = start.initial, start.transition
-        hmm.means_, hmm.covars_ = start.emission.means.copy(), start.emission.covariances.copy()
-        hmm.fit(x, lengths)
+        for name, array in work.emission.arrays(start.emission).items():
+            setattr(hmm, f"{name}_", array.copy())
+        hmm.fit(rows, lengths)
         return list(hmm.monitor_.history)
 
     return train
@@ -160,13 +164,13 @@ def report(results: list[dict[str, Any]], iterations: int) -> str:
         f"{platform.machine()}, one thread, Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}; "
         f"100 sequences of 1,000 rows, {iterations} iterations, processor seconds.",
         "",
-        "| columns | covariances | states | Spectrem, s | hmmlearn, s | ratio | hmmlearn, scaling, s | ratio "
+        "| columns | emission | states | Spectrem, s | hmmlearn, s | ratio | hmmlearn, scaling, s | ratio "
         "| extra memory, MB | log-likelihoods differ by at most |",
         "|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for work, result in zip(BESIDE_HMMLEARN, beside, strict=True):
         ours, *theirs = result["seconds"]
-        cells = [str(work.n_columns), work.covariance, str(work.n_states), f"{ours:.2f}"]
+        cells = [str(work.n_columns), work.name, str(work.n_states), f"{ours:.2f}"]
         cells += [cell for one in theirs for cell in (f"{one:.2f}", f"{ours / one:.3f}")] or ["-"] * 4
         cells += [f"{result['memory']:.0f}", f"{result['apart']:.0e}"]
         lines.append(f"| {' | '.join(cells)} |")
@@ -174,9 +178,9 @@ def report(results: list[dict[str, Any]], iterations: int) -> str:
     without, lasting = durations["seconds"]
     lines += [
         "",
-        f"{SHARE:.0%} of the cells missing, {MISSING.n_columns} columns, {MISSING.covariance}, {MISSING.n_states} "
+        f"{SHARE:.0%} of the cells missing, {MISSING.n_columns} columns, {MISSING.name}, {MISSING.n_states} "
         f"states: {gaps:.2f} s, complete {plain:.2f} s, {gaps / plain:.1f} times. Durations up to {LONGEST} rows, "
-        f"{DURATIONS.n_states} states, {DURATIONS.n_columns} columns, {DURATIONS.covariance}: {lasting:.2f} s, without "
+        f"{DURATIONS.n_states} states, {DURATIONS.n_columns} columns, {DURATIONS.name}: {lasting:.2f} s, without "
         f"{without:.2f} s, {lasting / without:.1f} times.",
     ]
     return "\n".join(lines)

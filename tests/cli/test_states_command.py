@@ -117,6 +117,18 @@ def test_families_by_column(fit):
     assert (type(model.emission_).__name__, model.column_names_) == ("Poisson", ["visits"])
 
 
+@pytest.mark.parametrize("place", ["part('when') < '2026-01-06'", "part('room') == 'north'"])
+def test_constraints_name_columns_of_time_and_group(fit, office, place):
+    rule = f"E[(part('state') == 'busy') & ({place})] == 0"
+    result, model = fit(*SERIES, "--states", "empty,busy", "--project-at-predict", "--constraint", rule)
+    assert result.exit_code == 0, result.stderr
+    assert model.column_names_ == ["heat", "visits"]
+    busy = model.predict_proba(polars.read_csv(office.path).select("heat", "visits", "room", "when"))[:, 1]
+    apart = np.array([row[1] < "2026-01-06" if "when" in place else row[0] == "north" for row in office.rows])
+    assert busy[apart].sum() < 0.1
+    assert busy[~apart].sum() > 10
+
+
 def test_hours_in_constraints_are_those_of_time(fit, office):
     rule = 'E[(part("state") == "busy") & (part("hour") >= 12)] == 0'
     result, model = fit(*SERIES, "--states", "busy,empty", "--constraint", rule, "--decode", "posterior")

@@ -184,6 +184,11 @@ def test_annealing_leaves_bad_starts_behind(output_of):
     assert reached["annealed, variances learned"] < reached["EM"]
 
 
+def test_knowledge_says_which_states_are_meant(output_of):
+    alone, learned, decided = map(float, re.findall(r"accuracy (0\.\d+)", output_of("states_of_an_office.py")))
+    assert alone + 0.15 < learned < decided > 0.9
+
+
 def test_views_that_agree_carry_labels_on(output_of):
     found = [float(value) for value in re.findall(r"(?:accuracy|reviews:) ([\d.]+)", output_of("views_that_agree.py"))]
     alone, joined, agreed, sharper, few, together = found

@@ -149,6 +149,34 @@ def test_constraints_name_states_and_hold_in_expectation():
     assert posterior.mean() >= 0.2 - 1e-4
 
 
+@pytest.mark.parametrize(
+    ("time", "forbidden", "where"),
+    [
+        ("stamp", part("stamp") < "2024-01-03", slice(0, 48)),
+        ("text", part("text") < "2024-01-03", slice(0, 48)),
+        ("row", part("row") >= 140, slice(140, 200)),
+        ("date", part("date") == "2024-01-02", slice(24, 48)),  # of dates, a day and not a point in time
+        ("hour", part("hour") >= 140, slice(140, 200)),  # of numbers, these
+        ("stamp", part("room") == "north", slice(0, 100)),
+    ],
+)
+def test_constraints_name_columns_of_time_and_group(time, forbidden, where):
+    x, _ = planted(200)
+    dates = pl.datetime_range(pl.datetime(2024, 1, 1), pl.datetime(2024, 1, 9, 7), "1h", eager=True)
+    rows = pl.Series(range(200))
+    times = {"row": rows, "hour": rows, "text": dates.dt.to_string("%Y-%m-%d %H:%M")}.get(time, dates)
+    mixed = np.random.default_rng(0).permutation(200)
+    frame = pl.DataFrame({"x": x[:, 0], time: times, "room": np.repeat(["north", "south"], 100)})[mixed]
+    model = GaussianHMM(
+        states=["out", "in"], group="room", time=time, constraints=E[(part("state") == "in") & forbidden] == 0,
+        project_at_predict=True, decode="posterior", random_state=0, n_threads=1, init="clusters", n_init=1,
+    ).fit(frame)  # fmt: skip
+    posterior = model.predict_proba(frame)[np.argsort(mixed), 1]
+    assert model.column_names_ == ["x"]
+    assert posterior[where].sum() < 0.5
+    assert posterior.sum() > 10
+
+
 def test_changes_can_be_counted():
     x = np.array([0.0, 0.1, 5.0, 0.0, 0.1, 5.1, 5.0, 0.0])
     at_most_two = (E[part("change")] <= 2).per("sequence")

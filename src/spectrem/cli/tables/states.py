@@ -87,7 +87,7 @@ class FittingOptions(TableOption, LearningOptions):
     constraint
         "E[part('state') == 'busy'] <= '30%'": of all rows. state, previous (the state before), sequence and time (the
         number of the row in it) are names, with --time also hour, weekday (0 on Mondays) and date; other names are
-        columns of the table. See docs/guide/constraints.md.
+        columns of the table, those of --group and --time among them. See docs/guide/constraints.md.
     """
 
     features: str | None = option(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice, repeat
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,7 @@ from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.text import flatten
 from spectrem.corpus import Corpus
 from spectrem.estimators import engine
-from spectrem.estimators.conventions import Estimator, as_fitted, row_weights
+from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.progress import shows_progress
 from spectrem.estimators.sentences import check_tag_values, check_tags, tag_names
@@ -28,11 +28,12 @@ from spectrem.estimators.series.forecast import Forecast, OnlineFilter, filter_r
 from spectrem.estimators.series.input import Series, States, known_sequences, read_series, read_states, start_states
 from spectrem.estimators.series.parameters import HMMParameters, StatesParameters
 from spectrem.estimators.storage import Codec, Member, Saved, finite, rows
-from spectrem.exceptions import InvalidInputError, warn
-from spectrem.learning import EStep, Stopping, run_em
+from spectrem.exceptions import InvalidInputError, setting, warn
+from spectrem.learning import EStep, FitStatus, Stopping, run_em
 from spectrem.models import emissions as families
 from spectrem.models.durations import Durations, Geometric, Histogram, NegativeBinomial, Poisson
 from spectrem.models.emissions import Emission
+from spectrem.models.emissions.categorical import as_probabilities
 from spectrem.models.priors import DirichletPrior, Multinomials, Tables
 from spectrem.models.series import SeriesModel, SeriesParameters, SeriesShard, Sojourns, build_shards
 from spectrem.models.shards import in_corpus_order
@@ -118,6 +119,61 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
     def _emissions(self) -> Any:
         raise NotImplementedError
 
+    @classmethod
+    def from_parameters(
+        cls,
+        startprob: ArrayLike,
+        transmat: ArrayLike,
+        emission: Mapping[str, ArrayLike],
+        *,
+        column_names: Sequence[str] = (),
+        **options: Any,
+    ) -> Self:
+        """A model with known parameters, ready to predict, score and draw; `fit` trains on from them.
+
+        Parameters
+        ----------
+        startprob, transmat : array-like of shape (n_states,), and (n_states, n_states), [from, to]
+            Probabilities.
+        emission : mapping of name -> array-like
+            The parameters of what states emit, by the names of the attributes without the underscore, such as means and
+            covars, each with a row for every state.
+        column_names : sequence of str, optional
+            By default numbers from 0, as text. They are needed where ``emissions`` is a mapping.
+        **options
+            Other parameters of the model. Durations are learned only.
+
+        Raises
+        ------
+        InvalidInputError
+            If shapes do not fit each other, rows do not sum to 1, or there are durations.
+
+        Examples
+        --------
+        >>> from spectrem import PoissonHMM
+        >>> model = PoissonHMM.from_parameters([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], {"lambdas": [[1.0], [9.0]]})
+        >>> model.predict([1, 0, 2, 8, 9]).tolist()
+        [0, 0, 0, 1, 1]
+        """
+        tables = {"startprob": np.asarray(startprob), "transmat": np.asarray(transmat)}
+        initial = as_probabilities(tables, "startprob", (None,))
+        transition = as_probabilities(tables, "transmat", (len(initial), len(initial)))
+        model = cls(**{"n_components": len(initial), **options})
+        family = families.resolve(model._emissions(), column_names)
+        try:
+            parameters = family.of_arrays({name: np.asarray(array) for name, array in emission.items()})
+        except KeyError as error:
+            raise InvalidInputError(f"emission must have {error}, got {', '.join(emission)}; add it") from None
+        names = list(column_names) or [str(j) for j in range(family.means(parameters).shape[1])]
+        params = SeriesParameters(initial, transition, parameters)
+        check_parameters(model.set_params(init=params))
+        states = tuple(range(len(initial))) if model.states is None else check_tags(model.states, "states")
+        _check_start(model, family, states, names)
+        model._take(params, family, states, names, {})
+        model.gamma_ = engine.asked_gamma(model)
+        take_course(model, [], FitStatus.FIXED_ITERATIONS)
+        return model
+
     @shows_progress
     def fit(
         self,
@@ -165,6 +221,8 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         check_columns(self.constraints, series.columns.of_words)
         emission = families.resolve(self._emissions(), series.names).learn(series.unsorted(series.x), series.names)
         families.check_texts(emission, series.names, categories)
+        if not isinstance(self.init, str):
+            _check_start(self, emission, states.names, series.names)
         weights = row_weights(sample_weight, len(series.lengths), "sequence")
         known = known_sequences(states, series.lengths)
         tables, sojourns = self._tables(len(states.names)), self._sojourns()
@@ -176,11 +234,11 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         if (known & (weights > 0)).any():
             labelled = partial(engine.learn_labels, model, corpus, start())
         learns = bool((~known & (weights > 0) & (series.lengths > 0)).any())
-        n_starts = 1 if labelled else None
+        n_starts = 1 if labelled or not isinstance(self.init, str) else None
         task = engine.Task(model, corpus, start, estep, labelled, learns, n_starts=n_starts)
         trained = engine.train(self, task)
         dead = np.flatnonzero(corpus.sum(_expected_rows, model, trained.params) < _ALIVE)
-        if learns and len(dead):
+        if learns and len(dead) and isinstance(self.init, str):
             warn(
                 f"{', '.join(map(str, np.array(states.names, object)[dead]))} had no rows left after training and got "
                 "a new start, from the rows that the other states explain worst; ask for fewer states if they stay so"
@@ -535,6 +593,22 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
                 setattr(self, f"{name}_", array)
 
 
+def _check_start(estimator: Any, emission: Emission, states: Sequence[Any], names: Sequence[str]) -> None:
+    """Raise `InvalidInputError` unless the given start has a row for every state, and fits columns and durations."""
+    init = estimator.init
+    shape = emission.means(init.emission).shape
+    if shape != (len(states), len(names)) or len(init.initial) != len(states):
+        raise InvalidInputError(
+            f"init must hold parameters of {len(states)} states and {len(names)} columns, got {len(init.initial)} "
+            f"states that emit an array of shape {shape}; set {setting('n_components')} or give every state its row"
+        )
+    if (init.durations is None) != (estimator.durations is None):
+        raise InvalidInputError(
+            f"durations must be as in init, whose parameters are {'without' if init.durations is None else 'with'} "
+            "them; leave them out, or learn them from another start"
+        )
+
+
 def _starts(
     estimator: Any,
     model: SeriesModel,
@@ -545,6 +619,8 @@ def _starts(
     rng: np.random.Generator,
 ) -> Iterator[SeriesParameters]:
     """Parameters to start from: the best of many short runs where there are few rows, which cost little there."""
+    if not isinstance(estimator.init, str):
+        yield from repeat(estimator.init)
     first = _WAYS if estimator.init == "auto" else (estimator.init,)
     ways = chain(first, repeat("segments" if estimator.init == "auto" else estimator.init))
     every = (_parameters_of(model, series, start_states(series, states, way, rng)) for way in ways)

@@ -99,15 +99,18 @@ def read_series(
         return _read_list(estimator, X, lengths, groups, categories)
     table, named = split_columns(X, estimator.columns or None)
     frame = as_frame(table, "X")
-    times = None
+    times, calendar = None, {}
     if frame is not None:
         places = [name for name in (estimator.group, estimator.time) if name is not None]
         missing = [name for name in places if name not in frame.columns]
         if missing:
             raise InvalidInputError(f"X must have the column {missing[0]!r}, got {', '.join(frame.columns)}")
         groups = frame[estimator.group].to_numpy() if estimator.group is not None and groups is None else groups
-        times = as_times(estimator.time, frame[estimator.time]) if estimator.time is not None else None
-        used = set().union(*map(used_columns, flatten(estimator.constraints))) - {*TAKEN, "time", estimator.time}
+        if estimator.time is not None:
+            times = as_times(estimator.time, frame[estimator.time])
+            calendar = _calendar(times)
+        elsewhere = {*TAKEN, "time", *({estimator.time} & calendar.keys())}
+        used = set().union(*map(used_columns, flatten(estimator.constraints))) - elsewhere
         named = {name: frame[name] for name in frame.columns if name in used} | named
         names = [name for name in frame.columns if name not in places]
         names = list(trained) if trained and set(trained) <= set(names) else names
@@ -140,9 +143,7 @@ def read_series(
     sizes = np.array([n]) if lengths is None else as_lengths(lengths, "lengths")
     if sizes.sum() != n:
         raise InvalidInputError(f"lengths must add up to the {n} rows of X, got {sizes.sum()}")
-    columns = {name: as_column(name, values) for name, values in named.items()}
-    if times is not None:
-        columns = {**_calendar(times), **columns}
+    columns = calendar | {name: as_column(name, values) for name, values in named.items()}
     if order is not None:
         columns = {name: np.asarray(values)[order] for name, values in columns.items()}
     return Series(x, sizes, names, order, False, _with_time(columns, sizes))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from spectrem.models.durations import Durations
     from spectrem.models.emissions import Emission
     from spectrem.models.mixture import CovarianceType
+    from spectrem.models.series import SeriesParameters
 
 _name_of_column = rule(
     "be the name of a column of X", lambda name: name is None or isinstance(name, str), "; arrays go to fit"
@@ -51,6 +52,17 @@ def _emissions_of(text: str) -> Any:
 
 FAMILIES = ("histogram", "poisson", "negative-binomial", "geometric")
 """Names of families of durations."""
+
+
+STARTS = ("auto", "clusters", "segments", "quantiles")
+"""Names of ways to start."""
+
+
+def _check_start(name: str, value: Any) -> None:
+    if not hasattr(value, "emission") and (not isinstance(value, str) or value not in STARTS):
+        raise InvalidInputError(
+            f"{name} must be one of {', '.join(STARTS)}, or params_ of a fitted model, got {quoted(value)}"
+        )
 
 
 def _check_durations(name: str, value: Any) -> None:
@@ -99,8 +111,9 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
         Which ends of sequences may cut off a state that lasted longer.
     constraints : constraint or its text, or a sequence of these or mapping of names to them
         In the language of `spectrem.E` over the columns state, previous (the state before), change (whether they
-        differ), sequence, time (position in the sequence, from 0) and ``columns``; of a frame with a ``time`` of dates,
-        also hour, weekday (0 is Monday) and date, as text. Sequences whose states are all known are left alone by
+        differ), sequence, time (position in the sequence, from 0) and ``columns``; of a frame, also its columns by
+        name, ``group`` and ``time`` among them, and with a ``time`` of dates hour, weekday (0 is Monday) and date, as
+        text, which come before a ``time`` of such a name. Sequences whose states are all known are left alone by
         constraints inside sequences.
     columns : sequence of names, or mapping of name -> name or position in X, optional
         Columns of X that only constraints read.
@@ -109,11 +122,11 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
     time : str, optional
         The column of a frame X with numbers or dates by which rows are sorted; by default they stand in the order of
         time.
-    init : {"auto", "clusters", "segments", "quantiles"}
+    init : {"auto", "clusters", "segments", "quantiles"} or SeriesParameters
         Where training starts: with rows that k-means puts together, with pieces of the series cut at random, or with
         rows that have the same rank by the sum of their standardised columns. "auto" takes these in turn, then more
         pieces; where there are few rows, the ``n_init`` best of up to 100 short runs. Labelled rows start with their
-        labels.
+        labels. Given parameters, ``params_`` of another model or those of ``from_parameters``, are the only start.
     n_init : int
         Starts, of which the one with the largest objective at the end is kept.
     max_iter : int
@@ -136,8 +149,8 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
     columns: Any = given((), check_column_names)
     group: str | None = given(None, _name_of_column, help=_GROUP, **_COLUMN)
     time: str | None = given(None, _name_of_column, help=_TIME, **_COLUMN)
-    init: Literal["auto", "clusters", "segments", "quantiles"] = choice(
-        "auto", "auto", "clusters", "segments", "quantiles", group=TRAINING
+    init: str | SeriesParameters = given(
+        "auto", _check_start, convert=str, choices=STARTS, option="", group=TRAINING, metavar="NAME"
     )
     n_init: int = count(4, group=TRAINING)
     dual_steps: int = count(0, 0, group=TRAINING)

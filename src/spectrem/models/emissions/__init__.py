@@ -46,7 +46,8 @@ def resolve(emissions: Any, names: Sequence[str]) -> Emission:
         If there is no such family or column.
     """
     if isinstance(emissions, Mapping):
-        return Joined({_numbers_of(key, names): resolve(one, names) for key, one in emissions.items()})
+        parts: dict[Any, Emission] = {_numbers_of(key, names): resolve(one, names) for key, one in emissions.items()}
+        return Joined(parts, ["_".join(names[column] for column in key) for key in parts])
     if isinstance(emissions, str):
         if emissions not in _FAMILIES:
             raise InvalidInputError(f"emissions must be one of {', '.join(_FAMILIES)}, got {quoted(emissions)}")

@@ -101,7 +101,7 @@ class Categorical:
     def scores(self, params: Probabilities, x: Floats) -> Floats:
         scores = np.zeros((len(x), len(params.emissionprob)))
         for table, codes in zip(np.moveaxis(params.emissionprob, 0, 2), self._codes(params, x).T, strict=True):
-            scores += np.vstack([log(table), np.zeros(table.shape[1])])[codes]
+            scores += np.vstack([log(table), np.zeros(table.shape[1])]).take(codes, axis=0)
         return scores
 
     def gather(self, params: Probabilities, x: Floats, shares: Floats) -> Statistics:
@@ -142,7 +142,7 @@ class Categorical:
         return (ends[states] <= points).sum(axis=2).astype(np.float64)
 
     def n_free(self, params: Probabilities) -> int:
-        there = self._there(params.emissionprob.shape[1])
+        there = self._there(*params.emissionprob.shape[1:])
         return 0 if self.fixed else len(params.emissionprob) * int(there.sum() - len(there))
 
     def arrays(self, params: Probabilities) -> dict[str, Floats]:
@@ -155,15 +155,20 @@ class Categorical:
         table = as_probabilities(arrays, "emissionprob", (None,) * axes)
         return Probabilities(table[:, None] if table.ndim == 2 else table)
 
-    def _there(self, n_columns: int) -> Bools:
-        """Which categories columns have, shape (n_columns, n_categories)."""
-        sizes = np.broadcast_to(np.asarray(self.n_features), n_columns)
+    def _there(self, n_columns: int, most: int = 0) -> Bools:
+        """Which categories columns have, shape (n_columns, n_categories); ``most`` where ``n_features`` is None."""
+        sizes = np.broadcast_to(np.asarray(most if self.n_features is None else self.n_features), n_columns)
         return np.arange(sizes.max()) < sizes[:, None]
 
     def _prior(self, params: Probabilities) -> Floats:
         prior = np.broadcast_to(np.asarray(self.emissionprob_prior, np.float64), params.emissionprob.shape)
-        return np.where(self._there(prior.shape[1]), prior, 1.0)
+        return np.where(self._there(*prior.shape[1:]), prior, 1.0)
 
     def _codes(self, params: Probabilities, x: Floats) -> Ints:
-        """Categories, one more than the last for missing cells; codes that training did not have have no place."""
-        return np.where(np.isnan(x), params.emissionprob.shape[2], x).astype(np.int64)
+        """Categories, one more than the last for missing cells."""
+        n = params.emissionprob.shape[2]
+        if (x >= n).any():
+            raise InvalidInputError(
+                f"X must hold categories below {n}, as emissionprob has no more, got {x[x >= n][0]:g}; make it missing"
+            )
+        return np.where(np.isnan(x), n, x).astype(np.int64)

@@ -100,7 +100,9 @@ class Multinomial:
         return columns.fill_with_means(self.means(params), x, posteriors)
 
     def sample(self, params: Probabilities, states: Ints, rng: np.random.Generator) -> Floats:
-        return rng.multinomial(self.n_trials or 0, params.emissionprob[states]).astype(np.float64)
+        if self.n_trials is None:
+            raise InvalidInputError("n_trials must be the total of the rows that are drawn, got None; set it")
+        return rng.multinomial(self.n_trials, params.emissionprob[states]).astype(np.float64)
 
     def n_free(self, params: Probabilities) -> int:
         return 0 if self.fixed else len(params.emissionprob) * (params.emissionprob.shape[1] - 1)

@@ -73,10 +73,14 @@ class Poisson:
         return replace(self, fixed=()).m_step(params, self.gather(params, x, columns.blended(shares)))
 
     def scores(self, params: PoissonParameters, x: Floats) -> Floats:
-        there, values = columns.observed(x)
-        counts, places = columns.distinct(values.ravel())
-        of_all = gammaln(counts + 1)[places].reshape(x.shape).sum(axis=1, keepdims=True)
-        return columns.sums_of_logs(values, params.lambdas) - there @ params.lambdas.T - of_all
+        scores = np.zeros((len(x), len(params.lambdas)))
+        for one, rates in zip(x.T, params.lambdas.T, strict=True):
+            missing = np.isnan(one)
+            counts, places = columns.distinct(np.where(missing, 0.0, one))
+            table = xlogy(counts[:, None], rates) - rates - gammaln(counts + 1)[:, None]
+            places[missing] = len(counts)
+            scores += np.vstack([table, np.zeros_like(rates)]).take(places, axis=0)
+        return scores
 
     def gather(self, params: PoissonParameters, x: Floats, shares: Floats) -> Statistics:
         there, values = columns.observed(x)

@@ -12,6 +12,7 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
                 *("WordAligner", "HMMTagger", "CRFTagger", "MaxEntClassifier", "GaussianMixture", "DependencyModel"),
                 *("EdgeFactoredParser", "BracketingModel", "RelationExtractor", "Views", "SelfTrainer"),
                 *("HMM", "GaussianHMM", "GaussianMixtureHMM", "PoissonHMM", "CategoricalHMM", "MultinomialHMM"),
+                "LabelModel",
             ],
             "Projection of probabilities": ["project", "Lattice", "ConstrainedTargets"],
             "Constraints": ["E", "part", "linear", "max_over", "agreement", "fertility"],
@@ -43,8 +44,8 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
             "Estimators": [
                 *("BracketingModel", "CRFTagger", "DependencyModel", "EdgeFactoredParser", "GaussianMixture"),
                 *("CategoricalHMM", "GaussianHMM", "GaussianMixtureHMM", "HMM", "MultinomialHMM", "PoissonHMM"),
-                *("HMMTagger", "MaxEntClassifier", "RelationExtractor", "SelfTrainer", "Views", "WordAligner"),
-                *("load", "transfer_parser"),
+                *("HMMTagger", "LabelModel", "MaxEntClassifier", "RelationExtractor", "SelfTrainer", "Views"),
+                *("WordAligner", "load", "transfer_parser"),
             ],
         },
     ),

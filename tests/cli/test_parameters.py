@@ -26,6 +26,7 @@ FUNCTIONS = {
 }
 HOMONYMS = {
     "C": "that of CRFTagger was chosen by held-out sentences, which was done for no other model",
+    "classes": "labels of items and votes both name those of a label model",
     "columns": "columns of X are no features of a model of its own, and unseen by a classifier that is given",
     "constraints": "agreement is what an aligner is for; columns and what labels do to constraints differ by model",
     "checkpoint": "a classifier that is given has a state of its own, which nothing can write",

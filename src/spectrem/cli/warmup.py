@@ -315,12 +315,15 @@ def _warm_structures(family: str) -> None:
 
 
 def _warm_classifiers() -> None:
-    """Train maximum-entropy classifiers on dense and sparse rows, on counts and on features that are there or not."""
+    """Train maximum-entropy classifiers on dense and sparse rows, counts and features, and label models on votes."""
     import numpy as np
 
-    from spectrem.estimators import MaxEntClassifier
+    from spectrem.estimators import LabelModel, MaxEntClassifier
 
     counts = np.arange(36.0).reshape(12, 3) % 7
     for n_classes in (2, 3):
         for x in (counts, counts.astype(np.float32), (counts > 3).astype(np.float64)):
             MaxEntClassifier(n_threads=1).fit(x, np.arange(12) % n_classes).predict(x)
+    votes = np.arange(24).reshape(8, 3) % 4 - 1
+    for constraints in ((), "E[label == 1] <= 2"):
+        LabelModel(constraints=constraints, max_iter=2, tol=0.0, n_threads=1).fit(votes).predict(votes)

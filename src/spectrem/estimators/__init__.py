@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
     from spectrem.estimators.transfer import transfer_parser
     from spectrem.estimators.views.views import Views
+    from spectrem.estimators.votes.label_model import LabelModel
 
 # Loaded on first use, since an aligner does not need the libraries that a mixture imports.
 _HOMES = {
@@ -40,6 +41,7 @@ _HOMES = {
     "GaussianMixtureHMM": "series.named",
     "HMM": "series.hidden_markov_model",
     "HMMTagger": "tagging.hmm_tagger",
+    "LabelModel": "votes.label_model",
     "LinkPosteriors": "alignment.decoding",
     "MaxEntClassifier": "classification.maxent_classifier",
     "MultinomialHMM": "series.named",

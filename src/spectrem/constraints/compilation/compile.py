@@ -268,14 +268,15 @@ def _describe(forms: Sequence[_Form], table: PartTable, knows_corpus: bool) -> t
     of_constraints: list[ConstraintFacts] = []
     drafts: list[Draft | None] = []
     for (constraint, once), counted in zip(forms, derived, strict=True):
-        head, draft = head_of(constraint, table), None
+        read = table.named_by(constraint)
+        head, draft = head_of(constraint, read), None
         pieces: tuple[RowFacts, ...] = ()
         if not head.inside and (knows_corpus or not (counted or numbered.keys() & weight_columns(constraint))):
             draft = draft_rows(constraint, table)
             names = constraint.groups if isinstance(constraint, Constraint) and not head.ties else ()
             for name in names:
                 if name not in steady:
-                    steady[name] = table.is_steady(name)
+                    steady[name] = read.is_steady(name)
             pieces = (replace(draft.rows, steady=frozenset(name for name in names if steady[name])),)
         apart = draft is not None and not head.listed and bool(numbered.keys() & draft.rows.keys.keys())
         of_constraints.append(ConstraintFacts(head, pieces, apart, once))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import EllipsisType
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +20,7 @@ from spectrem.constraints.compilation.groups import (
     NO_GROUP,
     Coded,
     Key,
+    Repeats,
     as_key,
     distinct,
     join_keys,
@@ -33,6 +35,50 @@ from spectrem.structures.structure import Structure
 
 _FREQUENCY = "_frequency"
 _PIECE = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class RepeatedParts:
+    """The parts of every choice, once for each thing of which the choice has several, as constraints read them.
+
+    Attributes
+    ----------
+    structure : Structure
+    choice : ndarray of shape (n_repeated,), int64
+        The thing that every repeated part is for.
+    part_of : ndarray of shape (n_repeated,), int64
+        The part of the structure.
+    columns : mapping of name -> ndarray of shape (n_repeated,)
+    """
+
+    structure: Structure
+    choice: Ints
+    part_of: Ints
+    columns: Mapping[str, Key] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, structure: Structure, choice: Ints) -> RepeatedParts:
+        """The parts of a structure for things of which each belongs to the choice that is given."""
+        order = np.argsort(structure.choice, kind="stable")
+        offsets = np.searchsorted(structure.choice[order], np.arange(structure.choice.max(initial=-1) + 2))
+        sizes = np.diff(offsets)[choice]
+        return cls(structure, np.repeat(np.arange(len(choice)), sizes), order[ranges_of(offsets[choice], sizes)])
+
+    @property
+    def n_unary(self) -> int:
+        return len(self.part_of)
+
+    @property
+    def n_instances(self) -> int:
+        return self.structure.n_instances
+
+    @property
+    def instance_name(self) -> str:
+        return self.structure.instance_name
+
+    @cached_property
+    def instance(self) -> Ints:
+        return self.structure.instance[self.part_of]
 
 
 @dataclass(frozen=True)
@@ -51,6 +97,8 @@ class PartTable:
         How often each value of a column occurs in the corpus; None where the batch is the corpus.
     weights : ndarray of shape (n_instances,) or None
         How often each instance counts in counts over the corpus.
+    base : PartTable, or None
+        The table of which this repeats the parts, see `named_by`.
 
     Notes
     -----
@@ -72,6 +120,7 @@ class PartTable:
     first_occurrence: int = 0
     frequencies: Mapping[str, Mapping[object, int]] | None = None
     weights: Floats | None = None
+    base: PartTable | None = None
 
     def __post_init__(self) -> None:
         for name in {self.structure.instance_name, "occurrence"} & set(self.extra_columns):
@@ -94,6 +143,21 @@ class PartTable:
         """Occurrences (tokens) in the batch, 0 where the structure knows none."""
         occurrence = np.asarray(self.structure_columns.get("occurrence", ()))
         return int(np.fmax.reduce(occurrence, initial=-1)) + 1
+
+    def named_by(self, constraint: Constraint | LinearConstraint) -> PartTable:
+        """The table that a constraint reads: this, or one that has the parts of every choice for each of its `Repeats`.
+
+        The latter where the constraint names a column of these.
+        """
+        columns: Mapping[str, Any] = self.extra_columns
+        repeated = {name: values for name, values in columns.items() if isinstance(values, Repeats)}
+        if self.base is not None or not repeated.keys() & used_columns(constraint):
+            return self
+        parts = RepeatedParts.of(self.structure, next(iter(repeated.values())).choice)
+        structure: Any = replace(
+            parts, columns={name: values.values[parts.choice] for name, values in repeated.items()}
+        )  # the part of a structure that tables read
+        return replace(self, structure=structure, extra_columns={}, base=self)
 
     @property
     def numbered(self) -> dict[str, Unit]:
@@ -125,6 +189,9 @@ class PartTable:
     def _read(self, name: str) -> Key:
         if name in self.extra_columns:
             return self._spread(name, as_column(name, self.extra_columns[name]))
+        if self.base is not None and name not in self.structure_columns:
+            assert isinstance(self.structure, RepeatedParts)
+            return self.base.column(name)[self.structure.part_of]
         if name in self.structure_columns:
             values = as_column(name, self.structure_columns[name])
             first = {"occurrence": self.first_occurrence, self.structure.instance_name: self.first_instance}.get(
@@ -309,8 +376,17 @@ def _is_condition(weight: Column | EllipsisType, table: PartTable) -> bool:
 
 def draft_rows(constraint: Constraint | LinearConstraint, table: PartTable) -> Draft:
     """The rows that a constraint demands of the parts of one shard."""
-    head = head_of(constraint, table)
-    return _draft(constraint, head, table) if isinstance(constraint, Constraint) else _listed(constraint, head, table)
+    read = table.named_by(constraint)
+    head = head_of(constraint, read)
+    if not isinstance(constraint, Constraint):
+        return _listed(constraint, head, table)
+    draft = _draft(constraint, head, read)
+    if not isinstance(read.structure, RepeatedParts):
+        return draft
+    n, part_of = table.structure.n_unary, read.structure.part_of
+    there = (one.tocoo() for one in draft.entries)  # repeated parts add up
+    folded = (sp.coo_array((one.data, (one.row, part_of[one.col])), (one.shape[0], n)) for one in there)
+    return replace(draft, entries=tuple(folded))
 
 
 def used_columns(constraint: object) -> set[str]:

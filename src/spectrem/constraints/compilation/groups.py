@@ -17,6 +17,23 @@ NO_GROUP = -1
 
 
 @dataclass(frozen=True, eq=False)
+class Repeats:
+    """A column of things of which a choice (an item, a token) may have several or none, such as votes for its label.
+
+    A constraint that names such a column sums over the things; any other sums over the choices, once each.
+
+    Attributes
+    ----------
+    choice : ndarray of shape (n_things,), int64
+        The choice that each belongs to; the same in all such columns of a batch.
+    values : ndarray of shape (n_things,), or Coded
+    """
+
+    choice: Ints
+    values: Any
+
+
+@dataclass(frozen=True, eq=False)
 class Coded:
     """A column of text as numbers of its distinct values: a few bytes per entry, however long the text.
 

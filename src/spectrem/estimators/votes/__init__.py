@@ -1,0 +1,1 @@
+"""Label models: weak votes, knowledge, one answer."""

@@ -1,0 +1,215 @@
+"""Votes as users have them, a table of items and sources or a long table of votes, and labels of some items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem._arrays import Bools, Floats, Ints
+from spectrem.constraints.columns import is_missing
+from spectrem.data.frames import as_frame
+from spectrem.estimators.labels import UNLABELLED, is_unlabelled
+from spectrem.estimators.table_input import of_one_kind, read_classes, read_targets
+from spectrem.exceptions import InvalidInputError, quoted, warn
+from spectrem.structures._ragged import offsets_of
+
+
+class Votes(NamedTuple):
+    """Votes item by item.
+
+    Attributes
+    ----------
+    items : ndarray of shape (n_items,)
+        Their names, or numbers, in the order of the input.
+    sources : ndarray of shape (n_sources,)
+        Their names, or numbers.
+    labels : ndarray of shape (n_labels,)
+        Labels that occur, in increasing order.
+    offsets : ndarray of shape (n_items + 1,), int64
+    source, label : ndarrays of shape (n_votes,), int
+        Numbers of the source and of the label of every vote, item after item.
+    """
+
+    items: NDArray
+    sources: NDArray
+    labels: NDArray
+    offsets: Ints
+    source: Ints
+    label: Ints
+
+    @property
+    def n_items(self) -> int:
+        return len(self.items)
+
+
+def read_votes(votes: Any, columns: Sequence[str], *, repeated: bool) -> Votes:
+    """Read votes.
+
+    Parameters
+    ----------
+    votes : array-like or frame of shape (n_items, n_sources), or frame with a row for every vote
+        Labels; -1, None, NaN or another missing value where a source is silent.
+    columns : (str, str, str)
+        Of the items, sources and labels in a frame of the second kind.
+    repeated : bool
+        Whether a source may vote on an item several times.
+
+    Examples
+    --------
+    >>> votes = read_votes([["a", None], ["b", "b"], [None, None]], ("item", "source", "label"), repeated=False)
+    >>> votes.offsets.tolist(), votes.source.tolist(), votes.labels[votes.label].tolist()
+    ([0, 1, 3, 3], [0, 0, 1], ['a', 'b', 'b'])
+    """
+    frame = as_frame(votes, "votes")
+    if frame is not None and set(columns) <= set(frame.columns):
+        item, source, label = (frame[name].to_list() for name in columns)
+        return _read_list(item, source, label, columns, repeated=repeated)
+    names: Any = None
+    if frame is not None:
+        names, table = frame.columns, np.array([column.to_list() for column in frame.iter_columns()], object).T
+        table = table.reshape(len(frame), len(names))
+    else:
+        table = np.asarray(votes, object) if isinstance(votes, list | tuple) else np.asarray(votes)
+    if table.ndim != 2:
+        raise InvalidInputError(
+            f"votes must be a table of items and sources, or a frame with the columns {', '.join(columns)}, got shape "
+            f"{table.shape}; set table_columns if a frame calls them otherwise"
+        )
+    spoken = _spoken(table)
+    labels, code = _numbered("votes", table[spoken])
+    return Votes(
+        np.arange(len(table)),
+        np.array(names if names is not None else range(table.shape[1])),
+        labels,
+        offsets_of(spoken.sum(axis=1)),
+        np.nonzero(spoken)[1],
+        code,
+    )
+
+
+def _spoken(table: NDArray) -> Bools:
+    """Where a table holds labels."""
+    if table.dtype.kind in "iu":
+        return table != UNLABELLED
+    if table.dtype.kind == "f":
+        return ~np.isnan(table) & (table != UNLABELLED)
+    silent = [is_unlabelled(value) for value in table.ravel().tolist()]
+    return ~np.array(silent, np.bool_).reshape(table.shape)
+
+
+def _numbered(name: str, values: NDArray) -> tuple[NDArray, Ints]:
+    """Distinct labels in increasing order, and the number of each."""
+    if values.dtype.kind == "f" and (values == np.rint(values)).all():  # whole numbers beside NaN
+        values = values.astype(np.int64)
+    distinct, code = np.unique(
+        of_one_kind(name, values) if len(values) else values.astype(np.int64), return_inverse=True
+    )
+    return distinct, code.astype(np.int64)
+
+
+def _read_list(
+    item: list[Any], source: list[Any], label: list[Any], columns: Sequence[str], *, repeated: bool
+) -> Votes:
+    for name, values in zip(columns[:2], (item, source), strict=True):
+        missing = next((row for row, value in enumerate(values) if is_missing(value)), None)
+        if missing is not None:
+            raise InvalidInputError(
+                f"column {name} must be filled in every row, got none in row {missing}; drop the row"
+            )
+        kinds = sorted({type(value).__name__ for value in values})
+        if len({kind == "str" for kind in kinds}) > 1:
+            raise InvalidInputError(
+                f"column {name} must hold values of one kind, got {' and '.join(kinds)}; write all of them as text"
+            )
+    items, n_item = _in_order(item)
+    sources, n_source = np.unique(np.array(source), return_inverse=True)
+    spoken = ~np.array([is_unlabelled(value) for value in label], np.bool_)
+    labels, code = _numbered(f"column {columns[2]}", np.array(label, object)[spoken])
+    n_item, n_source = n_item[spoken], n_source[spoken]
+    order = np.lexsort((code, n_source, n_item))
+    n_item, n_source, code = n_item[order], n_source[order], code[order]
+    if not repeated and len(code):
+        again = np.append(False, (n_item[1:] == n_item[:-1]) & (n_source[1:] == n_source[:-1]))
+        differs = np.flatnonzero(again[1:] & (code[1:] != code[:-1]))
+        if len(differs):
+            at = differs[0]
+            raise InvalidInputError(
+                f"votes must hold one vote of a source on an item, got {labels[code[at]]!r} and "
+                f"{labels[code[at + 1]]!r} of source {sources[n_source[at]]!r} on item {items[n_item[at]]!r}; keep "
+                "one, or set repeated=True if it votes anew each time"
+            )
+        if again.any():
+            warn(f"votes hold {int(again.sum())} votes twice, which count once; set repeated=True if each counts")
+            n_item, n_source, code = n_item[~again], n_source[~again], code[~again]
+    offsets = offsets_of(np.bincount(n_item, minlength=len(items)))
+    return Votes(items, sources, labels, offsets, n_source, code)
+
+
+def _in_order(values: list[Any]) -> tuple[NDArray, Ints]:
+    """Distinct values in the order in which they first occur, and the number of each."""
+    number: dict[Any, int] = {}
+    codes = [number.setdefault(value, len(number)) for value in values]
+    return np.array(list(number)), np.array(codes, np.int64)
+
+
+class KnownLabels(NamedTuple):
+    """Classes, and what is known of the label of every item: see `VoteShard`."""
+
+    classes: NDArray
+    evidence: Floats | None
+    given: Bools | None
+
+
+def read_known(y: Any, votes: Votes, classes: Any) -> KnownLabels:
+    """Read labels of items, of a mapping by item, else in the order of items; ``classes`` are all that there are."""
+    n = votes.n_items
+    if isinstance(y, Mapping):
+        place = {item: number for number, item in enumerate(votes.items.tolist())}
+        listed: list[Any] = [None] * n
+        for item, label in y.items():
+            if item not in place:
+                raise InvalidInputError(f"y must label items of votes, got item {quoted(item)}; leave it out")
+            listed[place[item]] = label
+        y = listed
+    names = None if classes is None else read_classes(classes)
+    if names is None and y is None:
+        names = votes.labels
+    if y is None:
+        evidence = given = None
+    else:
+        every = names
+        if every is None:
+            of_y = read_targets(y).classes if _any_label(y) else votes.labels[:0]
+            every = (
+                np.unique(np.concatenate([votes.labels, of_y]))
+                if len(of_y) and len(votes.labels)
+                else (of_y if len(of_y) else votes.labels)
+            )
+        targets = read_targets(y, every.tolist())
+        if len(targets.allowed) != n:
+            raise InvalidInputError(f"y must have a label, or None, for each of {n} items, got {len(targets.allowed)}")
+        names, given = targets.classes, targets.known
+        with np.errstate(divide="ignore"):
+            evidence = np.log(targets.allowed)
+    assert names is not None
+    if len(names) < 2:
+        raise InvalidInputError(
+            f"votes must name at least two classes, got {names.tolist()!r}; list all that there are in classes"
+        )
+    unknown = np.setdiff1d(votes.labels, names)
+    if len(unknown):
+        raise InvalidInputError(
+            f"votes must be for classes {names.tolist()!r:.200}, got {unknown.tolist()[0]!r}; add it to classes, or "
+            "write None where a source is silent"
+        )
+    return KnownLabels(names, evidence, given)
+
+
+def _any_label(y: Any) -> bool:
+    table = np.asarray(y, object)
+    return table.ndim > 1 or not all(
+        is_unlabelled(value) for value in table.ravel().tolist() if not isinstance(value, set)
+    )

@@ -1,0 +1,415 @@
+"""LabelModel: one answer from many weak votes and some knowledge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectrem._arrays import Floats, Ints
+from spectrem._damage import DamageError
+from spectrem.constraints import check_columns, check_values
+from spectrem.constraints.columns import read_columns
+from spectrem.data.frames import Columns
+from spectrem.estimators import engine
+from spectrem.estimators.conventions import Estimator, as_fitted, row_weights
+from spectrem.estimators.declare import check_parameters, documented
+from spectrem.estimators.progress import shows_progress
+from spectrem.estimators.shared_parameters import as_sequence
+from spectrem.estimators.storage import Codec, Member, Saved, finite, rows
+from spectrem.estimators.table_input import score_rows
+from spectrem.estimators.votes.input import KnownLabels, Votes, read_known, read_votes
+from spectrem.estimators.votes.parameters import LabelModelParameters
+from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.learning import EStep
+from spectrem.models.estep import Statistics
+from spectrem.models.shards import in_corpus_order
+from spectrem.models.votes import Answers, Rules, VoteModel, VoteParameters, build_shards
+
+# Votes that the prior of a rule counts for every vote of it.
+_PER_VOTE = 3.0
+
+
+def _write(model: LabelModel) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    values = {
+        **{"class_names": model.classes_.tolist(), "source_names": model.sources_.tolist(), "kind": model.kind_},
+        "group_names": None if model.groups_ is None else model.groups_.tolist(),
+    }
+    return values, {
+        "shares": model.shares_,
+        "table": model.params_.table,
+        "source_group": model._source_group.astype(float),
+    }
+
+
+def _read(model: LabelModel, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    classes, sources = np.array(values["class_names"]), np.array(values["source_names"])
+    groups, k = values["group_names"], len(classes)
+    source_group = arrays["source_group"].astype(np.int64)
+    n_rows = int(source_group.max(initial=-1)) + 1
+    shapes = {
+        "shares": (1 if groups is None else len(groups), k),
+        "table": (n_rows, k, k),
+        "source_group": (len(sources),),
+    }
+    _CODEC.check_arrays(arrays, shapes)
+    if values["kind"] not in ("answers", "rules") or (arrays["table"] < 0).any() or source_group.min(initial=0) < 0:
+        raise DamageError("kind must be answers or rules, and factors of votes at least 0")
+    params = VoteParameters(arrays["shares"], arrays["table"])
+    model._take(params, classes, sources, source_group, values["kind"], None if groups is None else np.array(groups))
+
+
+_CODEC = Codec(
+    kind="LabelModel",
+    members={
+        "shares": Member("f8", 2, rows),
+        "table": Member("f8", 3, finite),
+        "source_group": Member("f8", 1, finite),
+    },
+    write=_write,
+    read=_read,
+)
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class LabelModel(Saved, LabelModelParameters, Estimator):
+    """Labels of items from votes of sources that err, are silent, or are known to be right so often.
+
+    Every item has a hidden label, and every source a table of how it errs ([DawidSkene1979]), or a precision; EM learns
+    both from the votes alone, from labels of some items, and under constraints, at any gamma.
+
+    Use when several annotators, patterns, dictionaries or judges have voted and no vote can be trusted alone.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        In increasing order.
+    sources_ : ndarray of shape (n_sources,)
+    kind_ : {"answers", "rules"}
+    shares_ : ndarray of shape (n_item_groups, n_classes)
+        Of the classes, one row unless there are groups.
+    groups_ : ndarray of shape (n_item_groups,), or None
+    confusion_ : ndarray of shape (n_sources, n_classes, n_classes), [source, class, answer], or None
+        Probabilities of answers given the class; None for rules.
+    precision_ : ndarray of shape (n_sources, n_classes), or None
+        Of rules, P(class | vote for it), NaN for votes that a source did not cast; None for answers.
+    label_distributions_ : ndarray of shape (n_items, n_classes)
+        Of the training items, which meet the constraints. Items that are left out by a weight of 0 have zeros.
+    items_ : ndarray of shape (n_items,)
+        Their names, or numbers.
+    report_ : FitReport
+
+    Examples
+    --------
+    >>> votes = [["ham", "ham", None], ["spam", "spam", "ham"], ["spam", None, "ham"], ["ham", "ham", "spam"]]
+    >>> model = LabelModel(n_threads=1).fit(votes)
+    >>> model.predict(votes).tolist()
+    ['ham', 'spam', 'spam', 'ham']
+    """
+
+    _codec = _CODEC
+
+    @shows_progress
+    def fit(
+        self,
+        votes: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        columns: Columns = None,
+    ) -> LabelModel:
+        """Learn from votes, and from labels of items that are known.
+
+        Parameters
+        ----------
+        votes : array-like or frame of shape (n_items, n_sources), or frame with a row for every vote
+            Labels; -1, None, NaN or another missing value where a source is silent. A frame with the columns
+            ``table_columns`` has a row for every vote.
+        y : array-like of shape (n_items,), or mapping of item -> label, optional
+            For each item its label, a set of labels, a mapping of labels to probabilities, or None.
+        sample_weight : array-like of shape (n_items,), optional
+            At least 0.
+        groups : array-like of shape (n_items,), optional
+            Items of a group have shares of classes of their own.
+        columns : mapping of name -> array-like of shape (n_items,), or frame, optional
+            For constraints, beside row, label, silent, source and vote.
+
+        Returns
+        -------
+        LabelModel
+            Itself.
+
+        Raises
+        ------
+        InvalidInputError
+            If a parameter or the input breaks its rule.
+        InfeasibleConstraintError
+            If the constraints cannot hold.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If training ran out of iterations.
+        """
+        check_parameters(self)
+        read = read_votes(votes, self.table_columns, repeated=self.repeated)
+        if not read.n_items:
+            raise InvalidInputError("votes must hold at least one item, got none")
+        listed = list(self.shares) if self.classes is None and self.shares is not None else self.classes
+        known = read_known(y, read, listed)
+        check_values(self.constraints, "label", known.classes.tolist())
+        more = _columns_of(columns, read)
+        check_columns(self.constraints, {"source": read.sources, "vote": known.classes, **more})
+        weights = row_weights(sample_weight, read.n_items, "item")
+        kind = self.sources
+        if kind == "auto":
+            pairs = np.unique(read.source * len(read.labels) + read.label) // max(len(read.labels), 1)
+            n_labels = np.bincount(pairs, minlength=len(read.sources))
+            kind = "rules" if (n_labels == 1).sum() > (n_labels > 1).sum() else "answers"
+        source_group = self._grouped(read.sources)
+        group = None if groups is None else _numbers_of(groups, read.n_items)
+        shards = build_shards(
+            **self._cells(read, read.sources, known.classes), weights=weights, **_of_items(known, group, more)
+        )
+        corpus = engine.make_corpus(self, shards)
+        model = self._model(known.classes, read.sources, source_group, weights, read, group)
+        counted = corpus.sum(model.start)
+        model = replace(model, sources=self._how(kind, model, counted, weights[np.diff(read.offsets) == 0].sum()))
+        n_groups = 1 if group is None else len(group.names)
+        blank = VoteParameters(np.ones((n_groups, model.n_classes)), np.zeros(0))
+        estep = engine.estep_of(self) if as_sequence(self.constraints) else EStep(kernel=model)
+        all_known = known.given is not None and bool(known.given[weights > 0].all())
+        task = engine.Task(model, corpus, lambda: model.m_step(blank, counted), estep, all_known=all_known)
+        trained = engine.train(self, task)
+        if as_sequence(self.constraints):
+            tables = engine.learnt_posteriors(trained)
+        else:
+            tables = engine.projected(self, model, trained.params, corpus, (), engine.asked_gamma(self))
+        self._take(
+            trained.params, known.classes, read.sources, source_group, kind, None if group is None else group.names
+        )
+        self.items_ = read.items
+        self.label_distributions_ = in_corpus_order(shards, tables, np.ones(read.n_items, np.int64))
+        sizes = {"sources": len(read.sources), "votes": len(read.label), "classes": len(known.classes), "kind": kind}
+        engine.record(self, trained, read.n_items, sizes, unit="items")
+        return self
+
+    def predict_proba(
+        self, votes: Any, y: Any = None, groups: ArrayLike | None = None, columns: Columns = None
+    ) -> Floats:
+        """Posterior probabilities of the classes of every item, under the constraints if ``project_at_predict``.
+
+        Parameters
+        ----------
+        votes, y, groups, columns
+            As in `fit`, of sources that voted there.
+
+        Returns
+        -------
+        ndarray of shape (n_items, n_classes)
+            In the order of ``classes_``.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        fitted = as_fitted(self)
+        read = read_votes(votes, fitted.table_columns, repeated=fitted.repeated)
+        known = read_known(y, read, fitted.classes_)
+        cells = fitted._cells(read, fitted.sources_, fitted.classes_)
+        group = fitted._known_groups(groups, read.n_items)
+        model = VoteModel(fitted.classes_, fitted.sources_, Answers(), fitted._source_group)
+        shards = build_shards(**cells, **_of_items(known, group, _columns_of(columns, read)))
+        tables = engine.posteriors(fitted, model, fitted.params_, engine.make_corpus(fitted, shards))
+        return in_corpus_order(shards, tables, np.ones(read.n_items, np.int64))
+
+    def predict(
+        self, votes: Any, y: Any = None, groups: ArrayLike | None = None, columns: Columns = None
+    ) -> NDArray[Any]:
+        """The most probable class of every item; the first in ``classes_`` among equals.
+
+        Parameters
+        ----------
+        votes, y, groups, columns
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_items,)
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        best = self.predict_proba(votes, y, groups, columns).argmax(axis=1)
+        return self.classes_[best]
+
+    def score(
+        self,
+        votes: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        columns: Columns = None,
+    ) -> float:
+        """The share of the items with a label in y, by weight, whose label `predict` finds, from 0 to 1.
+
+        Parameters
+        ----------
+        votes, groups, columns
+            As in `predict_proba`.
+        y : array-like of shape (n_items,)
+            As in `fit`; items without a label are left out.
+        sample_weight : array-like of shape (n_items,), optional
+            At least 0.
+
+        Returns
+        -------
+        float
+            In [0, 1].
+
+        Raises
+        ------
+        InvalidInputError
+            If no item has a label.
+        """
+        return score_rows(self, y, self.predict(votes, None, groups, columns), sample_weight)
+
+    # ---- the model --------------------------------------------------------------------------------------------------
+
+    def _grouped(self, sources: NDArray) -> Ints:
+        """The row of the table of every source."""
+        names = dict(self.source_groups or {})
+        unknown = [name for name in names if name not in set(sources.tolist())]
+        if unknown:
+            raise InvalidInputError(
+                f"source_groups must name sources of votes, got {unknown[0]!r}; they are {sources.tolist()!r:.200}"
+            )
+        keys = [(1, names[one]) if one in names else (0, one) for one in sources.tolist()]
+        place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        return np.array([place[key] for key in keys], np.int64)
+
+    def _cells(self, read: Votes, sources: NDArray, classes: NDArray) -> dict[str, Any]:
+        """The votes of known sources for known classes as keywords of `build_shards`."""
+        place = {source: number for number, source in enumerate(sources.tolist())}
+        unknown = [one for one in read.sources.tolist() if one not in place]
+        if unknown:
+            raise InvalidInputError(
+                f"votes must be of the sources of training, {sources.tolist()!r:.200}, got {quoted(unknown[0])}; leave "
+                "them out, or fit again"
+            )
+        number = np.array([place[one] for one in read.sources.tolist()], np.int64)
+        label = np.searchsorted(classes, read.labels)
+        strengths = None
+        if self.source_weight is not None:
+            unknown = [one for one in self.source_weight if one not in place]
+            if unknown:
+                raise InvalidInputError(
+                    f"source_weight must name sources of votes, got {unknown[0]!r}; they are {sources.tolist()!r:.200}"
+                )
+            strengths = np.array([float(self.source_weight.get(one, 1.0)) for one in sources.tolist()])
+        source = number[read.source]
+        cells = source * len(classes) + (label[read.label] if len(read.label) else read.label)
+        strengths = None if strengths is None else strengths[source]
+        return {"offsets": read.offsets, "cells": cells, "n_classes": len(classes), "strengths": strengths}
+
+    def _model(
+        self, classes: NDArray, sources: NDArray, source_group: Ints, weights: Floats, read: Votes, group: Any
+    ) -> VoteModel:
+        """The model of training but for how sources vote."""
+        k = len(classes)
+        largest = 1.0 if self.source_weight is None else max(1.0, *map(float, self.source_weight.values()))
+        total = math.fsum(weights * (largest * np.diff(read.offsets) + 1.0))
+        sizes = np.full(1, math.fsum(weights)) if group is None else np.bincount(group.codes, weights)
+        fixed = None
+        if self.shares is not None:
+            unknown = set(classes.tolist()) ^ set(self.shares)
+            if unknown:
+                raise InvalidInputError(
+                    f"shares must name the classes {classes.tolist()!r:.200}, no more and no fewer, and "
+                    f"differ in {sorted(unknown, key=str)[0]!r}; set classes if votes lack one"
+                )
+            fixed = np.tile([float(self.shares[one]) for one in classes.tolist()], (len(sizes), 1))
+        prior = self.share_strength * np.repeat(sizes[:, None] / k, k, axis=1)
+        return VoteModel(classes, sources, Answers(), source_group, total, prior, fixed)
+
+    def _how(self, kind: str, model: VoteModel, counted: Statistics, silent: float) -> Answers | Rules:
+        """How sources vote, from expected counts of the classes that votes name; ``silent`` items have no vote."""
+        given = {name: value for name, value in (("strength", self.strength),) if value is not None}
+        k = model.n_classes
+        if kind == "answers":
+            return Answers(self.confusion, **given, **({} if self.accuracy is None else {"accuracy": self.accuracy}))
+        counts, shares = model.expected_votes(counted)
+        if model.fixed_shares is None:
+            covered = shares.sum(axis=0) - silent / k
+            reference = 0.5 / k + 0.5 * covered / max(covered.sum(), 1e-300) if covered.sum() > 0 else np.full(k, 1 / k)
+        else:
+            reference = np.maximum(model.fixed_shares[0], 1e-6)
+        precision = {} if self.accuracy is None else {"precision": self.accuracy}
+        return Rules(reference / reference.sum(), counts.sum(axis=1), per_vote=_PER_VOTE, **given, **precision)
+
+    def _known_groups(self, groups: ArrayLike | None, n: int) -> Any:
+        if (groups is None) != (self.groups_ is None):
+            raise InvalidInputError(
+                f"groups must be {'left out' if self.groups_ is None else 'given'}, as in fit; the shares of classes "
+                f"were learnt {'for all items together' if self.groups_ is None else 'for each group'}"
+            )
+        return None if groups is None else _numbers_of(groups, n, self.groups_)
+
+    def _take(
+        self, params: VoteParameters, classes: NDArray, sources: NDArray, source_group: Ints, kind: str, groups: Any
+    ) -> None:
+        """Set the attributes that predictions need, from training or a file."""
+        self.params_, self.classes_, self.sources_, self.kind_, self.groups_ = params, classes, sources, kind, groups
+        self._source_group, self.shares_ = source_group, params.shares
+        table = params.table[source_group]
+        self.confusion_ = table if kind == "answers" else None
+        self.precision_ = None
+        if kind == "rules":  # of factors p / r of the class voted for and (1 - p) / (1 - r) of all others
+            right = np.diagonal(table, axis1=1, axis2=2)
+            wrong = np.where(np.eye(len(classes), dtype=bool), -1.0, table).max(axis=1)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                reference = (1.0 - wrong) / (right - wrong)
+                self.precision_ = np.where(right == wrong, np.nan, right * reference)
+
+
+class _Groups(NamedTuple):
+    """Groups of items: their names, and the number of each item's."""
+
+    names: NDArray
+    codes: Ints
+
+
+def _numbers_of(groups: ArrayLike, n: int, names: NDArray | None = None) -> _Groups:
+    listed = np.asarray(groups)
+    if listed.shape != (n,):
+        raise InvalidInputError(f"groups must name the group of each of {n} items, got shape {listed.shape}")
+    distinct, codes = np.unique(listed, return_inverse=True)
+    if names is None:
+        return _Groups(distinct, codes)
+    unknown = np.setdiff1d(distinct, names)
+    if len(unknown):
+        raise InvalidInputError(
+            f"groups must be those of training, {names.tolist()!r:.200}, got {unknown.tolist()[0]!r}; fit again with it"
+        )
+    return _Groups(names, np.searchsorted(names, listed))
+
+
+def _columns_of(columns: Columns, read: Votes) -> dict[str, NDArray[Any]]:
+    """A user's columns for constraints as arrays of shape (n_items,)."""
+    taken = ("row", "label", "silent", "source", "vote")
+    named = read_columns(columns, {"items": read.n_items}, taken=taken)
+    return {name: np.asarray(named[name]) for name in named}
+
+
+def _of_items(known: KnownLabels, group: _Groups | None, columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """Keywords of `build_shards`."""
+    codes = None if group is None else group.codes
+    return {"group": codes, "evidence": known.evidence, "given": known.given, "columns": columns}

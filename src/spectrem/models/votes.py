@@ -1,0 +1,383 @@
+"""Label models: a hidden label of every item, and votes for it by sources that err in ways of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectrem._arrays import Bools, Floats, Ints
+from spectrem.constraints.compilation.groups import Key, Repeats
+from spectrem.exceptions import InvalidInputError
+from spectrem.kernels import votes as kernel
+from spectrem.models.estep import EStepResult, Statistics
+from spectrem.models.shards import cut
+from spectrem.structures import Categorical, Parts
+from spectrem.structures._ragged import offsets_of, ranges_of, rows_of
+
+# Votes and classes of items in a shard.
+_LEAST_WORK, _MOST_WORK = 1 << 15, 1 << 21
+# Bits of expected counts and of values, which are whole numbers of units of size 2**-bits times the total.
+_BITS_OF_COUNTS, _BITS_OF_VALUES = 61, 52
+
+Confusion = Literal["full", "class", "source"]
+
+
+@dataclass(frozen=True, eq=False)
+class VoteParameters:
+    """Shares of the classes, and factors of votes.
+
+    Attributes
+    ----------
+    shares : ndarray of shape (n_item_groups, n_classes)
+        Rows sum to 1.
+    table : ndarray of shape (n_source_groups, n_classes, n_classes), [source, class, vote]
+        By what a vote multiplies the probability of a class: of `Answers` probabilities of votes given the class.
+    """
+
+    shares: Floats
+    table: Floats
+
+
+class Sources(Protocol):
+    """How sources err: a frozen value."""
+
+    def m_step(self, counts: Floats) -> Floats:
+        """The table that maximises the expected log-probability of votes plus `log_prior`.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (n_source_groups, n_classes, n_classes), [source, class, vote]
+            Expected counts.
+        """
+        ...
+
+    def log_prior(self, table: Floats) -> float:
+        """Log-density of a table, nats, up to a constant."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Sources that answer for every class, such as annotators: P(answer | class) [DawidSkene1979].
+
+    Parameters
+    ----------
+    confusion : {"full", "class", "source"}
+        A probability for every pair of class and answer; one number for each class, and errors uniform; one number.
+    strength : float
+        Answers for every class that the prior counts, for every class that there is.
+    accuracy : float
+        The share of these that are right, in (0, 1).
+    """
+
+    confusion: Confusion = "full"
+    strength: float = 1.0
+    accuracy: float = 0.8
+
+    def _pseudo_counts(self, k: int) -> Floats:
+        wrong = (1.0 - self.accuracy) / max(k - 1, 1)
+        counts: Floats = self.strength * k * np.where(np.eye(k, dtype=bool), self.accuracy, wrong)
+        return counts
+
+    def m_step(self, counts: Floats) -> Floats:
+        k = counts.shape[-1]
+        counts = counts + self._pseudo_counts(k)
+        if self.confusion != "full" and k > 1:
+            right, whole = np.diagonal(counts, axis1=1, axis2=2), counts.sum(axis=2)
+            if self.confusion == "source":
+                right, whole = right.sum(axis=1, keepdims=True), whole.sum(axis=1, keepdims=True)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                accuracy = np.where(whole > 0, right / whole, 1.0 / k)
+            wrong = np.broadcast_to((1.0 - accuracy) / (k - 1), (*right.shape[:1], k))[:, :, None]
+            return np.where(np.eye(k, dtype=bool), np.broadcast_to(accuracy, wrong.shape[:2])[:, :, None], wrong)
+        whole = counts.sum(axis=2, keepdims=True)
+        return np.where(whole > 0, counts / np.where(whole > 0, whole, 1.0), 1.0 / k)
+
+    def log_prior(self, table: Floats) -> float:
+        if self.strength == 0:
+            return 0.0
+        with np.errstate(divide="ignore"):
+            return math.fsum((self._pseudo_counts(table.shape[-1]) * np.log(table)).ravel())
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """Sources that speak where they apply and are silent elsewhere, such as patterns: P(class | vote), their precision.
+
+    A vote multiplies the probability of each class by ``P(class | vote) / P(class)``, where what is left by the
+    precision is spread over the other classes in proportion to ``reference``. Silence says nothing.
+
+    Parameters
+    ----------
+    reference : ndarray of shape (n_classes,)
+        Shares of the classes, all above 0, that the precision is compared with.
+    strength, per_vote : float
+        Votes that the prior of a precision counts, and more for every vote of the source.
+    precision : float
+        The share of these that are right, in (0, 1).
+    n_votes : ndarray of shape (n_source_groups, n_classes)
+        How often a source votes for each class, by weight.
+    """
+
+    reference: Floats
+    n_votes: Floats
+    strength: float = 10.0
+    per_vote: float = 0.3
+    precision: float = 0.85
+
+    def m_step(self, counts: Floats) -> Floats:
+        k = counts.shape[-1]
+        prior = self.strength + self.per_vote * self.n_votes
+        right, whole = np.diagonal(counts, axis1=1, axis2=2), counts.sum(axis=1)
+        precision = (self.precision * prior + right) / (prior + whole)
+        wrong = (1.0 - precision) / (1.0 - self.reference)
+        return np.where(np.eye(k, dtype=bool), (precision / self.reference)[:, None, :], wrong[:, None, :])
+
+    def precisions(self, table: Floats) -> Floats:
+        """P(class | vote) of the class voted for, shape (n_source_groups, n_classes)."""
+        precisions: Floats = np.diagonal(table, axis1=1, axis2=2) * self.reference
+        return precisions
+
+    def log_prior(self, table: Floats) -> float:
+        p, prior = self.precisions(table), self.strength + self.per_vote * self.n_votes
+        with np.errstate(divide="ignore"):
+            each = prior * (self.precision * np.log(p) + (1 - self.precision) * np.log1p(-np.minimum(p, 1.0)))
+        return math.fsum(each.ravel())
+
+
+@dataclass(frozen=True, eq=False)
+class VoteShard:
+    """Some items.
+
+    Attributes
+    ----------
+    offsets : ndarray of shape (n_items + 1,), int64
+        Where the votes of an item begin in ``cells``.
+    cells : ndarray of shape (n_votes,), int32
+        ``source * n_classes + vote``.
+    weights : ndarray of shape (n_items,)
+    instances : ndarray of shape (n_items,), int64
+        Numbers of the items.
+    strengths : ndarray of shape (n_votes,) or (0,)
+        How much every vote counts; 1 where there are none.
+    group : ndarray of shape (n_items,) or (0,), int64
+        The row of the shares.
+    evidence : ndarray of shape (n_items, n_classes) or (0, n_classes)
+        What labels say, nats: 0 and -inf for a class or a set, logs of probabilities for a distribution.
+    given : ndarray of shape (n_items,), bool, or None
+        Items whose label is given.
+    columns : mapping of name -> ndarray of shape (n_items,)
+        More columns for constraints.
+    """
+
+    offsets: Ints
+    cells: NDArray[np.int32]
+    weights: Floats
+    instances: Ints
+    strengths: Floats
+    group: Ints
+    evidence: Floats
+    given: Bools | None = None
+    columns: Mapping[str, Key] = field(default_factory=dict)
+
+
+def build_shards(
+    offsets: Ints,
+    cells: Ints,
+    n_classes: int,
+    weights: Floats | None = None,
+    strengths: Floats | None = None,
+    group: Ints | None = None,
+    evidence: Floats | None = None,
+    given: Bools | None = None,
+    columns: Mapping[str, Key] | None = None,
+) -> list[VoteShard]:
+    """Cut items into shards, at least one; items of weight 0 are in none. See `VoteShard` for the arguments.
+
+    Examples
+    --------
+    >>> shards = build_shards(np.array([0, 2, 3]), np.array([0, 3, 1]), n_classes=2)
+    >>> shards[0].instances.tolist(), shards[0].cells.tolist()
+    ([0, 1], [0, 3, 1])
+    """
+    n, sizes = len(offsets) - 1, np.diff(offsets)
+    weights = np.ones(n) if weights is None else weights
+    shards = []
+    for run, _ in cut(sizes + n_classes, [weights > 0], _LEAST_WORK, _MOST_WORK):
+        votes = ranges_of(offsets[run], sizes[run])
+        shards.append(
+            VoteShard(
+                offsets_of(sizes[run]),
+                cells[votes].astype(np.int32),
+                weights[run],
+                run,
+                np.zeros(0) if strengths is None else strengths[votes],
+                np.zeros(0, np.int64) if group is None else group[run],
+                np.zeros((0, n_classes)) if evidence is None else evidence[run],
+                None if given is None else given[run],
+                {name: column[run] for name, column in (columns or {}).items()},
+            )
+        )
+    return shards
+
+
+@dataclass(frozen=True, eq=False)
+class VoteModel:
+    """Items whose label is hidden and whose votes are drawn independently given it [DawidSkene1979].
+
+    Parameters
+    ----------
+    classes : ndarray of shape (n_classes,)
+        Names of the labels.
+    names : ndarray of shape (n_sources,)
+        Names of the sources.
+    sources : Sources
+        How they err.
+    source_group : ndarray of shape (n_sources,), int64
+        The row of the table of every source; sources with the same row share it.
+    total : float
+        The sum of the weights of items times their votes and one more, which expected counts are no larger than.
+    share_counts : ndarray of shape (n_classes,), or (n_item_groups, n_classes)
+        Items of every class that the prior of shares counts.
+    fixed_shares : ndarray of shape (n_item_groups, n_classes), or None
+        Shares that are not learnt.
+    """
+
+    classes: NDArray
+    names: NDArray
+    sources: Sources
+    source_group: Ints
+    total: float = 1.0
+    share_counts: Floats = field(default_factory=lambda: np.zeros(1))
+    fixed_shares: Floats | None = None
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.classes)
+
+    @property
+    def _scale(self) -> float:
+        return math.ldexp(1.0, _BITS_OF_COUNTS - math.frexp(max(self.total, 1e-300))[1])
+
+    def structure(self, shard: VoteShard) -> Categorical:
+        """One of the classes for every item."""
+        return Categorical(np.full(len(shard.weights), self.n_classes), "row")
+
+    def scores(self, params: VoteParameters, shard: VoteShard) -> Parts:
+        """Log joint probabilities of classes and votes, nats."""
+        out = np.empty((len(shard.weights), self.n_classes))
+        table, shares = self._logs(params)
+        kernel.score(shard.offsets, shard.cells, shard.strengths, table, shares, shard.group, out)
+        if len(shard.evidence):
+            out += shard.evidence
+        return Parts(out.ravel())
+
+    def distributions(self, shard: VoteShard, marginals: Parts) -> Floats:
+        """Posteriors of the classes of every item, shape (n_items, n_classes)."""
+        return marginals.unary.reshape(len(shard.weights), self.n_classes)
+
+    def gather(self, params: VoteParameters, shard: VoteShard, marginals: Parts) -> Statistics:
+        """Expected counts of votes by class, and of classes, in units of 1 / scale; ``params`` are not read."""
+        n_groups = len(self.share_counts) if self.share_counts.ndim == 2 else 1
+        stats = self._no_counts(n_groups)
+        posteriors = self.distributions(shard, marginals) * shard.weights[:, None]
+        where = (shard.offsets, shard.cells, shard.strengths, shard.group)
+        kernel.gather(*where, posteriors, self._scale, stats.cells, stats.shares)
+        return stats
+
+    def m_step(self, params: VoteParameters, stats: Statistics, corpus: object = None) -> VoteParameters:
+        """Parameters that maximise the expected log-probability plus the log-prior; ``corpus`` is not read."""
+        counts, sizes = self.expected_votes(stats)
+        shares = self.fixed_shares
+        if shares is None:
+            sizes = sizes + self.share_counts
+            sizes = np.where(sizes.sum(axis=1, keepdims=True) > 0, sizes, 1.0)
+            shares = sizes / sizes.sum(axis=1, keepdims=True)
+        return replace(params, shares=shares, table=self.sources.m_step(counts))
+
+    def expected_votes(self, stats: Statistics) -> tuple[Floats, Floats]:
+        """Expected counts as numbers, [source group, class, vote], and of classes by group of items."""
+        k = self.n_classes
+        by_source = (stats.cells / self._scale).reshape(len(self.names), k, k).transpose(0, 2, 1)
+        counts = np.zeros((int(self.source_group.max(initial=-1)) + 1, k, k))
+        for number in range(len(counts)):
+            members = by_source[self.source_group == number]
+            counts[number] = np.apply_along_axis(math.fsum, 0, members) if len(members) > 1 else members[0]
+        return counts, stats.shares / self._scale
+
+    def log_prior(self, params: VoteParameters) -> float:
+        """Log-density of the parameters, nats, up to a constant."""
+        of_shares = 0.0
+        if self.fixed_shares is None and self.share_counts.any():
+            with np.errstate(divide="ignore"):
+                of_shares = math.fsum((self.share_counts * np.log(params.shares)).ravel())
+        return self.sources.log_prior(params.table) + of_shares
+
+    def columns(self, shard: VoteShard) -> Mapping[str, Any]:
+        """Columns for constraints: ``row``, whether it is ``silent``, ``label``; of votes ``source`` and ``vote``."""
+        n, k = len(shard.weights), self.n_classes
+        item, source, vote = rows_of(np.diff(shard.offsets)), shard.cells // k, shard.cells % k
+        return {
+            "row": shard.instances,
+            "label": np.tile(self.classes, n),
+            "silent": np.diff(shard.offsets) == 0,
+            "source": Repeats(item, self.names[source]),
+            "vote": Repeats(item, self.classes[vote]),
+            **shard.columns,
+        }
+
+    def start(self, shard: VoteShard) -> Statistics:
+        """Expected counts where every item is of the classes that its votes name, each vote with the same share."""
+        k, n = self.n_classes, len(shard.weights)
+        counted = np.ones(len(shard.cells)) if not len(shard.strengths) else shard.strengths
+        place = rows_of(np.diff(shard.offsets)) * k + shard.cells % k
+        table: Floats = np.bincount(place, counted, n * k).astype(np.float64).reshape(n, k)
+        if len(shard.evidence):
+            table = (table + 1e-9) * np.exp(shard.evidence)
+        whole = table.sum(axis=1, keepdims=True)
+        table = np.where(whole > 0, table / np.where(whole > 0, whole, 1.0), 1.0 / k)
+        return self.gather(VoteParameters(np.zeros(0), np.zeros(0)), shard, Parts(table.ravel()))
+
+    def prepare(self, params: VoteParameters, gamma: float) -> Callable[[VoteShard], EStepResult[Statistics]]:
+        """The compiled E-step of a shard without constraints, for `EStep.kernel`; equal to the general one."""
+        logs = self._logs(params)
+        largest = max(float(np.abs(np.where(one > kernel.IMPOSSIBLE, one, 0)).max(initial=0)) for one in logs)
+        bits = _BITS_OF_VALUES - math.frexp(max(self.total * (largest * kernel.UNIT + 1.0), 1e-300))[1]
+        return partial(self._expect, params, logs, gamma, math.ldexp(1.0, bits))
+
+    def _expect(
+        self, params: VoteParameters, logs: tuple[Ints, Ints], gamma: float, unit: float, shard: VoteShard
+    ) -> EStepResult[Statistics]:
+        stats = self._no_counts(len(params.shares))
+        where = (shard.offsets, shard.cells, shard.strengths, *logs, shard.group, shard.evidence, shard.weights)
+        value, impossible = kernel.expect(*where, float(gamma), self._scale, unit, stats.cells, stats.shares)
+        if impossible >= 0:
+            raise InvalidInputError(
+                f"votes of row {shard.instances[impossible]} must be possible for some class, got none; give the prior "
+                "of sources a strength above 0"
+            )
+        return EStepResult(stats, value / unit, value / unit)
+
+    def _no_counts(self, n_groups: int) -> Statistics:
+        k = self.n_classes
+        cells = np.zeros((len(self.names) * k, k), np.int64)
+        return Statistics(cells=cells, shares=np.zeros((n_groups, k), np.int64))
+
+    def _logs(self, params: VoteParameters) -> tuple[Ints, Ints]:
+        """Logarithms of factors, a row for every cell, and of shares, in units of the kernel."""
+        table = params.table[self.source_group].transpose(0, 2, 1).reshape(-1, self.n_classes)
+        return _whole(np.ascontiguousarray(table)), _whole(params.shares)
+
+
+def _whole(probabilities: Floats) -> Ints:
+    with np.errstate(divide="ignore"):
+        logs = np.log(probabilities)
+    whole = np.full(logs.shape, kernel.IMPOSSIBLE)
+    whole[logs > -np.inf] = np.rint(logs[logs > -np.inf] / kernel.UNIT).astype(np.int64)
+    return whole

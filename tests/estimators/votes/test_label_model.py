@@ -1,0 +1,300 @@
+"""Label models: against plain sums over classes, and as users call them."""
+
+import math
+import pickle
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from spectrem import E, LabelModel, load, part
+from spectrem.constraints.text import flatten
+from spectrem.corpus import Local, Spilled
+from spectrem.estimators.votes.input import read_votes
+from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, NotFittedError
+from spectrem.learning import EStep, pose
+from spectrem.learning.estep import Step, expect
+from spectrem.models.votes import Answers, Rules, VoteModel, VoteParameters, build_shards
+
+RNG = np.random.default_rng(11)
+LABELS = np.array(["a", "b", "c"])
+
+
+def planted(n=300, n_sources=6, k=3, rng=RNG, accuracy=(0.55, 0.9), coverage=0.6, shares=None):
+    """Votes of sources with planted accuracies, -1 where silent, the labels of items, and the accuracies."""
+    y = rng.choice(k, n, p=shares)
+    right = np.linspace(*accuracy, n_sources)
+    votes = np.where(
+        rng.random((n, n_sources)) < right, y[:, None], (y[:, None] + rng.integers(1, k, (n, n_sources))) % k
+    )
+    return np.where(rng.random((n, n_sources)) < coverage, votes, -1), y, right
+
+
+def model_of(k, n_sources, rng, *, zero=False, groups=1):
+    table, shares = rng.dirichlet(np.ones(k), (n_sources, k)), rng.dirichlet(np.ones(k), groups)
+    if zero:
+        table[0, 0, 0] = 0.0
+    model = VoteModel(np.arange(k), np.arange(n_sources), Answers(), np.arange(n_sources), 1e3, np.ones((groups, k)))
+    return model, VoteParameters(shares, table)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("zero", [False, True])
+def test_scores_and_compiled_estep_are_those_of_plain_sums(weighted, zero):
+    rng = np.random.default_rng(3)
+    votes, _, _ = planted(40, 4, rng=rng)
+    model, params = model_of(3, 4, rng, zero=zero, groups=2)
+    item, source = np.nonzero(votes >= 0)
+    offsets = np.append(0, np.cumsum((votes >= 0).sum(axis=1)))
+    strengths = rng.random(len(item)) + 0.5 if weighted else None
+    weights, group = rng.random(40) + 0.1, rng.integers(0, 2, 40)
+    evidence = np.where(rng.random((40, 3)) < 0.2, -np.inf, 0.0)
+    evidence[:, 2] = 0.0
+    [shard] = build_shards(offsets, source * 3 + votes[item, source], 3, weights, strengths, group, evidence)
+    with np.errstate(divide="ignore"):
+        joint = np.log(params.shares)[group] + evidence
+        each = np.log(params.table)[source, :, votes[item, source]] * (1.0 if strengths is None else strengths[:, None])
+    np.add.at(joint, item, each)
+    np.testing.assert_allclose(model.scores(params, shard).unary.reshape(40, 3), joint, atol=1e-10)
+    for gamma in (1.0, 0.5, 0.0):
+        [posed] = pose(model, Local([shard]), EStep()).shards.shards
+        general = expect(posed, Step(model, params, gamma, EStep()))
+        compiled = model.prepare(params, gamma)(shard)
+        assert compiled.objective == pytest.approx(general.objective, rel=1e-9)
+        np.testing.assert_allclose(compiled.stats.cells, general.stats.cells, atol=1e-9 * model._scale)
+        np.testing.assert_allclose(compiled.stats.shares, general.stats.shares, atol=1e-9 * model._scale)
+        top = joint.max(axis=1)
+        value = weights @ (top + (gamma * np.log(np.exp((joint - top[:, None]) / gamma).sum(axis=1)) if gamma else 0.0))
+        assert general.objective == pytest.approx(value, rel=1e-9)
+
+
+@pytest.mark.parametrize("settings", [
+    {}, {"confusion": "class"}, {"confusion": "source"}, {"strength": 0.3, "share_strength": 0.0},
+    {"sources": "rules"}, {"source_groups": {0: "x", 1: "x", 2: "y", 3: "y"}}, {"source_weight": {0: 0.5, 1: 2.0}},
+    {"shares": {0: 0.2, 1: 0.3, 2: 0.5}}, {"gamma": 0.5},
+])  # fmt: skip
+def test_the_objective_never_falls(settings):
+    votes, y, _ = planted(rng=np.random.default_rng(1))
+    known = np.where(np.arange(len(y)) < 10, y, -1)
+    model = LabelModel(n_threads=1, tol=0.0, max_iter=30, **settings).fit(votes, known)
+    course = np.array([record.objective for record in model.history_])
+    assert (np.diff(course) >= -1e-9 * abs(course[-1])).all()
+    assert model.score(votes, y) > 0.7
+
+
+def test_a_vote_of_weight_two_counts_as_two_votes():
+    rng = np.random.default_rng(2)
+    votes, _, _ = planted(60, 4, rng=rng)
+    item, source = np.nonzero(votes >= 0)
+    table = pl.DataFrame({"item": item, "source": source, "label": votes[item, source]})
+    twice = pl.concat([table, table.filter(pl.col("source") == 1)])
+    doubled = LabelModel(n_threads=1, repeated=True, max_iter=5, tol=0.0).fit(twice)
+    weighted = LabelModel(n_threads=1, source_weight={1: 2.0}, max_iter=5, tol=0.0).fit(table)
+    np.testing.assert_allclose(doubled.label_distributions_, weighted.label_distributions_, atol=1e-9)
+
+
+def test_the_order_of_items_and_sources_and_shards_change_no_bit(monkeypatch, tmp_path):
+    votes, _, _ = planted(500, 7, rng=np.random.default_rng(4))
+    columns = [f"s{number}" for number in range(7)]
+    frame = pd.DataFrame(votes, columns=columns)
+    plain = LabelModel(n_threads=1).fit(frame)
+    rows, order = RNG.permutation(500), RNG.permutation(7)
+    moved = LabelModel(n_threads=1).fit(frame.iloc[rows, order])
+    assert plain.history_[-1].objective == moved.history_[-1].objective
+    assert np.array_equal(plain.label_distributions_[rows], moved.label_distributions_)
+    assert np.array_equal(plain.confusion_[order], moved.confusion_)
+    monkeypatch.setattr("spectrem.models.votes._LEAST_WORK", 200)
+    for corpus in (None, partial(Spilled, folder=tmp_path)):
+        cut = LabelModel(n_threads=2, corpus=corpus).fit(frame)
+        assert np.array_equal(plain.label_distributions_, cut.label_distributions_)
+        assert plain.history_[-1].objective == cut.history_[-1].objective
+
+
+def test_planted_sources_are_recovered_within_two_standard_errors():
+    outside = []
+    for seed in range(20):
+        votes, _, right = planted(10_000, 6, rng=np.random.default_rng(seed))
+        model = LabelModel(confusion="source", n_threads=1).fit(votes)
+        accuracy, there = model.confusion_[:, 0, 0], votes >= 0
+        agrees = np.take_along_axis(model.label_distributions_, np.where(there, votes, 0), axis=1)
+        slopes = np.where(there, agrees / accuracy - (1 - agrees) / (1 - accuracy), 0.0)  # of the log-likelihood
+        errors = np.sqrt(np.diag(np.linalg.inv(slopes.T @ slopes)))
+        outside += (np.abs(accuracy - right) > 2 * errors).tolist()
+    assert np.mean(outside) < 0.1  # 0.046 are expected
+
+
+def test_contrary_sources_are_understood():
+    votes, y, _ = planted(2_000, 6, k=2, rng=np.random.default_rng(8), accuracy=(0.2, 0.9))
+    model = LabelModel(n_threads=1).fit(votes)
+    assert model.score(votes, y) > 0.8
+    assert model.confusion_[0, 0, 0] < 0.3
+
+
+def test_traps_of_identifiability():
+    votes, y, _ = planted(1_000, 3, k=2, rng=np.random.default_rng(9), accuracy=(0.7, 0.85), coverage=0.9)
+    always = np.column_stack([votes, np.zeros(len(y), int)])
+    model = LabelModel("answers", n_threads=1).fit(always)
+    assert model.score(always, y) > LabelModel(n_threads=1).fit(votes).score(votes, y) - 0.02
+    np.testing.assert_allclose(model.confusion_[3, :, 0], 1.0, atol=0.01)  # says nothing
+    silent = np.full((5, 3), -1)
+    few = LabelModel(classes=[0, 1], n_threads=1).fit(np.vstack([votes, silent]))
+    np.testing.assert_allclose(few.label_distributions_[-5:], few.shares_.repeat(5, axis=0))
+    nothing = LabelModel(classes=["x", "y"], n_threads=1).fit(silent)
+    assert nothing.label_distributions_.tolist() == [[0.5, 0.5]] * 5
+
+
+def test_rules_have_precisions_and_silence_says_nothing():
+    rng = np.random.default_rng(6)
+    y = rng.integers(0, 2, 2_000)
+    votes = np.full((2_000, 4), -1)
+    for source, (label, precision) in enumerate([(0, 0.9), (1, 0.6), (1, 0.95), (0, 0.85)]):
+        where = np.where(y == label, rng.random(2_000) < 0.4, rng.random(2_000) < 0.4 * (1 - precision) / precision)
+        votes[where, source] = label
+    model = LabelModel(n_threads=1).fit(votes)
+    assert model.kind_ == "rules"
+    assert model.confusion_ is None
+    assert np.isnan(model.precision_[0, 1]) or model.precision_[0, 1] > 0
+    voted = model.precision_[[0, 1, 2, 3], [0, 1, 1, 0]]
+    assert voted[1] < voted[[0, 2, 3]].min() - 0.02  # the prior counts thrice the votes, so that they are close
+    silent = model.predict_proba(np.full((1, 4), -1))
+    np.testing.assert_allclose(silent, model.shares_)
+    majority = np.array([np.bincount(row[row >= 0], minlength=2).argmax() if (row >= 0).any() else 0 for row in votes])
+    assert model.score(votes, y) >= (majority == y).mean()
+
+
+def test_precisions_are_those_of_the_table():
+    how = Rules(np.array([0.3, 0.7]), np.array([[5.0, 0.0]]))
+    counts = np.array([[[4.0, 0.0], [1.0, 0.0]]])
+    table = how.m_step(counts)
+    prior = 10 + 0.3 * 5
+    p = (0.85 * prior + 4) / (prior + 5)
+    np.testing.assert_allclose(how.precisions(table)[0, 0], p)
+    np.testing.assert_allclose(table[0, :, 0], [p / 0.3, (1 - p) / 0.7])
+
+
+def test_labels_full_sets_soft_and_by_item():
+    votes = pl.DataFrame({"item": ["i", "i", "j", "j", "k"], "source": list("ababa"), "label": list("xyxyy")})
+    model = LabelModel(n_threads=1).fit(votes, {"i": "x", "j": {"x", "y"}, "k": {"x": 0.25, "y": 0.75}})
+    assert model.items_.tolist() == ["i", "j", "k"]
+    assert model.label_distributions_[0].tolist() == [1.0, 0.0]
+    assert model.predict_proba(votes, {"i": "y"})[0].tolist() == [0.0, 1.0]
+    with pytest.raises(InvalidInputError, match="y must label items of votes, got item 'z'"):
+        model.fit(votes, {"z": "x"})
+
+
+def test_constraints_by_source_and_vote_are_those_of_brute_force():
+    votes, _, _ = planted(30, 4, k=2, rng=np.random.default_rng(7), coverage=0.8)
+    right = part("vote") == part("label")
+    rules = [
+        E[(part("source") == 2) & right] >= 0.9 * E.count(part("source") == 2),
+        (E[right] <= 0.8 * E.count(...)).per("source"),
+        E[(part("label") == 1) & part("silent")] <= 0.3,
+    ]
+    for rule in rules:
+        model = LabelModel("answers", constraints=rule, n_threads=1, classes=[0, 1], max_iter=40).fit(votes)
+        q = model.label_distributions_
+        for source in range(4):
+            there = votes[:, source] >= 0
+            share = q[there, votes[there, source]].mean()
+            if rule is rules[0] and source == 2:
+                assert share >= 0.9 - 1e-6
+            if rule is rules[1]:
+                assert share <= 0.8 + 1e-6
+        silent = (votes < 0).all(axis=1)
+        if rule is rules[2]:
+            assert q[silent, 1].sum() <= 0.3 + 1e-6
+    assert repr(next(iter(flatten([repr(rules[0])])))) == repr(rules[0])
+    with pytest.raises(InfeasibleConstraintError):
+        LabelModel(constraints=[rules[0], E[(part("source") == 2) & right] <= 1], n_threads=1).fit(votes)
+
+
+def test_shares_by_group_and_given():
+    votes, _, _ = planted(400, 5, k=2, rng=np.random.default_rng(5))
+    groups = np.arange(400) % 2
+    model = LabelModel(n_threads=1).fit(votes, groups=groups)
+    assert model.shares_.shape == (2, 2)
+    both = [model.predict_proba(votes, groups=groups)[:10], model.label_distributions_[:10]]
+    np.testing.assert_allclose(*both)
+    with pytest.raises(InvalidInputError, match="groups must be given"):
+        model.predict(votes)
+    kept = LabelModel(shares={0: 0.25, 1: 0.75}, n_threads=1).fit(votes)
+    assert kept.shares_.tolist() == [[0.25, 0.75]]
+
+
+def test_saved_models_and_pickles_predict_the_same(tmp_path):
+    votes, _, _ = planted(80, 4, rng=np.random.default_rng(0))
+    for settings in ({}, {"sources": "rules"}, {"source_groups": {0: "x", 1: "x"}}):
+        model = LabelModel(n_threads=1, **settings).fit(votes, groups=np.zeros(80, int))
+        model.save(tmp_path / "model")
+        for other in (load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+            assert np.array_equal(other.predict_proba(votes, groups=np.zeros(80, int)), model.label_distributions_)
+            assert other.kind_ == model.kind_
+
+
+@pytest.mark.parametrize("make", [
+    lambda votes: votes,
+    lambda votes: np.where(votes < 0, np.nan, votes),
+    lambda votes: [[None if vote < 0 else int(vote) for vote in row] for row in votes],
+    lambda votes: pd.DataFrame(votes).astype("Int64").mask(votes < 0),
+    lambda votes: pl.from_numpy(votes).select(pl.all().replace(-1, None)),
+])  # fmt: skip
+def test_tables_of_all_kinds_are_read_alike(make):
+    votes, _, _ = planted(20, 3, rng=np.random.default_rng(1))
+    read, plain = (read_votes(one, ("item", "source", "label"), repeated=False) for one in (make(votes), votes))
+    assert read.offsets.tolist() == plain.offsets.tolist()
+    assert read.source.tolist() == plain.source.tolist()
+    assert read.labels[read.label].tolist() == plain.labels[plain.label].tolist()
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: LabelModel().fit([1, 2]), r"votes must be a table of items and sources, or a frame with the columns item"),
+    (lambda: LabelModel().fit(np.zeros((0, 3), int)), "votes must hold at least one item, got none"),
+    (lambda: LabelModel().fit([["a"], ["a"]]), r"votes must name at least two classes, got \['a'\]"),
+    (lambda: LabelModel(classes=["a", "b"]).fit([["a", "c"]]), r"votes must be for classes \['a', 'b'\], got 'c'"),
+    (lambda: LabelModel().fit([["a", 1]]), "votes must hold labels of one kind"),
+    (lambda: LabelModel().fit([["a", "b"]], ["a", "b"]), "y must have a label, or None, for each of 1 items, got 2"),
+    (lambda: LabelModel(strength=0).fit([["a", "b"]]), "strength must be finite and above 0"),
+    (lambda: LabelModel(shares={"a": 0.5, "b": 0.6}).fit([["a", "b"]]), "shares must sum to 1, got 1.1"),
+    (lambda: LabelModel(shares={"a": 0.5, "d": 0.5}).fit([["a", "b"]]), r"votes must be for classes \['a', 'd'\]"),
+    (lambda: LabelModel(source_groups={"x": 1}).fit([["a", "b"]]), "source_groups must name sources of votes, got 'x'"),
+    (lambda: LabelModel(source_weight={5: 1}).fit([["a", "b"]]), "source_weight must name sources of votes, got 5"),
+    (lambda: LabelModel().fit(long(item=[1, "1"], source=[1, 2], label=["a", "b"])), "column item must hold values of"),
+    (lambda: LabelModel().fit(long(item=[1, None], source=[1, 2], label=["a", "b"])), "column item must be filled"),
+    (lambda: LabelModel().fit(long(item=[1, 1], source=[1, 1], label=["a", "b"])), "one vote of a source on an item"),
+    (lambda: LabelModel().fit([["a", "b"]]).predict([["a", "b", "b"]]), "votes must be of the sources of training"),
+    (lambda: LabelModel().fit([["a", "b"]]).predict([["a", "z"]]), "votes must be for classes"),
+    (lambda: LabelModel(constraints=E[part("label") == "z"] <= 1).fit([["a", "b"]]), "there is no label 'z'"),
+    (lambda: LabelModel(constraints=E[part("source") == 7] <= 1).fit([["a", "b"]]), "there is no source 7"),
+    (lambda: LabelModel().fit([["a", "b"]], groups=[1, 2]), "groups must name the group of each of 1 items"),
+    (lambda: LabelModel().fit([["a", "b"]], columns={"vote": [1]}), "the name 'vote' belongs to the table"),
+])  # fmt: skip
+def test_bad_input_is_named(call, message):
+    with pytest.raises(InvalidInputError, match=message):
+        call()
+
+
+def long(**columns):
+    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
+
+
+def test_votes_that_are_there_twice_count_once():
+    votes = long(item=[1, 1, 2], source=["p", "p", "q"], label=["a", "a", "b"])
+    with pytest.warns(UserWarning, match="votes hold 1 votes twice"):
+        model = LabelModel(n_threads=1).fit(votes)
+    assert model.items_.tolist() == [1, 2]
+
+
+def test_not_fitted():
+    with pytest.raises(NotFittedError, match="this LabelModel is not fitted yet"):
+        LabelModel().predict([["a"]])
+
+
+def test_a_million_times_a_weight_changes_no_posterior():
+    votes, _, _ = planted(50, 4, rng=np.random.default_rng(2))
+    plain = LabelModel(n_threads=1, share_strength=0.0, strength=1e-9, max_iter=3, tol=0.0).fit(votes)
+    heavy = LabelModel(n_threads=1, share_strength=0.0, strength=1e-9, max_iter=3, tol=0.0)
+    heavy.fit(votes, sample_weight=np.full(50, 2.0**100))
+    np.testing.assert_allclose(plain.label_distributions_, heavy.label_distributions_, atol=1e-6)
+    assert math.isfinite(heavy.objective_)

@@ -85,3 +85,14 @@ def test_rows_of_a_multinomial_are_drawn_with_a_total_only():
 def test_parameters_that_do_not_fit(make, message):
     with pytest.raises(InvalidInputError, match=message):
         make()
+
+
+def test_a_given_start_is_kept_where_a_state_has_no_rows():
+    """It gets no new start, which would have no zeros."""
+    moves = [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.0, 0.0, 1.0]]
+    emission = {"lambdas": [[1.0], [9.0], [1e6]]}
+    model = PoissonHMM.from_parameters([1.0, 0.0, 0.0], moves, emission, lambdas_weight=0.0, max_iter=3, tol=0.0)
+    model.fit([1, 0, 2, 1, 9, 8])
+    assert model.lambdas_[2] == 1e6
+    assert model.transmat_[:2][np.array(moves[:2]) == 0.0].tolist() == [0.0, 0.0]
+    assert model.startprob_.tolist() == [1.0, 0.0, 0.0]

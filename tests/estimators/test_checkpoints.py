@@ -5,13 +5,14 @@ from functools import partial
 import numpy as np
 import pytest
 
-from spectrem import E, GaussianMixture, HMMTagger, WordAligner, agreement, fertility, part
+from spectrem import E, GaussianHMM, GaussianMixture, HMMTagger, LabelModel, WordAligner, agreement, fertility, part
 from spectrem.constraints import at_least, cannot_link, cluster_size, must_link
 from spectrem.corpus import Spilled
 from spectrem.datasets import make_bitext, make_tagged_corpus
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal
 from spectrem.learning.em import leaves
+from spectrem.models import series, votes
 from spectrem.models import tagging as shards
 from spectrem.models.alignment import pairs
 from spectrem.models.priors import MeanFieldPrior
@@ -41,6 +42,19 @@ MIXTURES = {
     "restarts": {"n_init": 2, "init_params": "random_from_data"},
     "annealing": {"schedule": Anneal(0.5, 1.0, 1.5), "fixed": ["covariances"], "constraints": [cluster_size(5)]},
 }
+SERIES = {
+    "free": {},
+    "restarts": {"n_init": 2, "init": "segments"},
+    "constraints": {"constraints": ["E[state == 0] <= 20"]},
+    "durations": {"durations": "poisson", "longest": 6},
+    "annealing": {"schedule": Anneal(0.5, 1.0, 1.5)},
+}
+LABELS = {
+    "free": {},
+    "rules": {"sources": "rules"},
+    "constraints": {"constraints": ["E[(source == 0) & (vote == label)] >= 0.9 * E.count(source == 0)"]},
+    "annealing": {"schedule": Anneal(0.5, 1.0, 1.5)},
+}
 
 
 def fit_tagger(**settings):
@@ -56,6 +70,17 @@ def fit_aligner(**settings):
 def fit_mixture(**settings):
     points = np.random.default_rng(0).normal(size=(24, 2))
     return GaussianMixture(3, **({"random_state": 0, "tol": 0.0, "max_iter": 2} | settings)).fit(points)
+
+
+def fit_series(**settings):
+    rows = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([[0, 0], [3, 1]] * 3, 10, axis=0)
+    defaults = {"random_state": 0, "tol": 0.0, "max_iter": 2, "n_init": 1, "init": "clusters"}
+    return GaussianHMM(2, **(defaults | settings)).fit(rows, lengths=[20, 20, 20])
+
+
+def fit_labels(**settings):
+    votes = np.random.default_rng(0).integers(-1, 2, (60, 4))
+    return LabelModel(**({"tol": 0.0, "max_iter": 3} | settings)).fit(votes)
 
 
 def outcome(fitted):
@@ -79,9 +104,10 @@ class Interrupt:
 
 @pytest.fixture(autouse=True)
 def several_shards(monkeypatch):
-    for module, least, most in ((shards, "_LEAST_PARTS", "_MOST_PARTS"), (pairs, "_LEAST_CELLS", "_MOST_CELLS")):
-        monkeypatch.setattr(module, least, 100)
-        monkeypatch.setattr(module, most, 100)
+    sizes = ((shards, "PARTS"), (pairs, "CELLS"), (series, "PARTS"), (votes, "WORK"))
+    for module, unit in sizes:
+        monkeypatch.setattr(module, f"_LEAST_{unit}", 40 if module is series else 100)
+        monkeypatch.setattr(module, f"_MOST_{unit}", 100)
 
 
 def check_every_interrupt(fit, tmp_path):
@@ -103,6 +129,18 @@ def test_a_tagger_goes_on(name, tmp_path):
 @pytest.mark.parametrize("name", ALIGNERS)
 def test_an_aligner_goes_on(name, tmp_path):
     check_every_interrupt(lambda **options: fit_aligner(**ALIGNERS[name], **options), tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore::spectrem.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", SERIES)
+def test_a_model_of_series_goes_on(name, tmp_path):
+    check_every_interrupt(lambda **options: fit_series(**SERIES[name], **options), tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore::spectrem.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", LABELS)
+def test_a_label_model_goes_on(name, tmp_path):
+    check_every_interrupt(lambda **options: fit_labels(**LABELS[name], **options), tmp_path)
 
 
 @pytest.mark.parametrize("name", MIXTURES)

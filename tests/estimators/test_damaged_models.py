@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from tagger_helpers import DICTIONARY, SENTENCES, make
 
-from spectrem import DependencyModel, GaussianMixture, HMMTagger, WordAligner
+from spectrem import DependencyModel, GaussianHMM, GaussianMixture, HMMTagger, LabelModel, WordAligner
 from spectrem.datasets import make_bitext
 from spectrem.exceptions import InvalidInputError
 
 BITEXT = make_bitext(20, seed=3)
 KINDS = {
     **{"aligner": WordAligner, "tagger": HMMTagger, "trigram tagger": HMMTagger, "mixture": GaussianMixture},
-    "grammar": DependencyModel,
+    **{"grammar": DependencyModel, "series": GaussianHMM, "labels": LabelModel},
 }
+VOTES = np.random.default_rng(0).integers(-1, 2, (20, 3))
 POINTS = np.random.default_rng(0).normal(size=(20, 2))
 
 
@@ -31,6 +32,8 @@ def models(tmp_path_factory):
         "trigram tagger": make(2, dictionary=dictionary, smoothing=0.1).fit(SENTENCES),
         "mixture": GaussianMixture(2, random_state=0, max_iter=2, tol=0, fixed=["weights"]).fit(POINTS),
         "grammar": DependencyModel(n_threads=1, max_iter=2, tol=0, smoothing=0.1).fit(SENTENCES),
+        "series": GaussianHMM(2, random_state=0, n_threads=1, max_iter=2, tol=0, n_init=1, init="clusters").fit(POINTS),
+        "labels": LabelModel(n_threads=1, max_iter=2, tol=0).fit(VOTES),
     }
     for name, model in fitted.items():
         model.save(folder / name)
@@ -141,6 +144,14 @@ DAMAGE = [
     ("mixture", cell("means", np.nan), "means must be finite"),
     ("mixture", cell("precisions_cholesky", 0.0), "precisions_cholesky must have a positive diagonal, got 0"),
     ("mixture", setting("lower_bounds", [0.0]), "numbers of iterations or of features do not fit"),
+    ("series", setting("state_names", ["a", "a"]), "states must be distinct and at least one, got 'a' twice"),
+    ("series", cell("transition", 1.0), "transition must have rows that sum to 1"),
+    ("series", cell("emission_arrays", np.nan), "means must be finite, got nan"),
+    ("series", array("emission_arrays", np.ones(3)), "emission_arrays must hold 8 numbers, got 3"),
+    ("labels", setting("kind", "guesses"), "kind must be answers or rules"),
+    ("labels", cell("table", -0.5), "factors of votes at least 0"),
+    ("labels", cell("shares", 0.9), "shares must have rows that sum to 1"),
+    ("labels", cell("source_group", 7.0), "table must have shape"),
     # a lexicon of 10^5 words and 10^5 tags would take 80 GB
     ("tagger", lambda arrays, settings: (
         arrays.update(words=words(*range(100_000)), dictionary_words=words(), dictionary_states=np.zeros(0, np.int64),
@@ -218,8 +229,10 @@ def outcome(name, path):
     if name == "aligner":
         sides = model.predict_proba([*BITEXT.source[:4], "zz"], [*BITEXT.target[:4], "x y"])
         found = [*sides.forward, *sides.backward]
-    elif name == "mixture":
+    elif name in ("mixture", "series"):
         found = [model.predict_proba(POINTS)]
+    elif name == "labels":
+        found = [model.predict_proba(VOTES)]
     else:
         model.predict([*SENTENCES, "zz"])
         found = model.predict_proba([*SENTENCES, "zz"])

@@ -8,8 +8,10 @@ from tagger_helpers import DICTIONARY, SENTENCES, make
 from spectrem import (
     CRFTagger,
     E,
+    GaussianHMM,
     GaussianMixture,
     HMMTagger,
+    LabelModel,
     MaxEntClassifier,
     SelfTrainer,
     WordAligner,
@@ -47,6 +49,11 @@ def fit(cls, **options):
         return CRFTagger("words", n_threads=1, max_iter=1, tol=0, **options).fit(SENTENCES[:2], TAGS)
     if cls is MaxEntClassifier:
         return MaxEntClassifier(n_threads=1, max_iter=1, tol=0, **options).fit(X, Y)
+    if cls is GaussianHMM:
+        settings = {"n_threads": 1, "max_iter": 1, "n_init": 1, "init": "clusters", "random_state": 0}
+        return GaussianHMM(3, **settings, **options).fit(X)
+    if cls is LabelModel:
+        return LabelModel(n_threads=1, max_iter=1, **options).fit(np.arange(30).reshape(10, 3) % 4 - 1)
     if cls is GaussianMixture:
         return GaussianMixture(3, random_state=0, n_threads=1, **options).fit(X)
     pytest.importorskip("skops")
@@ -74,6 +81,8 @@ GOOD = [
     (WordAligner, (agreement(), (E[part("state") == 0] <= 2).per("sentence").named("first words"))),
     (GaussianMixture, [cluster_size(min=5), must_link(column="group")]),
     (GaussianMixture, [E[part("label") == 0] >= 9]),
+    (GaussianHMM, [E[part("state") == 0] <= 15, "E[change] <= 9"]),
+    (LabelModel, [E[(part("source") == 0) & (part("vote") == part("label"))] >= 1, "E[silent] <= 9"]),
     (CRFTagger, [at_least(1, "NN"), "E[tag == 'VB'] <= 20"]),
     (MaxEntClassifier, [label_proportions({0: 1 / 3, 1: 1 / 3, 2: 1 / 3}), "E[label == 1] <= 15"]),
     (SelfTrainer, [label_proportions({0: 1 / 3, 1: 1 / 3, 2: 1 / 3}), "E[label == 1] <= 15"]),

@@ -78,7 +78,7 @@ def _family_settings(sojourns: Sojourns | None) -> dict[str, Any] | None:
 
 
 def _read(estimator: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    states, k = check_tags(values["state_names"]), len(values["state_names"])
+    states, k = check_tags(values["state_names"], "states"), len(values["state_names"])
     estimator._codec.check_arrays(arrays, {"initial": (k,), "transition": (k, k)})
     emission = families.of_settings(values["emission"])
     if values["durations"] is not None:

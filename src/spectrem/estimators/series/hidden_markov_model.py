@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice, repeat
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Floats
 from spectrem._damage import DamageError
 from spectrem._validate import as_generator
 from spectrem.constraints import check_columns
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.text import flatten
-from spectrem.corpus import Corpus
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import Estimator, as_fitted, row_weights, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.progress import shows_progress
 from spectrem.estimators.sentences import check_tag_values, check_tags, tag_names
 from spectrem.estimators.series.forecast import Forecast, OnlineFilter, filter_rows, normal_residuals
-from spectrem.estimators.series.input import Series, States, known_sequences, read_series, read_states, start_states
+from spectrem.estimators.series.input import Series, known_sequences, read_series, read_states
 from spectrem.estimators.series.parameters import HMMParameters, StatesParameters
+from spectrem.estimators.series.starts import check_start, find_starts, revived
 from spectrem.estimators.storage import Codec, Member, Saved, finite, rows
-from spectrem.exceptions import InvalidInputError, setting, warn
-from spectrem.learning import EStep, FitStatus, Stopping, run_em
+from spectrem.exceptions import InvalidInputError, warn
+from spectrem.learning import FitStatus
 from spectrem.models import emissions as families
 from spectrem.models.durations import Durations, Geometric, Histogram, NegativeBinomial, Poisson
 from spectrem.models.emissions import Emission
@@ -46,12 +44,6 @@ _DURATIONS: dict[str, Callable[[], Durations]] = {
     "negative-binomial": NegativeBinomial,
     "geometric": Geometric,
 }
-_WAYS = ("clusters", "segments", "quantiles")
-# Pairs of rows and states up to which short runs, of so many iterations, look for good starts, and the most of them.
-_TRIED, _SHORT, _MOST_TRIED = 1 << 16, 30, 100
-# Relative gain at which a short run ends, and difference of objectives that are the same; so many runs in a row that
-# reach what others have reached end the search.
-_ALIKE, _REPEATED = 1e-6, 10
 # Expected rows below which a state is dead.
 _ALIVE = 1e-3
 
@@ -168,7 +160,7 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         params = SeriesParameters(initial, transition, parameters)
         check_parameters(model.set_params(init=params))
         states = tuple(range(len(initial))) if model.states is None else check_tags(model.states, "states")
-        _check_start(model, family, states, names)
+        check_start(model, family, states, names)
         model._take(params, family, states, names, {})
         model.gamma_ = engine.asked_gamma(model)
         take_course(model, [], FitStatus.FIXED_ITERATIONS)
@@ -222,14 +214,14 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
         emission = families.resolve(self._emissions(), series.names).learn(series.unsorted(series.x), series.names)
         families.check_texts(emission, series.names, categories)
         if not isinstance(self.init, str):
-            _check_start(self, emission, states.names, series.names)
+            check_start(self, emission, states.names, series.names)
         weights = row_weights(sample_weight, len(series.lengths), "sequence")
         known = known_sequences(states, series.lengths)
         tables, sojourns = self._tables(len(states.names)), self._sojourns()
         model = SeriesModel(tag_names(states.names), emission, tables, self._has_edges(), sojourns)
         shards = build_shards(series.x, series.lengths, model.n_states, weights, known, states.evidence, series.columns)
         corpus, estep, rng = engine.make_corpus(self, shards), engine.estep_of(self), as_generator(self.random_state)
-        start = partial(next, _starts(self, model, series, states, corpus, estep, rng))
+        start = partial(next, find_starts(self, model, series, states, corpus, estep, rng))
         labelled = None
         if (known & (weights > 0)).any():
             labelled = partial(engine.learn_labels, model, corpus, start())
@@ -243,8 +235,8 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
                 f"{', '.join(map(str, np.array(states.names, object)[dead]))} had no rows left after training and got "
                 "a new start, from the rows that the other states explain worst; ask for fewer states if they stay so"
             )
-            revived = partial(_revived, model, series, trained.params, dead)
-            again = engine.train(self, replace(task, start=revived, labelled=None, n_starts=1))
+            with_dead = partial(revived, model, series, trained.params, dead)
+            again = engine.train(self, replace(task, start=with_dead, labelled=None, n_starts=1))
             trained = again if again.history[-1].objective > trained.history[-1].objective else trained
         self._take(trained.params, emission, states.names, series.names, categories)
         engine.record(
@@ -593,97 +585,9 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
                 setattr(self, f"{name}_", array)
 
 
-def _check_start(estimator: Any, emission: Emission, states: Sequence[Any], names: Sequence[str]) -> None:
-    """Raise `InvalidInputError` unless the given start has a row for every state, and fits columns and durations."""
-    init = estimator.init
-    shape = emission.means(init.emission).shape
-    if shape != (len(states), len(names)) or len(init.initial) != len(states):
-        raise InvalidInputError(
-            f"init must hold parameters of {len(states)} states and {len(names)} columns, got {len(init.initial)} "
-            f"states that emit an array of shape {shape}; set {setting('n_components')} or give every state its row"
-        )
-    if (init.durations is None) != (estimator.durations is None):
-        raise InvalidInputError(
-            f"durations must be as in init, whose parameters are {'without' if init.durations is None else 'with'} "
-            "them; leave them out, or learn them from another start"
-        )
-
-
-def _starts(
-    estimator: Any,
-    model: SeriesModel,
-    series: Series,
-    states: States,
-    corpus: Corpus,
-    estep: EStep,
-    rng: np.random.Generator,
-) -> Iterator[SeriesParameters]:
-    """Parameters to start from: the best of many short runs where there are few rows, which cost little there."""
-    if not isinstance(estimator.init, str):
-        yield from repeat(estimator.init)
-    first = _WAYS if estimator.init == "auto" else (estimator.init,)
-    ways = chain(first, repeat("segments" if estimator.init == "auto" else estimator.init))
-    every = (_parameters_of(model, series, start_states(series, states, way, rng)) for way in ways)
-    work = len(series.x) * (model.n_states + (0 if model.sojourns is None else model.sojourns.longest))
-    n_tried = min(_MOST_TRIED, 6 * model.n_states**2, _TRIED // work)
-    if estimator.init != "auto" or n_tried <= estimator.n_init or model.n_states == 1:
-        yield from every
-    tried: list[tuple[bool, float, SeriesParameters]] = []
-    for params in islice(every, n_tried):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            short = run_em(model, corpus, params, estep, stopping=Stopping(_SHORT, _ALIKE))
-        objective = short.history[-1].objective
-        again = any(abs(objective - other) <= _ALIKE * max(abs(objective), 1.0) for _, other, _ in tried)
-        tried.append((again, -objective, short.params))
-        if len(tried) >= max(_REPEATED, estimator.n_init) and all(one for one, _, _ in tried[-_REPEATED:]):
-            break
-    yield from (params for _, _, params in sorted(tried, key=lambda one: one[:2]))
-
-
-def _parameters_of(model: SeriesModel, series: Series, found: Ints) -> SeriesParameters:
-    """The parameters of rows whose states are given."""
-    k = model.n_states
-    shares = np.eye(k)[found]
-    first = np.append(0, np.cumsum(series.lengths))[:-1][series.lengths > 0]
-    moves = np.ones((k, k))
-    inside = np.setdiff1d(np.arange(1, len(found)), first)
-    np.add.at(moves, (found[inside - 1], found[inside]), 1.0)
-    durations = None
-    if model.sojourns is not None:
-        durations = _durations_of(model.sojourns, found, first, k)
-    counts = {"initial": np.ones(k) + shares[first].sum(axis=0), "transition": moves}
-    tables = {name: rows.normalise(counts[name], DirichletPrior()) for name, rows in model.tables.rows.items()}
-    return SeriesParameters(**tables, emission=model.emission.start(series.x, shares), durations=durations)
-
-
-def _durations_of(sojourns: Sojourns, found: Ints, first: Ints, k: int) -> Floats:
-    """Parameters of how long states last, from the runs of rows that have one state."""
-    changes = np.append(True, found[1:] != found[:-1])
-    changes[first] = True
-    starts = np.flatnonzero(changes)
-    sizes = np.minimum(np.diff(np.append(starts, len(found))), sojourns.longest)
-    counts = np.zeros((2, 2, sojourns.longest, k))
-    np.add.at(counts[0, 0], (sizes - 1, found[starts]), 1.0)
-    counts[0, 0] += 1.0 / sojourns.longest
-    return sojourns.family.fit(counts, left=sojourns.left, right=sojourns.right)
-
-
 def _expected_rows(shard: SeriesShard, model: SeriesModel, params: SeriesParameters) -> Floats:
     """Rows of a shard that every state is expected to have, shape (n_states,)."""
     return engine.free_posteriors(shard, model, params, engine.table).sum(axis=0)
-
-
-def _revived(model: SeriesModel, series: Series, params: SeriesParameters, dead: Ints) -> SeriesParameters:
-    """Parameters in which dead states take the rows that all others explain worst."""
-    scores = model.emission.scores(params.emission, series.x)
-    alive = np.setdiff1d(np.arange(model.n_states), dead)
-    best = scores[:, alive].max(axis=1)
-    found = alive[scores[:, alive].argmax(axis=1)]
-    n_taken = max(len(best) // (2 * model.n_states), 1)
-    for number, state in enumerate(dead):
-        found[np.argsort(best, kind="stable")[number * n_taken : (number + 1) * n_taken]] = state
-    return _parameters_of(model, series, found)
 
 
 def _most_probable(model: SeriesModel, shard: SeriesShard, marginals: Parts) -> NDArray[np.int64]:
@@ -721,7 +625,7 @@ class HMM(HiddenMarkovModel, HMMParameters):
     >>> X = np.array([0.1, -0.2, 0.0, np.nan, 5.1, 4.9, 5.0, 0.2, -0.1])
     >>> model = HMM(2, emissions="gaussian", random_state=0, n_threads=1).fit(X)
     >>> model.predict(X).tolist()
-    [0, 0, 0, 0, 1, 1, 1, 0, 0]
+    [1, 1, 1, 1, 0, 0, 0, 1, 1]
     """
 
     _codec = codec_of("HMM")

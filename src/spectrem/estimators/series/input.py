@@ -1,4 +1,4 @@
-"""The input of hidden Markov models of series: rows of sequences, labels of rows, and rows to start from."""
+"""The input of hidden Markov models of series: rows of sequences, and labels of rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from spectrem.estimators.labels import LabelReader
 from spectrem.estimators.sentences import check_tag, sort_tags
 from spectrem.estimators.table_input import split_columns
 from spectrem.exceptions import InvalidInputError, quoted, setting
-from spectrem.models.emissions.columns import mean_of, spread_of
 from spectrem.models.shards import Columns
 from spectrem.structures._ragged import offsets_of, positions_of
 
@@ -277,50 +276,6 @@ def _checked(y: Any, n_rows: int) -> list[Any]:
     if isinstance(y, str | Mapping) or len(listed) != n_rows:
         raise InvalidInputError(f"y must have a label, or None, for each of {n_rows} rows, got {quoted(y)}")
     return listed
-
-
-# ---- starts ---------------------------------------------------------------------------------------------------------
-
-_MOST_CLUSTERED = 20_000
-
-
-def start_states(series: Series, states: States, way: str, rng: np.random.Generator) -> Ints:
-    """A state for every row to start from, shape (n_rows,); labelled rows have theirs."""
-    k, x = len(states.names), series.x
-    filled = np.where(np.isnan(x), 0.0, (x - mean_of(x)) / spread_of(x))
-    if way == "clusters":
-        from sklearn.cluster import KMeans
-
-        few = np.sort(rng.permutation(len(x))[:_MOST_CLUSTERED])
-        centres: Any = "k-means++"
-        seen = np.unique(states.state[states.state >= 0])
-        if len(seen) == k:
-            centres = np.stack([filled[states.state == one].mean(axis=0) for one in range(k)])
-        n_clusters = min(k, len(np.unique(filled[few], axis=0)))
-        if n_clusters < k:
-            found = rng.integers(0, k, len(x))
-        else:
-            search = KMeans(k, init=centres, n_init=1, random_state=int(rng.integers(1 << 31))).fit(filled[few])
-            found = search.predict(filled)
-            if len(seen) and len(seen) < k:  # the states that labels know, to the clusters in which they are most
-                found = _named(found, states, k)[found]
-    elif way == "segments":
-        n_pieces = min(int(rng.integers(2 * k, 4 * k + 1)), len(x))
-        ends = np.sort(rng.choice(len(x), n_pieces, replace=False))
-        found = rng.integers(0, k, n_pieces + 1)[np.searchsorted(ends, np.arange(len(x)))]
-    else:
-        ranks = np.argsort(np.argsort(filled.sum(axis=1), kind="stable"), kind="stable")
-        found = (ranks * k) // max(len(x), 1)
-    return np.where(states.state >= 0, states.state, found)
-
-
-def _named(found: Ints, states: States, k: int) -> Ints:
-    from scipy.optimize import linear_sum_assignment
-
-    labelled = states.state >= 0
-    counts = np.zeros((k, k))
-    np.add.at(counts, (found[labelled], states.state[labelled]), 1.0)
-    return np.asarray(linear_sum_assignment(-counts)[1])
 
 
 def known_sequences(states: States, lengths: Ints) -> Bools:

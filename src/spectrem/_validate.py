@@ -154,7 +154,7 @@ def as_weights(weights: ArrayLike | None, n_instances: int) -> Floats:
             f"weights must have shape ({n_instances},), one per instance; got {array.shape}; "
             "repeat or sum them to instances first"
         )
-    bad = ~((array >= 0) & (array < np.inf))
+    bad, article = ~((array >= 0) & (array < np.inf)), "an" if one[0] in "aeio" else "a"
     if bad.any():
         at = int(np.argmax(bad))
         raise InvalidInputError(
@@ -176,11 +176,11 @@ def as_sample_weight(weights: ArrayLike | None, n_rows: int, unit: str) -> Float
         raise InvalidInputError(
             f"sample_weight must have shape ({n_rows},), one per {unit}, got {array.shape}; leave it out for ones"
         )
-    bad = ~((array >= 0) & (array < np.inf))
+    bad, article = ~((array >= 0) & (array < np.inf)), "an" if one[0] in "aeio" else "a"
     if bad.any():
         at = int(np.argmax(bad))
         raise InvalidInputError(
-            f"sample_weight must be finite and at least 0, got {array[at]} in {one} {at}; 0 leaves a {one} out"
+            f"sample_weight must be finite and at least 0, got {array[at]} in {one} {at}; 0 leaves {article} {one} out"
         )
     if n_rows and not array.any():
         raise InvalidInputError(f"sample_weight must be positive for some {one}, got zeros only; leave it out for ones")

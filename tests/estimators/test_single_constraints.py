@@ -12,6 +12,7 @@ from spectrem import (
     CRFTagger,
     E,
     GaussianMixture,
+    LabelModel,
     MaxEntClassifier,
     SelfTrainer,
     Views,
@@ -49,6 +50,9 @@ ROWS = {
     ),
     "GaussianMixture": lambda rules: (
         GaussianMixture(2, constraints=rules, max_iter=2, random_state=0, n_threads=1).fit(X).posteriors_
+    ),
+    "LabelModel": lambda rules: (
+        LabelModel(constraints=rules, max_iter=2, n_threads=1).fit(np.arange(12).reshape(4, 3) % 2).label_distributions_
     ),
     "Views": in_views,
     "project": lambda rules: project(np.full((4, 2), 0.5), rules).proba,

@@ -11,6 +11,7 @@ from spectrem import (
     DependencyModel,
     E,
     EdgeFactoredParser,
+    GaussianHMM,
     GaussianMixture,
     HMMTagger,
     RelationExtractor,
@@ -29,6 +30,7 @@ ONE = ParsedSentence(("a", "b"), ("A", "B"), ("_", "_"), np.array([1, -1]), ("x"
 OTHER = ParsedSentence(("a",), ("A",), ("_",), np.array([-1]), ("root",))
 RELATED = [RelationSentence(["a", "b"], [(0, 1), (1, 2)], ["P", "Q"], {(0, 1): "K"})] * 2
 SHIFTED = [ONE._replace(relations=("x",)), OTHER._replace(relations=("root", "root"))]
+ROWS = np.arange(6.0)[:, None]
 SHORT = {"sample_weight": [1.0]}
 SENTENCES = r"must have shape \(2,\), one per sentence, got \(1,\)"
 
@@ -39,6 +41,10 @@ def hmm():
 
 def crf(**options):
     return CRFTagger(features="words", **QUICK, **options)
+
+
+def series():
+    return GaussianHMM(2, n_init=1, init="quantiles", **QUICK)
 
 
 def parser():
@@ -53,6 +59,14 @@ def parser():
         (lambda: hmm().fit(X, TAGS, **SHORT), f"sample_weight {SENTENCES}"),
         (lambda: hmm().fit(X, TAGS).score(X, TAGS[::-1]), "y must have a label per token of sentence 0"),
         (lambda: hmm().fit(X, TAGS).score_samples(X, TAGS[:1]), "y must have one entry per sentence"),
+        (lambda: series().fit(ROWS, [0, 1]), r"y must have a label, or None, for each of 6 rows, got \[0, 1\]"),
+        (lambda: series().fit(ROWS, lengths=[2, 3]), "lengths must add up to the 6 rows of X, got 5"),
+        (lambda: series().fit(ROWS, groups=[1, 2]), "groups must have a value for each of the 6 rows of X, got 2"),
+        (lambda: series().fit(ROWS, sample_weight=[1, 1]), r"sample_weight must have shape \(1,\), one per sequence"),
+        (lambda: series().fit(ROWS[:0]), r"X must have at least one row and one column, got shape \(0, 1\)"),
+        (lambda: series().fit(ROWS).predict(np.ones((2, 2))), "X must have the 1 columns of training, 0; got 2"),
+        (lambda: series().fit(ROWS).score(ROWS, [0]), "y must have a label, or None, for each of 6 rows"),
+        (lambda: series().fit(ROWS).forecast(ROWS, 0), "h must be an integer >= 1; got 0"),
         (lambda: crf().fit(X, TAGS[:1]), r"y must have one entry per sentence \(2\), got 1"),
         (lambda: crf().fit(X, TAGS[::-1]), r"y must have a label per token of sentence 0 \(2\), got 1"),
         (lambda: crf().fit(X, TAGS, **SHORT), f"sample_weight {SENTENCES}"),

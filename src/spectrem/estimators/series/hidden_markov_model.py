@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats
 from spectrem._damage import DamageError
-from spectrem._validate import as_generator
+from spectrem._validate import as_count, as_generator
 from spectrem.constraints import check_columns
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.text import flatten
@@ -390,7 +390,7 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
             Before `fit`.
         """
         series, new = self._encoded(X, lengths, groups)
-        online, forecasts = self.online_filter(), []
+        h, online, forecasts = as_count(h, "h", minimum=1), self.online_filter(), []
         scores = new.model.emission.scores(self.params_.emission, series.x)
         for piece in np.split(scores, np.cumsum(series.lengths)[:-1]):
             filter_rows(online, piece, np.array([len(piece)]))

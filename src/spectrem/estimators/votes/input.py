@@ -102,6 +102,10 @@ def _spoken(table: NDArray) -> Bools:
 
 def _numbered(name: str, values: NDArray) -> tuple[NDArray, Ints]:
     """Distinct labels in increasing order, and the number of each."""
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise InvalidInputError(
+            f"{name} must hold labels, got {values[~np.isfinite(values)][0]}; write None for silence"
+        )
     if values.dtype.kind == "f" and (values == np.rint(values)).all():  # whole numbers beside NaN
         values = values.astype(np.int64)
     distinct, code = np.unique(

@@ -186,7 +186,7 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
                 "a new start, from the rows that the other states explain worst; ask for fewer states if they stay so"
             )
             revived = partial(_revived, model, series, trained.params, dead)
-            again = engine.train(self, replace(task, start=revived, labelled=None, n_starts=1))
+            again = engine.train(self, replace(task, start=revived, labelled=None, n_starts=1, stage="revived"))
             trained = again if again.history[-1].objective > trained.history[-1].objective else trained
         self._take(trained.params, emission, states.names, series.names, categories)
         engine.record(

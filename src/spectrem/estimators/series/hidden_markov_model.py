@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem._damage import DamageError
-from spectrem._validate import as_generator
+from spectrem._validate import as_count, as_generator
 from spectrem.constraints import check_columns
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.text import flatten
@@ -428,7 +428,7 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
             Before `fit`.
         """
         fitted, rng = as_fitted(self), as_generator(self.random_state if random_state is None else random_state)
-        states, online = np.empty(n_rows, np.int64), self.online_filter()
+        states, online = np.empty(as_count(n_rows, "n_rows", minimum=1), np.int64), self.online_filter()
         sure = np.where(np.eye(len(self.states_)), 0.0, -np.inf)
         for row in range(n_rows):
             table = online.forecast(1).states[0]

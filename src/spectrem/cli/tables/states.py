@@ -130,7 +130,9 @@ def fit(options: FittingOptions, settings: Settings, annealing: Annealing, home:
             print_notes(file, {name: text for name, text in (_MEANINGS | calendar).items() if name in used}, columns)
         n_states = placed.get("n_components") or len(placed.get("states", "12"))
         if len(file) < n_states:
-            raise InvalidInputError(f"{counted(n_states, 'state')}: {file.name} has only {counted(len(file), 'row')}")
+            raise InvalidInputError(
+                f"{counted(n_states, 'state')}: {file.name} has only {counted(len(file), 'row')}; ask for fewer states"
+            )
         families = placed.get("emissions", "gaussian")
         features = _features(file, options.features, {*columns, group, time, options.known}, families)
         named = [name for name in columns if name not in (group, time, *features)]

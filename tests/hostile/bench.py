@@ -181,6 +181,7 @@ DAMAGES = {
 OTHERWISE = {
     ("*", "c.yaml", "gz"): "either",
     ("*", "clusters.yaml", "gz"): "either",
+    ("*", "states.yaml", "gz"): "either",
     ("evaluate", "*", "blank lines"): "either",
     ("symmetrize", "*", "blank lines"): "either",
     ("parse transfer", "tree-links.txt", "blank lines"): "either",

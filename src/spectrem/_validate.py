@@ -154,7 +154,7 @@ def as_weights(weights: ArrayLike | None, n_instances: int) -> Floats:
             f"weights must have shape ({n_instances},), one per instance; got {array.shape}; "
             "repeat or sum them to instances first"
         )
-    bad, article = ~((array >= 0) & (array < np.inf)), "an" if one[0] in "aeio" else "a"
+    bad = ~((array >= 0) & (array < np.inf))
     if bad.any():
         at = int(np.argmax(bad))
         raise InvalidInputError(

@@ -5,14 +5,14 @@ from functools import partial
 import numpy as np
 import pytest
 
-from spectrem import E, GaussianHMM, GaussianMixture, HMMTagger, LabelModel, WordAligner, agreement, fertility, part
+from spectrem import E, GaussianHMM, GaussianMixture, HMMTagger, WordAligner, agreement, fertility, part
 from spectrem.constraints import at_least, cannot_link, cluster_size, must_link
 from spectrem.corpus import Spilled
 from spectrem.datasets import make_bitext, make_tagged_corpus
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal
 from spectrem.learning.em import leaves
-from spectrem.models import series, votes
+from spectrem.models import series
 from spectrem.models import tagging as shards
 from spectrem.models.alignment import pairs
 from spectrem.models.priors import MeanFieldPrior
@@ -36,24 +36,19 @@ ALIGNERS = {
     "objects": {"constraints": [agreement(), fertility(1.0)]},
     "annealing": {"schedule": Anneal(0.7)},
 }
+SERIES = {
+    "free": {},
+    "search for starts": {"init": "auto", "n_init": 2, "max_iter": 1},
+    "labels": {"y": [0, 1, *[None] * 22]},
+    "constraints": {"constraints": [(E[part("state") == 0] >= 1).per("sequence"), E[part("state") == 1] >= 9]},
+    "durations": {"durations": "poisson", "longest": 5, "dual_steps": 3},
+    "annealing": {"schedule": Anneal(0.5, 1.0, 1.5), "constraints": [E[part("state") == 1] >= 9], "max_iter": 2},
+}
 MIXTURES = {
     "free": {},
     "constraints": {"constraints": [cluster_size(5), must_link([[0, 1]]), cannot_link([[2, 3]])]},
     "restarts": {"n_init": 2, "init_params": "random_from_data"},
     "annealing": {"schedule": Anneal(0.5, 1.0, 1.5), "fixed": ["covariances"], "constraints": [cluster_size(5)]},
-}
-SERIES = {
-    "free": {},
-    "restarts": {"n_init": 2, "init": "segments"},
-    "constraints": {"constraints": ["E[state == 0] <= 20"]},
-    "durations": {"durations": "poisson", "longest": 6},
-    "annealing": {"schedule": Anneal(0.5, 1.0, 1.5)},
-}
-LABELS = {
-    "free": {},
-    "rules": {"sources": "rules"},
-    "constraints": {"constraints": ["E[(source == 0) & (vote == label)] >= 0.9 * E.count(source == 0)"]},
-    "annealing": {"schedule": Anneal(0.5, 1.0, 1.5)},
 }
 
 
@@ -72,15 +67,10 @@ def fit_mixture(**settings):
     return GaussianMixture(3, **({"random_state": 0, "tol": 0.0, "max_iter": 2} | settings)).fit(points)
 
 
-def fit_series(**settings):
-    rows = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([[0, 0], [3, 1]] * 3, 10, axis=0)
-    defaults = {"random_state": 0, "tol": 0.0, "max_iter": 2, "n_init": 1, "init": "clusters"}
-    return GaussianHMM(2, **(defaults | settings)).fit(rows, lengths=[20, 20, 20])
-
-
-def fit_labels(**settings):
-    votes = np.random.default_rng(0).integers(-1, 2, (60, 4))
-    return LabelModel(**({"tol": 0.0, "max_iter": 3} | settings)).fit(votes)
+def fit_series(y=None, **settings):
+    rows = np.random.default_rng(0).normal(size=(24, 2)) + np.repeat([0.0, 2.0], 12)[:, None]
+    defaults = {"random_state": 0, "tol": 0.0, "max_iter": 2, "init": "clusters", "n_init": 1}
+    return GaussianHMM(2, **(defaults | settings)).fit(rows, y, lengths=[6, 1, 9, 8])
 
 
 def outcome(fitted):
@@ -104,10 +94,9 @@ class Interrupt:
 
 @pytest.fixture(autouse=True)
 def several_shards(monkeypatch):
-    sizes = ((shards, "PARTS"), (pairs, "CELLS"), (series, "PARTS"), (votes, "WORK"))
-    for module, unit in sizes:
-        monkeypatch.setattr(module, f"_LEAST_{unit}", 40 if module is series else 100)
-        monkeypatch.setattr(module, f"_MOST_{unit}", 100)
+    for module, amount, size in ((shards, "PARTS", 100), (series, "PARTS", 20), (pairs, "CELLS", 100)):
+        monkeypatch.setattr(module, f"_LEAST_{amount}", size)
+        monkeypatch.setattr(module, f"_MOST_{amount}", size)
 
 
 def check_every_interrupt(fit, tmp_path):
@@ -131,21 +120,24 @@ def test_an_aligner_goes_on(name, tmp_path):
     check_every_interrupt(lambda **options: fit_aligner(**ALIGNERS[name], **options), tmp_path)
 
 
-@pytest.mark.filterwarnings("ignore::spectrem.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", SERIES)
-def test_a_model_of_series_goes_on(name, tmp_path):
-    check_every_interrupt(lambda **options: fit_series(**SERIES[name], **options), tmp_path)
-
-
-@pytest.mark.filterwarnings("ignore::spectrem.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", LABELS)
-def test_a_label_model_goes_on(name, tmp_path):
-    check_every_interrupt(lambda **options: fit_labels(**LABELS[name], **options), tmp_path)
-
-
 @pytest.mark.parametrize("name", MIXTURES)
 def test_a_mixture_goes_on(name, tmp_path):
     check_every_interrupt(lambda **options: fit_mixture(**MIXTURES[name], **options), tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore::spectrem.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", SERIES)
+def test_states_of_series_go_on(name, tmp_path):
+    check_every_interrupt(lambda **options: fit_series(**SERIES[name], **options), tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:2 had no rows left after training:UserWarning")
+def test_training_goes_on_where_a_state_without_rows_is_started_again(tmp_path):
+    alone = np.array([[np.nan, np.nan, 0], [np.nan, np.nan, 0], [0, 0, 1]])
+    fixed = {"startprob": np.array([1.0, 0, 0]), "transmat": alone}
+    settings = {"fixed": fixed, "random_state": 0, "max_iter": 2, "tol": 0.0, "init": "clusters", "n_init": 1}
+    rows = np.repeat([0.0, 1.0], 12)
+    check_every_interrupt(lambda **options: GaussianHMM(3, **settings, **options).fit(rows), tmp_path)
 
 
 def test_a_constrained_mixture_goes_on_in_another_home(tmp_path):
@@ -166,6 +158,11 @@ def test_other_sentences_of_the_same_words_are_noticed(tmp_path):
     aligner = WordAligner(max_iter=1, checkpoint=tmp_path).fit(["a b", "a b"], ["x", "y"])
     with pytest.raises(InvalidInputError, match=r"model1/state\.npz is that of a run with other data"):
         aligner.fit(["a b", "b a"], ["x", "y"])
+    model = GaussianHMM(2, random_state=0, init="clusters", n_init=1, max_iter=1, tol=0.0, checkpoint=tmp_path / "s")
+    model.fit(np.arange(6.0))
+    for other in ({"X": -np.arange(6.0)}, {"X": np.arange(6.0), "lengths": [3, 3]}, {"X": [0, 1, 2, np.nan, 4, 5]}):
+        with pytest.raises(InvalidInputError, match=r"start-1/state\.npz is that of a run with other data"):
+            model.fit(**other)
 
 
 @pytest.mark.parametrize("changed", [{"smoothing": 0.2}, {"constraints": [VERB]}, {"order": 2}, {"random_state": 1}])

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from tagger_helpers import DICTIONARY, SENTENCES, make
 
-from spectrem import DependencyModel, GaussianHMM, GaussianMixture, HMMTagger, LabelModel, WordAligner
+from spectrem import HMM, DependencyModel, GaussianHMM, GaussianMixture, HMMTagger, WordAligner
 from spectrem.datasets import make_bitext
 from spectrem.exceptions import InvalidInputError
 
 BITEXT = make_bitext(20, seed=3)
 KINDS = {
     **{"aligner": WordAligner, "tagger": HMMTagger, "trigram tagger": HMMTagger, "mixture": GaussianMixture},
-    **{"grammar": DependencyModel, "series": GaussianHMM, "labels": LabelModel},
+    **{"grammar": DependencyModel, "states": GaussianHMM, "states that last": HMM},
 }
-VOTES = np.random.default_rng(0).integers(-1, 2, (20, 3))
+STATES = {"n_threads": 1, "random_state": 0, "max_iter": 2, "tol": 0, "init": "clusters", "n_init": 1}
 POINTS = np.random.default_rng(0).normal(size=(20, 2))
 
 
@@ -32,8 +32,10 @@ def models(tmp_path_factory):
         "trigram tagger": make(2, dictionary=dictionary, smoothing=0.1).fit(SENTENCES),
         "mixture": GaussianMixture(2, random_state=0, max_iter=2, tol=0, fixed=["weights"]).fit(POINTS),
         "grammar": DependencyModel(n_threads=1, max_iter=2, tol=0, smoothing=0.1).fit(SENTENCES),
-        "series": GaussianHMM(2, random_state=0, n_threads=1, max_iter=2, tol=0, n_init=1, init="clusters").fit(POINTS),
-        "labels": LabelModel(n_threads=1, max_iter=2, tol=0).fit(VOTES),
+        "states": GaussianHMM(2, covariance_type="full", **STATES).fit(POINTS),
+        "states that last": HMM(2, emissions={0: "gaussian", 1: "student-t"}, durations="poisson", **STATES).fit(
+            POINTS
+        ),
     }
     for name, model in fitted.items():
         model.save(folder / name)
@@ -144,14 +146,30 @@ DAMAGE = [
     ("mixture", cell("means", np.nan), "means must be finite"),
     ("mixture", cell("precisions_cholesky", 0.0), "precisions_cholesky must have a positive diagonal, got 0"),
     ("mixture", setting("lower_bounds", [0.0]), "numbers of iterations or of features do not fit"),
-    ("series", setting("state_names", ["a", "a"]), "states must be distinct and at least one, got 'a' twice"),
-    ("series", cell("transition", 1.0), "transition must have rows that sum to 1"),
-    ("series", cell("emission_arrays", np.nan), "means must be finite, got nan"),
-    ("series", array("emission_arrays", np.ones(3)), "emission_arrays must hold 8 numbers, got 3"),
-    ("labels", setting("kind", "guesses"), "kind must be answers or rules"),
-    ("labels", cell("table", -0.5), "factors of votes at least 0"),
-    ("labels", cell("shares", 0.9), "shares must have rows that sum to 1"),
-    ("labels", cell("source_group", 7.0), "table must have shape"),
+    ("states", setting("state_names", ["a", "a"]), "states must be distinct and at least one, got 'a' twice"),
+    ("states", setting("state_names", [0, 1, 2]), "initial must have shape (3,), got (2,)"),
+    ("states", setting("state_names", 3), "its parts do not fit"),
+    ("states", setting("column_names", ["x"]), "its emissions have shape (2, 2), not (2, 1)"),
+    ("states", setting("categories", [1]), "its parts do not fit"),
+    ("states", setting("emission", {"kind": "Uniform"}), "is missing or unknown"),
+    ("states", setting("emission", {"kind": "Poisson"}), "'lambdas' is missing or unknown"),
+    ("states", setting("layout", []), "emission_arrays must hold 0 numbers, got 12"),
+    ("states", setting("layout", [["means", [2, 2]], ["covars", [8]]]), "covars must have shape (2, 2, 2), got (8,)"),
+    ("states", setting("layout", [["means", [4, 1]], ["covars", [2, 2, 2]]]), "covars must have shape (4, 1, 1), got"),
+    ("states", cell("initial", np.nan), "initial must hold probabilities, got values from nan"),
+    ("states", cell("initial", 0.0), "initial must sum to 1, got 0."),
+    ("states", cell("transition", 1.0), "transition must sum to 1, got 1."),
+    ("states", cell("emission_arrays", np.nan), "means must be finite, got nan"),
+    ("states", cell("emission_arrays", -1.0, 4), "got a lowest eigenvalue of -1.01"),
+    ("states", array("durations", np.ones((1, 2))), "durations must be there if states have some, and else not"),
+    ("states", setting("gamma", float("nan")), "gamma must be -inf or at least 0"),
+    ("states that last", setting("durations", None), "durations must be there if states have some, and else not"),
+    ("states that last", setting("durations", {"kind": "Uniform"}), "is missing or unknown"),
+    ("states that last", array("durations", np.ones((1, 3))), "durations must give 1 to 100 rows probabilities"),
+    ("states that last", cell("durations", -1.0), "durations must give 1 to 100 rows probabilities"),
+    ("states that last", array("durations", np.ones((100, 0))), "durations must give 1 to 100 rows probabilities"),
+    ("states that last", setting("layout", [["a", [2, 1e308, 2]]]), "its parts do not fit"),
+    ("states that last", setting("parameters", {"fixed": 3}), "fixed must be a mapping of 'startprob', 'transmat' or"),
     # a lexicon of 10^5 words and 10^5 tags would take 80 GB
     ("tagger", lambda arrays, settings: (
         arrays.update(words=words(*range(100_000)), dictionary_words=words(), dictionary_states=np.zeros(0, np.int64),
@@ -229,10 +247,11 @@ def outcome(name, path):
     if name == "aligner":
         sides = model.predict_proba([*BITEXT.source[:4], "zz"], [*BITEXT.target[:4], "x y"])
         found = [*sides.forward, *sides.backward]
-    elif name in ("mixture", "series"):
+    elif name.startswith("states"):
+        found = [model.predict_proba(POINTS), model.filter(POINTS), model.startprob_, model.transmat_]
+        model.predict(POINTS)
+    elif name == "mixture":
         found = [model.predict_proba(POINTS)]
-    elif name == "labels":
-        found = [model.predict_proba(VOTES)]
     else:
         model.predict([*SENTENCES, "zz"])
         found = model.predict_proba([*SENTENCES, "zz"])

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from spectrem import E, GaussianHMM, GaussianMixture, HMMTagger, LabelModel, WordAligner, agreement, fertility, part
+from spectrem import E, GaussianHMM, GaussianMixture, HMMTagger, WordAligner, agreement, fertility, part
 from spectrem.constraints import at_least, cannot_link, cluster_size, must_link, sparsity
 from spectrem.corpus import Local, OnDask, Spilled
 from spectrem.datasets import make_bitext, make_tagged_corpus
 from spectrem.estimators.mixture import gaussian_mixture
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning.em import leaves
-from spectrem.models import series, votes
+from spectrem.models import series
 from spectrem.models import tagging as shards
 from spectrem.models.alignment import pairs
 from spectrem.models.mixture import build_shards
@@ -27,7 +27,9 @@ NEW = make_tagged_corpus(9, seed=7).words
 TAGS = sorted({tag for tags in TAGGED.tags for tag in tags})
 BITEXT = make_bitext(24, seed=3)
 X = np.random.default_rng(5).normal(size=(90, 2)) + np.repeat([[0, 0], [3, 0], [0, 4]], 30, axis=0)
-VOTES = np.random.default_rng(5).integers(-1, 2, (90, 4))
+
+BLANK = np.where(np.arange(180).reshape(90, 2) % 7 == 3, np.nan, X)
+LENGTHS = [6, 1, 0, 11, 4, 8] * 3
 
 VERB = at_least(1, "VERB")
 NOUNS = E[part("tag") == "NOUN"] >= 0.2 * E.count(...)
@@ -49,22 +51,18 @@ MIXTURES = {
     "links": {"constraints": [must_link([[0, 1], [40, 71]]), cannot_link([[2, 3]])], "assign": "feasible"},
     "in rows": {"constraints": [(E[part("label") == 0] <= 0.7).per("row")], "gamma": 0.5},
 }
+SERIES = {
+    "free": {},
+    "missing and labelled": {"y": [0, {1, 2}, {0: 0.3, 1: 0.7}, *[None] * 87]},
+    "in sequences": {"constraints": [(E[part("state") == 0] >= 1).per("sequence")]},
+    "over the corpus": {"constraints": [E[part("state") == 0] == 40]},
+    "changes": {"constraints": [(E[part("change") == 1] <= 2).per("sequence")], "gamma": 0.5},
+    "durations": {"durations": "poisson", "longest": 6},
+}
 ALIGNERS = {
     "names": {},
     "objects": {"constraints": [agreement(), fertility(1.0)]},
     "soft": {"gamma": 0.5},
-}
-SERIES = {
-    "free": {},
-    "over the corpus": {"constraints": ["E[state == 0] <= 40"]},
-    "in sequences": {"constraints": ['(E[change] <= 2).per("sequence")']},
-    "durations": {"durations": "poisson", "longest": 6},
-}
-LABELS = {
-    "free": {},
-    "rules": {"sources": "rules"},
-    "over the corpus": {"constraints": ["E[(source == 0) & (vote == label)] >= 0.9 * E.count(source == 0)"]},
-    "in items": {"constraints": ['(E[label == 0] <= 0.7).per("row")'], "gamma": 0.5},
 }
 # Hundreds of rows over the corpus take long where they are solved to the end.
 CASES = [
@@ -87,13 +85,9 @@ def fit_mixture(**settings):
     return GaussianMixture(3, random_state=0, tol=0.0, max_iter=4, **settings).fit(X)
 
 
-def fit_series(**settings):
-    defaults = {"random_state": 0, "tol": 0.0, "max_iter": 2, "n_init": 1, "init": "clusters"}
-    return GaussianHMM(2, **(defaults | settings)).fit(X, lengths=[18] * 5)
-
-
-def fit_labels(**settings):
-    return LabelModel(**({"tol": 0.0, "max_iter": 3} | settings)).fit(VOTES)
+def fit_series(y=None, **settings):
+    defaults = {"random_state": 0, "tol": 0.0, "max_iter": 3, "init": "clusters", "n_init": 1}
+    return GaussianHMM(3, **(defaults | settings)).fit(X if y is None else BLANK, y, lengths=LENGTHS)
 
 
 def reported(fitted):
@@ -117,11 +111,8 @@ def outcome(fitted):
         tables = [*leaves(fitted.params_), np.array(fitted.threshold_), *reported(fitted)]
         return tables, numbers, [links.source.tolist(), links.target.tolist()]
     if isinstance(fitted, GaussianHMM):
-        tables = [*leaves(fitted.params_), *reported(fitted)]
-        return tables, numbers, fitted.predict(X, [18] * 5).tolist()
-    if isinstance(fitted, LabelModel):
-        tables = [*leaves(fitted.params_), fitted.label_distributions_, *reported(fitted)]
-        return tables, numbers, fitted.predict(VOTES).tolist()
+        tables = [*leaves(fitted.params_), fitted.predict_proba(X, LENGTHS), np.array(fitted.objective_)]
+        return [*tables, *reported(fitted)], numbers, fitted.predict(X, LENGTHS).tolist()
     tables = [fitted.weights_, fitted.means_, fitted.covariances_, fitted.labels_, *reported(fitted)]
     return tables, numbers, fitted.predict(X).tolist()
 
@@ -146,9 +137,9 @@ def cut(monkeypatch):
     """Cut data into more shards, several for these small ones."""
 
     def cut_finer(parts, rows):
-        for module, unit in ((shards, "PARTS"), (pairs, "CELLS"), (series, "PARTS"), (votes, "WORK")):
-            monkeypatch.setattr(module, f"_LEAST_{unit}", parts)
-            monkeypatch.setattr(module, f"_MOST_{unit}", parts)
+        for module, amount in ((shards, "PARTS"), (series, "PARTS"), (pairs, "CELLS")):
+            monkeypatch.setattr(module, f"_LEAST_{amount}", parts)
+            monkeypatch.setattr(module, f"_MOST_{amount}", parts)
         monkeypatch.setattr(gaussian_mixture, "build_shards", partial(build_shards, rows=rows))
 
     return cut_finer
@@ -196,16 +187,9 @@ def test_a_mixture_gives_the_same_bits_in_every_home(name, cut, tmp_path, client
 
 @pytest.mark.filterwarnings("ignore::spectrem.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", SERIES)
-def test_a_model_of_series_gives_the_same_bits_in_every_home(name, cut, tmp_path, client):
-    cut(20, 20)
-    check_homes(partial(fit_series, **SERIES[name]), tmp_path, client)
-
-
-@pytest.mark.filterwarnings("ignore::spectrem.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", LABELS)
-def test_a_label_model_gives_the_same_bits_in_every_home(name, cut, tmp_path, client):
+def test_states_of_series_have_the_same_bits_in_every_home(name, cut, tmp_path, client):
     cut(60, 20)
-    check_homes(partial(fit_labels, **LABELS[name]), tmp_path, client)
+    check_homes(partial(fit_series, **SERIES[name]), tmp_path, client)
 
 
 @pytest.mark.filterwarnings("ignore::spectrem.exceptions.ConvergenceWarning")
@@ -225,22 +209,6 @@ def test_what_an_aligner_learns_does_not_depend_on_how_text_is_cut(name, cut):
         assert_close(outcome(fit_aligner(**ALIGNERS[name])), whole)
 
 
-@pytest.mark.filterwarnings("ignore::spectrem.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", SERIES)
-def test_what_a_model_of_series_learns_does_not_depend_on_how_it_is_cut(name, cut):
-    whole = outcome(fit_series(dual_steps=0, **SERIES[name]))
-    cut(20, 20)
-    assert_close(outcome(fit_series(dual_steps=0, **SERIES[name])), whole)
-
-
-@pytest.mark.filterwarnings("ignore::spectrem.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", LABELS)
-def test_what_a_label_model_learns_does_not_depend_on_how_items_are_cut(name, cut):
-    whole = outcome(fit_labels(**LABELS[name]))
-    cut(60, 20)
-    assert_close(outcome(fit_labels(**LABELS[name])), whole)
-
-
 @pytest.mark.parametrize("name", ["free", "sizes"])
 def test_what_a_mixture_learns_does_not_depend_on_how_rows_are_cut(name, cut):
     whole = outcome(fit_mixture(**MIXTURES[name]))
@@ -249,7 +217,16 @@ def test_what_a_mixture_learns_does_not_depend_on_how_rows_are_cut(name, cut):
         assert_close(outcome(fit_mixture(**MIXTURES[name])), whole)
 
 
-ESTIMATORS = (HMMTagger, WordAligner, GaussianMixture, GaussianHMM, LabelModel)
+@pytest.mark.filterwarnings("ignore::spectrem.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", SERIES)
+def test_what_is_learnt_of_series_does_not_depend_on_how_they_are_cut(name, cut):
+    whole = outcome(fit_series(dual_steps=0, **SERIES[name]))
+    for parts in (1000, 60):
+        cut(parts, 20)
+        assert_close(outcome(fit_series(dual_steps=0, **SERIES[name])), whole)
+
+
+ESTIMATORS = (HMMTagger, WordAligner, GaussianMixture, GaussianHMM)
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
@@ -265,12 +242,14 @@ def test_saved_models_hold_no_home(tmp_path):
     home, state = partial(Spilled, folder=tmp_path), tmp_path / "state"
     fit_tagger(n_states=3, corpus=home, checkpoint=state).save(tmp_path / "tagger")
     fit_aligner(corpus=home, checkpoint=state).save(tmp_path / "aligner")
-    for loaded in (HMMTagger.load(tmp_path / "tagger"), WordAligner.load(tmp_path / "aligner")):
+    fit_series(corpus=home, checkpoint=tmp_path / "states").save(tmp_path / "series")
+    kinds = {"tagger": HMMTagger, "aligner": WordAligner, "series": GaussianHMM}
+    for loaded in (cls.load(tmp_path / name) for name, cls in kinds.items()):
         assert loaded.corpus is None
         assert loaded.checkpoint is None
 
 
-@pytest.mark.parametrize("fit", [fit_aligner, fit_mixture, fit_series, fit_labels, partial(fit_tagger, n_states=3)])
+@pytest.mark.parametrize("fit", [fit_aligner, fit_mixture, fit_series, partial(fit_tagger, n_states=3)])
 def test_a_corpus_that_is_no_callable_is_refused(fit):
     with pytest.raises(InvalidInputError) as error:
         fit(corpus="/scratch")

@@ -11,7 +11,6 @@ from spectrem import (
     GaussianHMM,
     GaussianMixture,
     HMMTagger,
-    LabelModel,
     MaxEntClassifier,
     SelfTrainer,
     WordAligner,
@@ -25,6 +24,7 @@ from spectrem.exceptions import InvalidInputError
 X = np.random.default_rng(0).normal(size=(30, 2)) + np.repeat([[0, 0], [6, 0], [0, 6]], 10, axis=0)
 Y = np.where(np.arange(30) % 5 == 0, np.arange(30) // 10, -1)
 LINK = must_link([[0, 1]])
+ONE_START = {"init": "clusters", "n_init": 1}
 TAGS = [["DT", "NN", "VB"], ["DT", "NN", None, "DT", "NN"]]
 
 
@@ -50,10 +50,8 @@ def fit(cls, **options):
     if cls is MaxEntClassifier:
         return MaxEntClassifier(n_threads=1, max_iter=1, tol=0, **options).fit(X, Y)
     if cls is GaussianHMM:
-        settings = {"n_threads": 1, "max_iter": 1, "n_init": 1, "init": "clusters", "random_state": 0}
-        return GaussianHMM(3, **settings, **options).fit(X)
-    if cls is LabelModel:
-        return LabelModel(n_threads=1, max_iter=1, **options).fit(np.arange(30).reshape(10, 3) % 4 - 1)
+        settings = {"states": ["a", "b"], "random_state": 0, "n_threads": 1, "max_iter": 1, "tol": 0, **ONE_START}
+        return GaussianHMM(2, **(settings | options)).fit(X, lengths=[10, 20])
     if cls is GaussianMixture:
         return GaussianMixture(3, random_state=0, n_threads=1, **options).fit(X)
     pytest.importorskip("skops")
@@ -79,10 +77,10 @@ GOOD = [
     (WordAligner, "agreement"),
     (WordAligner, {"both": [agreement(), "fertility"]}),
     (WordAligner, (agreement(), (E[part("state") == 0] <= 2).per("sentence").named("first words"))),
+    (GaussianHMM, [(E[part("state") == "a"] >= 1).per("sequence"), "E[state == 'b'] >= 9"]),
+    (GaussianHMM, {"calm": E[part("change") == 1] <= 8, "first": "E[(state == 'b') & (time == 0)] <= 1"}),
     (GaussianMixture, [cluster_size(min=5), must_link(column="group")]),
     (GaussianMixture, [E[part("label") == 0] >= 9]),
-    (GaussianHMM, [E[part("state") == 0] <= 15, "E[change] <= 9"]),
-    (LabelModel, [E[(part("source") == 0) & (part("vote") == part("label"))] >= 1, "E[silent] <= 9"]),
     (CRFTagger, [at_least(1, "NN"), "E[tag == 'VB'] <= 20"]),
     (MaxEntClassifier, [label_proportions({0: 1 / 3, 1: 1 / 3, 2: 1 / 3}), "E[label == 1] <= 15"]),
     (SelfTrainer, [label_proportions({0: 1 / 3, 1: 1 / 3, 2: 1 / 3}), "E[label == 1] <= 15"]),
@@ -122,6 +120,18 @@ def test_a_loaded_tagger_projects_new_sentences(tmp_path):
     assert free[0][:, 2].sum() < 1 - 1e-3
 
 
+def test_loaded_states_of_series_project_new_rows(tmp_path):
+    rules = [(E[part("state") == "a"] >= 7).per("sequence"), E[part("change") == 1] <= 1]
+    model = fit(GaussianHMM, constraints=rules, project_at_predict=True)
+    loaded = reload(model, tmp_path)
+    assert loaded.project_at_predict
+    proba = loaded.predict_proba(X[8:16])
+    np.testing.assert_array_equal(proba, model.predict_proba(X[8:16]))
+    assert proba[:, 0].sum() > 7 - 1e-6
+    free = reload(model.set_params(project_at_predict=False), tmp_path)
+    assert free.predict_proba(X[8:16])[:, 0].sum() < 7 - 1e-3
+
+
 def test_a_loaded_aligner_projects_as_before(tmp_path):
     rules = [agreement(), (E[part("state") == 0] <= 1).per("sentence").named("first words")]
     aligner = fit(WordAligner, constraints=rules)
@@ -136,9 +146,10 @@ def test_a_loaded_tagger_is_trained_on_under_its_constraints(tmp_path):
     assert again.objective_ == tagger.objective_
 
 
-@pytest.mark.parametrize("cls", [HMMTagger, WordAligner])
+@pytest.mark.parametrize("cls", [HMMTagger, WordAligner, GaussianHMM])
 def test_what_decoding_needs_is_not_left_out(cls, tmp_path):
-    estimator = fit(cls, constraints=[Own(), "E[sentence == 0] <= 1e9"], project_at_predict=False)
+    unit = "sequence" if cls is GaussianHMM else "sentence"
+    estimator = fit(cls, constraints=[Own(), f"E[{unit} == 0] <= 1e9"], project_at_predict=False)
     estimator.set_params(project_at_predict=True)
     with pytest.raises(InvalidInputError) as error:
         estimator.save(tmp_path / "model")
@@ -155,6 +166,7 @@ def test_what_decoding_needs_is_not_left_out(cls, tmp_path):
         (HMMTagger, [Own(), "E[sentence == 0] <= 1e9"], ("E[sentence == 0] <= 1e9",), "Own 'my own'"),
         (HMMTagger, (Alike(),), (), "Alike 'my own'"),
         (WordAligner, {"mine": Own(), "other": "agreement"}, {"other": "agreement"}, "Own 'my own'"),
+        (GaussianHMM, [Own(), "E[sequence == 0] <= 1e9"], ("E[sequence == 0] <= 1e9",), "Own 'my own'"),
         (GaussianMixture, [LINK, cluster_size(min=5)], (cluster_size(min=5),), "RowLinks 'must link'"),
         (SelfTrainer, [linear(np.ones((1, 72)), [99.0], sense="<=")], (), "LinearConstraint 'linear'"),
     ],

@@ -11,8 +11,8 @@ from spectrem import (
     ConstrainedTargets,
     CRFTagger,
     E,
+    GaussianHMM,
     GaussianMixture,
-    LabelModel,
     MaxEntClassifier,
     SelfTrainer,
     Views,
@@ -34,11 +34,18 @@ def views(rules):
     return Views(pair, constraints=rules, project_at_predict=True, max_iter=2, n_threads=1)
 
 
+def as_states(rules):
+    """The same constraints, on the states of a series."""
+    text = repr(rules).replace("label", "state")
+    return eval(text, {"E": E, "part": part})
+
+
 def in_views(rules):
     parts = {"left": X[:, :1], "right": X[:, 1:]}
     return views(rules).fit(parts, Y).predict_proba(parts)
 
 
+STATES = {"max_iter": 2, "tol": 0, "random_state": 0, "init": "clusters", "n_init": 1, "n_threads": 1}
 ROWS = {
     "MaxEntClassifier": lambda rules: (
         MaxEntClassifier(rules, max_iter=2, project_at_predict=True, n_threads=1).fit(X, Y).predict_proba(X)
@@ -51,8 +58,8 @@ ROWS = {
     "GaussianMixture": lambda rules: (
         GaussianMixture(2, constraints=rules, max_iter=2, random_state=0, n_threads=1).fit(X).posteriors_
     ),
-    "LabelModel": lambda rules: (
-        LabelModel(constraints=rules, max_iter=2, n_threads=1).fit(np.arange(12).reshape(4, 3) % 2).label_distributions_
+    "GaussianHMM": lambda rules: (
+        GaussianHMM(2, constraints=as_states(rules), project_at_predict=True, **STATES).fit(X).predict_proba(X)
     ),
     "Views": in_views,
     "project": lambda rules: project(np.full((4, 2), 0.5), rules).proba,

@@ -12,11 +12,12 @@ import pytest
 from sklearn.base import clone
 
 import spectrem
-from spectrem import E, GaussianMixture, HMMTagger, MaxEntClassifier, WordAligner, part, project
+from spectrem import E, GaussianHMM, GaussianMixture, HMMTagger, MaxEntClassifier, WordAligner, part, project
 from spectrem.estimators import progress
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal
 
+SERIES = np.arange(12.0) % 5
 TEXT = [["a", "b"], ["b", "c"]] * 3
 
 
@@ -109,6 +110,9 @@ def test_the_bar_says_that_kernels_are_compiled(monkeypatch):
         (WordAligner(max_iter=2, model1_iterations=4), (TEXT, TEXT), 3),
         (WordAligner(model="ibm1", max_iter=2), (TEXT, TEXT), 1),
         (MaxEntClassifier(m_steps=3), (np.eye(2), [0, 1]), 1),
+        (GaussianHMM(init="clusters", n_init=1, max_iter=2, tol=0), (SERIES,), 1),
+        (GaussianHMM(n_init=2, max_iter=2, tol=0, random_state=0), (SERIES,), 2),
+        (GaussianHMM(n_init=2, max_iter=2, tol=0), (SERIES, [0, 0, 1, *[None] * 9]), 2),
     ],
 )
 @pytest.mark.filterwarnings("ignore::spectrem.exceptions.ConvergenceWarning")

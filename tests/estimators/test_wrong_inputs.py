@@ -26,11 +26,11 @@ from spectrem.metrics import attachment_scores, tagging_accuracy
 QUICK = {"max_iter": 2, "tol": 1e6, "n_threads": 1}
 X = ["a b", "a"]
 TAGS, HEADS = [["A", "B"], ["A"]], [[1, -1], [-1]]
+ROWS = np.arange(6.0)[:, None]
 ONE = ParsedSentence(("a", "b"), ("A", "B"), ("_", "_"), np.array([1, -1]), ("x", "root"))
 OTHER = ParsedSentence(("a",), ("A",), ("_",), np.array([-1]), ("root",))
 RELATED = [RelationSentence(["a", "b"], [(0, 1), (1, 2)], ["P", "Q"], {(0, 1): "K"})] * 2
 SHIFTED = [ONE._replace(relations=("x",)), OTHER._replace(relations=("root", "root"))]
-ROWS = np.arange(6.0)[:, None]
 SHORT = {"sample_weight": [1.0]}
 SENTENCES = r"must have shape \(2,\), one per sentence, got \(1,\)"
 
@@ -39,12 +39,12 @@ def hmm():
     return HMMTagger(**QUICK)
 
 
+def series(**options):
+    return GaussianHMM(2, random_state=0, init="clusters", n_init=1, **QUICK, **options)
+
+
 def crf(**options):
     return CRFTagger(features="words", **QUICK, **options)
-
-
-def series():
-    return GaussianHMM(2, n_init=1, init="quantiles", **QUICK)
 
 
 def parser():
@@ -59,14 +59,56 @@ def parser():
         (lambda: hmm().fit(X, TAGS, **SHORT), f"sample_weight {SENTENCES}"),
         (lambda: hmm().fit(X, TAGS).score(X, TAGS[::-1]), "y must have a label per token of sentence 0"),
         (lambda: hmm().fit(X, TAGS).score_samples(X, TAGS[:1]), "y must have one entry per sentence"),
-        (lambda: series().fit(ROWS, [0, 1]), r"y must have a label, or None, for each of 6 rows, got \[0, 1\]"),
-        (lambda: series().fit(ROWS, lengths=[2, 3]), "lengths must add up to the 6 rows of X, got 5"),
-        (lambda: series().fit(ROWS, groups=[1, 2]), "groups must have a value for each of the 6 rows of X, got 2"),
-        (lambda: series().fit(ROWS, sample_weight=[1, 1]), r"sample_weight must have shape \(1,\), one per sequence"),
-        (lambda: series().fit(ROWS[:0]), r"X must have at least one row and one column, got shape \(0, 1\)"),
-        (lambda: series().fit(ROWS).predict(np.ones((2, 2))), "X must have the 1 columns of training, 0; got 2"),
-        (lambda: series().fit(ROWS).score(ROWS, [0]), "y must have a label, or None, for each of 6 rows"),
-        (lambda: series().fit(ROWS).forecast(ROWS, 0), "h must be an integer >= 1; got 0"),
+        (lambda: series().fit(ROWS, ["a"]), "y must have a label, or None, for each of 6 rows"),
+        (lambda: series().fit([ROWS, ROWS], [["a"] * 6]), "y must have a label, or None, for each of"),
+        (lambda: series().fit([ROWS, ROWS], [["a"] * 6, ["a"]]), "y must have a label, or None, for each of 6 rows"),
+        (lambda: series().fit(ROWS, "abcdef"), "y must have a label, or None, for each of 6 rows, got 'abcdef'"),
+        (lambda: series().fit(ROWS, 3), "y must have a label, or None, for each of 6 rows, got 3"),
+        (lambda: series().fit([ROWS, ROWS], 3), "y must have a label, or None, for each of 12 rows, got 3"),
+        (lambda: series().fit([ROWS, ROWS], [3, None]), "y must have a label, or None, for each of 6 rows, got 3"),
+        (
+            lambda: series().fit(ROWS, lengths=[2, 2, 2], **SHORT),
+            r"must have shape \(3,\), one per sequence, got \(1,\)",
+        ),
+        (lambda: series().fit(ROWS, lengths=[2, 2]), "lengths must add up to the 6 rows of X, got 4"),
+        (lambda: series().fit(ROWS, lengths=[7, -1]), "lengths must"),
+        (lambda: series().fit(ROWS, lengths=3), "lengths must"),
+        (lambda: series().fit(ROWS, lengths="ab"), "lengths must"),
+        (
+            lambda: series().fit(ROWS, groups=[0, 1]),
+            r"groups must have a value for each of the 6 rows of X, got shape \(2,",
+        ),
+        (lambda: series().fit(ROWS, groups=3), r"groups must have a value for each of the 6 rows of X, got shape \(\)"),
+        (
+            lambda: series().fit(ROWS, groups=[0, "a", None, 1, 2, 3]),
+            "groups must be numbers, texts or dates",
+        ),
+        (lambda: series().fit([ROWS, ROWS], lengths=[6, 6]), "lengths and groups must be None where X is a list"),
+        (lambda: series().fit([ROWS, np.eye(2)]), r"X must hold arrays with one number of columns, got \[1, 2\]"),
+        (lambda: series().fit(3), "X must have rows and columns"),
+        (lambda: series().fit(None), "X must "),
+        (lambda: series().fit("ab"), "X must "),
+        (lambda: series().fit([]), "X must have at least one row and one column"),
+        (lambda: series().fit([[1.0, 2.0], [3.0]]), "X must be an array, got"),
+        (lambda: series().fit(ROWS[None]), r"X must have rows and columns, got an array of shape \(1, 6, 1\)"),
+        (lambda: series().fit([["a", "b"]]), "X must hold numbers"),
+        (lambda: series().fit(ROWS + 1j), "X must hold numbers"),
+        (lambda: series(columns=[3]).fit(ROWS), "columns"),
+        (lambda: series().fit(ROWS).predict(np.eye(6)), "X must have the 1 columns of training, 0; got 6"),
+        (lambda: series().fit(ROWS).predict_proba(ROWS, [5]), "lengths must add up to the 6 rows of X, got 5"),
+        (lambda: series().fit(ROWS).filter(np.full((6, 1), np.inf)), "column 0 must hold finite numbers"),
+        (lambda: series().fit(ROWS).score_samples(ROWS, ["a"]), "y must have a label, or None, for each of 6 rows"),
+        (lambda: series().fit(ROWS).score(ROWS, [2] * 6), "states must name the 2 states of the model"),
+        (lambda: series().fit(ROWS).score(ROWS, **SHORT, lengths=[3, 3]), r"sample_weight must have shape \(2,\)"),
+        (lambda: series().fit(ROWS).forecast(ROWS, h=0), "h must be "),
+        (lambda: series().fit(ROWS).forecast(ROWS, h=1.5), "h must be "),
+        (lambda: series().fit(ROWS).sample(-1), "n_rows must be "),
+        (lambda: series().fit(ROWS).sample("a"), "n_rows must be "),
+        (
+            lambda: series().fit(ROWS).online_filter().update([1.0, 2.0]),
+            "row must be 1 numbers, NaN",
+        ),
+        (lambda: series().fit(ROWS).online_filter().update(["a"]), "row must be 1 numbers"),
         (lambda: crf().fit(X, TAGS[:1]), r"y must have one entry per sentence \(2\), got 1"),
         (lambda: crf().fit(X, TAGS[::-1]), r"y must have a label per token of sentence 0 \(2\), got 1"),
         (lambda: crf().fit(X, TAGS, **SHORT), f"sample_weight {SENTENCES}"),
@@ -187,6 +229,8 @@ def test_a_random_state_is_a_number_or_a_generator(value):
         lambda: HMMTagger(**QUICK).fit(X, TAGS).sample(2, random_state=value),
         lambda: DependencyModel(random_state=value, **QUICK).fit(X),
         lambda: EdgeFactoredParser(random_state=value).fit([ONE]),
+        lambda: series().set_params(random_state=value).fit(grid),
+        lambda: series().fit(grid).sample(2, random_state=value),
         lambda: GaussianMixture(random_state=value).fit(grid),
         lambda: GaussianMixture(random_state=0).fit(grid).set_params(random_state=value).sample(2),
     ]

@@ -58,6 +58,8 @@ GOOD = {
     "data.csv": "name,x,y,kind\n" + "".join(f"r{k},{x},{y},k\n" for k, (x, y) in enumerate(_POINTS)),
     "clusters.yaml": "- (E[label == 0] >= 3).named('three')\n",
     "must.csv": "a,b\nr0,r1\n",
+    "series.csv": "room,day,x,y\n" + "".join(f"{'ab'[k > 4]},{k},{x},{y}\n" for k, (x, y) in enumerate(_POINTS)),
+    "states.yaml": "- (E[state == 0] >= 3).named('three')\n",
 }
 
 # Every command with names of good files for what it reads, and ``{out}`` and the like for what it writes.
@@ -87,6 +89,10 @@ COMMANDS = {
     "project": "project scores.csv --labels ham,spam -c c.yaml -o {out.csv} --prices {prices.csv} --report {r.html}",
     "cluster": "cluster data.csv -k 2 --id name --features x,y -c clusters.yaml --must-link must.csv --max-iter 3 "
     "-o {out.csv} --report {r.html}",
+    "states fit": "states fit series.csv --group room --time day --features x,y -c states.yaml --n-init 1 --max-iter 3 "
+    "--save {s.npz} --report {r.html}",
+    "states predict": "states predict series.csv --load states.npz -o {out.csv}",
+    "states forecast": "states forecast series.csv --load states.npz --steps 2 -o {out.csv}",
     "demo": "demo --n-pairs 50",
 }
 MODELS = {
@@ -96,6 +102,7 @@ MODELS = {
     "parser.npz": "parse train trees.conllu --passes 1 --bits 10 --save parser.npz",
     "grammar.npz": "parse train trees.conllu --dmv --max-iter 2 --save grammar.npz",
     "extractor.npz": "extract train rel.corp --max-iter 2 --save extractor.npz",
+    "states.npz": "states fit series.csv --group room --time day --n-init 1 --max-iter 3 --save states.npz",
 }
 
 
@@ -174,6 +181,7 @@ DAMAGES = {
 OTHERWISE = {
     ("*", "c.yaml", "gz"): "either",
     ("*", "clusters.yaml", "gz"): "either",
+    ("*", "states.yaml", "gz"): "either",
     ("evaluate", "*", "blank lines"): "either",
     ("symmetrize", "*", "blank lines"): "either",
     ("parse transfer", "tree-links.txt", "blank lines"): "either",

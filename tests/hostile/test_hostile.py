@@ -145,6 +145,9 @@ ONE_PER_COMMAND = (
     "extract evaluate",
     "project",
     "cluster",
+    "states fit",
+    "states predict",
+    "states forecast",
     "demo",
 )
 
@@ -266,6 +269,7 @@ READERS = {
     "parser.npz": ["parse predict"],
     "grammar.npz": ["parse predict"],
     "extractor.npz": ["extract predict"],
+    "states.npz": ["states predict", "states forecast"],
 }
 
 
@@ -367,6 +371,16 @@ CONTENTS = [
     ("cluster", "must.csv", "a,b\nr0,nobody\n", "error"),
     ("cluster", "must.csv", "a\nr0\n", "error"),
     ("cluster", "clusters.yaml", "- E[label == 7] >= 3\n", "error"),
+    ("states fit", "series.csv", "room,day,x,y\n", "error"),
+    ("states fit", "series.csv", "room,day,x\na,1,2\n", "error"),
+    ("states fit", "series.csv", "room,day,x,y\na,1,2,k\na,2,3,l\n", "error"),
+    ("states fit", "series.csv", "room,day,x,y\na,1,inf,2\na,2,3,4\n", "error"),
+    ("states fit", "series.csv", "room,day,x,y\na,k,1,2\na,2,3,4\n", "error"),
+    ("states predict", "series.csv", "room,day,x\na,1,2\n", "error"),
+    ("states predict", "series.csv", "room,day,x,y\na,1,2,k\n", "error"),
+    ("states forecast", "series.csv", "room,day,x,y\na,1,,\nb,2,3,\n", "fine"),
+    ("states fit", "states.yaml", "- E[state == 7] >= 3\n", "error"),
+    ("states fit", "states.yaml", "- E[state == 0] >= 300\n", "error"),
     ("cluster", "clusters.yaml", "- E[label == 0] >= 300\n", "error"),
 ]
 
@@ -404,6 +418,13 @@ WITH_OPTIONS = [
     ("cluster", "--known kind", "error", "kind"),
     ("cluster", "--weights kind", "error", "kind"),
     ("cluster", "-k 99", "error", "--n-components"),
+    ("states fit", "--known kind", "error", "kind"),
+    ("states fit", "--states a", "error", "there is no state 0"),
+    ("states fit", "--time x,y", "error", "--time"),
+    ("states fit", "--constraint E[state=='up']<=1", "error", "up"),
+    ("states fit", "--emissions uniform", "error", "uniform"),
+    ("states fit", "--emissions z=poisson", "error", "--emissions"),
+    ("states forecast", "--steps 0", "error", "--steps"),
 ]
 
 

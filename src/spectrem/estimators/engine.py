@@ -159,6 +159,8 @@ class Task:
         Whether all labels are known where EM reads them, so that constraints change nothing.
     n_starts : int or None
         How many starts there are; None for ``n_init`` of the settings.
+    stage : str
+        The name of every start in the folder ``checkpoint`` of the settings, before its number.
     on_iteration : callable or None
         Called in place of that of the settings.
     """
@@ -173,6 +175,7 @@ class Task:
     stopping: Stopping | None = None
     all_known: bool = False
     n_starts: int | None = None
+    stage: str = "start"
     on_iteration: Callable[[Record], None] | None = None
 
 
@@ -201,7 +204,7 @@ def train(estimator: Any, task: Task) -> Trained:
             constraints, summaries = _report_labelled(estimator, task, first.params)
             return first._replace(constraints=constraints, summaries=summaries)
     n_starts = task.n_starts or getattr(estimator, "n_init", None)
-    stages = ["em"] if n_starts is None else [f"start-{number + 1}" for number in range(n_starts)]
+    stages = ["em"] if n_starts is None else [f"{task.stage}-{number + 1}" for number in range(n_starts)]
     criterion = criterion_of(estimator, task.estep.constraints)
 
     best: FitResult[Any] | None = None

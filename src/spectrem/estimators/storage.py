@@ -85,6 +85,14 @@ def rows(name: str, values: Floats) -> None:
         raise DamageError(f"{name} must have rows that sum to 1 at most")
 
 
+def distributions(name: str, values: Floats) -> None:
+    """Probabilities whose rows sum to 1."""
+    probabilities(name, values)
+    totals = values.sum(axis=-1, keepdims=True)
+    if (np.abs(totals - 1) > 1e-6).any():
+        raise DamageError(f"{name} must sum to 1, got {totals.flat[np.abs(totals - 1).argmax()]:g}")
+
+
 def are_offsets(values: Ints, n_rows: int, n_values: int) -> bool:
     """Whether numbers say where each of so many rows of so many values begins, and where the last one ends."""
     return (

@@ -301,6 +301,12 @@ def test_odd_data_give_numbers():
         ({"states": ["a", "b"]}, (np.zeros((3, 2)), ["a", "c", None]), "got the label 'c' beside a, b"),
         ({}, (np.zeros((3, 2)), ["a"]), "y must have a label, or None, for each of 3 rows"),
         ({"fixed": {"transmat": np.eye(3)}}, (np.zeros((3, 2)),), r"fixed\['transmat'\] must have shape \(2, 2\)"),
+        ({"fixed": {"means": 0.0}}, (np.zeros((3, 2)),), "fixed must be a mapping of 'startprob', 'transmat' or both"),
+        (
+            {"fixed": 3},
+            (np.zeros((3, 2)),),
+            "fixed must be a mapping of 'startprob', 'transmat' or both to arrays, got 3",
+        ),
         ({"transmat_prior": 0.5}, (np.zeros((3, 2)),), "transmat_prior must be a parameter of a Dirichlet prior"),
         ({"constraints": [E[part("state") == "x"] <= 1]}, (np.zeros((3, 2)),), "'x'"),
         (

@@ -107,7 +107,9 @@ def fit(options: FittingOptions, settings: Settings, annealing: Annealing, home:
             raise InvalidInputError(f"{lacking[0]} in constraints means {calendar[lacking[0]]}; give --time COLUMN")
         n_states = placed.get("n_components") or len(placed.get("states", "12"))
         if len(file) < n_states:
-            raise InvalidInputError(f"{counted(n_states, 'state')}: {file.name} has only {counted(len(file), 'row')}")
+            raise InvalidInputError(
+                f"{counted(n_states, 'state')}: {file.name} has only {counted(len(file), 'row')}; ask for fewer states"
+            )
         families = placed.get("emissions", "gaussian")
         features = _features(file, options.features, {*columns, *taken}, families)
         named = [name for name in columns if name not in (group, time, *features)]

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectrem._arrays import Floats, Ints
+from spectrem._validate import as_count
+from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models.emissions import Emission
 from spectrem.structures._ragged import offsets_of
 
@@ -75,14 +77,22 @@ class OnlineFilter:
 
     def update(self, row: ArrayLike) -> Floats:
         """Take in the next row, NaN where a cell is missing, and return the probabilities of its state."""
-        x = np.array(row, np.float64).reshape(1, -1)
+        try:
+            x = np.array(row, np.float64).reshape(1, -1)
+        except (TypeError, ValueError):
+            x = np.zeros((0, 0))
+        n_columns = self.emission.means(self.params).shape[1]
+        if x.shape != (1, n_columns):
+            raise InvalidInputError(
+                f"row must be {n_columns} numbers, NaN where they are missing, got {quoted(row)}; one for each column"
+            )
         self.emission.check(x, [str(j) for j in range(x.shape[1])])
         return self._move(self.emission.scores(self.params, x)[0])[1]
 
     def forecast(self, h: int = 1) -> Forecast:
         """Distributions of the next ``h`` rows."""
         lasting, states = self.lasting, []
-        for _ in range(h):
+        for _ in range(as_count(h, "h", minimum=1)):
             lasting = self._next(lasting)
             states.append(lasting.sum(axis=(0, 1)))
         table = np.stack(states)

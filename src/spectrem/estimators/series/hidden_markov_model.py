@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -25,7 +27,7 @@ from spectrem.estimators.series.forecast import Forecast, OnlineFilter, filter_r
 from spectrem.estimators.series.input import Series, known_sequences, read_series, read_states
 from spectrem.estimators.series.parameters import HMMParameters, StatesParameters
 from spectrem.estimators.series.starts import check_start, find_starts, revived
-from spectrem.estimators.storage import Codec, Member, Saved, finite, rows
+from spectrem.estimators.storage import Codec, Member, Saved, distributions, finite
 from spectrem.exceptions import InvalidInputError, warn
 from spectrem.learning import FitStatus
 from spectrem.models import emissions as families
@@ -77,19 +79,34 @@ def _read(estimator: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]
         kinds = {kind.__name__: kind for kind in (Histogram, Poisson, NegativeBinomial, Geometric)}
         settings = {name: value for name, value in values["durations"].items() if name != "kind"}
         estimator.set_params(durations=kinds[values["durations"]["kind"]](**settings))
-    sizes = [int(np.prod(shape)) for _, shape in values["layout"]]
+    sizes = [int(math.prod(shape)) for _, shape in values["layout"]]
     if sum(sizes) != len(arrays["emission_arrays"]):
         raise DamageError(f"emission_arrays must hold {sum(sizes)} numbers, got {len(arrays['emission_arrays'])}")
     pieces = np.split(arrays["emission_arrays"], np.cumsum(sizes)[:-1])
     named = {name: one.reshape(shape) for (name, shape), one in zip(values["layout"], pieces, strict=False)}
-    estimator._take(
-        SeriesParameters(arrays["initial"], arrays["transition"], emission.of_arrays(named), arrays.get("durations")),
-        *(emission, states, [str(name) for name in values["column_names"]], dict(values["categories"])),
-    )
+    emitted, names = emission.of_arrays(named), [str(name) for name in values["column_names"]]
+    if emission.means(emitted).shape != (k, len(names)):
+        raise DamageError(f"its emissions have shape {emission.means(emitted).shape}, not {(k, len(names))}")
+    _check_durations(estimator._sojourns(), arrays.get("durations"), k)
+    params = SeriesParameters(arrays["initial"], arrays["transition"], emitted, arrays.get("durations"))
+    estimator._take(params, emission, states, names, dict(values["categories"]))
+
+
+def _check_durations(sojourns: Sojourns | None, parameters: Floats | None, k: int) -> None:
+    """DamageError unless the parameters of durations are those of distributions for so many states."""
+    if sojourns is None or parameters is None:
+        if (sojourns is None) != (parameters is None):
+            raise DamageError("durations must be there if states have some, and else not")
+        return
+    table = np.zeros(0)
+    with suppress(FloatingPointError), np.errstate(divide="raise", over="raise", invalid="raise"):
+        table = np.exp(sojourns.family.log_probabilities(parameters, sojourns.longest))
+    if table.shape != (sojourns.longest, k) or not (np.abs(table.sum(axis=0) - 1) <= 1e-6).all():
+        raise DamageError(f"durations must give 1 to {sojourns.longest} rows probabilities in each of {k} states")
 
 
 _MEMBERS = {
-    **{"initial": Member("f8", 1, rows), "transition": Member("f8", 2, rows)},
+    **{"initial": Member("f8", 1, distributions), "transition": Member("f8", 2, distributions)},
     **{"emission_arrays": Member("f8", 1, finite), "durations": Member("f8", 2, finite)},
 }
 
@@ -236,7 +253,7 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
                 "a new start, from the rows that the other states explain worst; ask for fewer states if they stay so"
             )
             with_dead = partial(revived, model, series, trained.params, dead)
-            again = engine.train(self, replace(task, start=with_dead, labelled=None, n_starts=1))
+            again = engine.train(self, replace(task, start=with_dead, labelled=None, n_starts=1, stage="revived"))
             trained = again if again.history[-1].objective > trained.history[-1].objective else trained
         self._take(trained.params, emission, states.names, series.names, categories)
         engine.record(
@@ -461,7 +478,7 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
             Before `fit`.
         """
         fitted, rng = as_fitted(self), as_generator(self.random_state if random_state is None else random_state)
-        states, online = np.empty(n_rows, np.int64), self.online_filter()
+        states, online = np.empty(as_count(n_rows, "n_rows", minimum=1), np.int64), self.online_filter()
         sure = np.where(np.eye(len(self.states_)), 0.0, -np.inf)
         for row in range(n_rows):
             table = online.forecast(1).states[0]

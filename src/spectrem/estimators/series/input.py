@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem._validate import as_lengths
+from spectrem._validate import as_array, as_lengths
 from spectrem.constraints.columns import as_column
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.text import flatten
@@ -115,10 +115,10 @@ def read_series(
         names = list(trained) if trained and set(trained) <= set(names) else names
         x = np.column_stack([_numbers(name, frame[name], categories) for name in names] or [np.zeros((len(frame), 0))])
     else:
-        x = np.asarray(table)
+        x = as_array(table, "X")
         if x.dtype.kind not in "fiub":
             try:
-                x = x.astype(np.float64)
+                x = x.astype(np.float64, casting="same_kind" if x.dtype.kind == "c" else "unsafe")
             except (TypeError, ValueError):
                 raise InvalidInputError(
                     "X must hold numbers, or be a frame whose columns of text are categories, got an array of "
@@ -132,9 +132,7 @@ def read_series(
     if groups is not None or times is not None:
         if lengths is not None:
             raise InvalidInputError("lengths must be None where groups or a column say which sequence a row belongs to")
-        of_row = np.zeros(n, np.int64) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
-        if len(of_row) != n:
-            raise InvalidInputError(f"groups must have a value for each of the {n} rows of X, got {len(of_row)}")
+        of_row = np.zeros(n, np.int64) if groups is None else _numbered(groups, n)
         keys = (of_row,) if times is None else (times, of_row)
         order = np.lexsort(keys)
         lengths = np.bincount(of_row)
@@ -146,6 +144,21 @@ def read_series(
     if order is not None:
         columns = {name: np.asarray(values)[order] for name, values in columns.items()}
     return Series(x, sizes, names, order, False, _with_time(columns, sizes))
+
+
+def _numbered(groups: Any, n_rows: int) -> Ints:
+    """The number of the sequence of each row."""
+    values = as_array(groups, "groups")
+    if values.shape != (n_rows,):
+        raise InvalidInputError(
+            f"groups must have a value for each of the {n_rows} rows of X, got shape {values.shape}; give every row one"
+        )
+    try:
+        return np.unique(values, return_inverse=True)[1]
+    except TypeError:
+        raise InvalidInputError(
+            f"groups must be numbers, texts or dates, all of one type, got {quoted(values.tolist())}; convert them"
+        ) from None
 
 
 def _read_list(estimator: Any, X: Any, lengths: Any, groups: Any, categories: Any) -> Series:
@@ -260,7 +273,7 @@ def read_states(y: Any, series: Series, names: Sequence[Any] | None, n_component
 
 def _flat(y: Any, series: Series, names: Sequence[Any] | None) -> list[Any]:
     """Labels of all rows in the order of the input."""
-    if series.listed and len(y) == len(series.lengths):
+    if series.listed and hasattr(y, "__len__") and len(y) == len(series.lengths):
         pieces = zip(y, series.lengths.tolist(), strict=True)
         return [label for one, size in pieces for label in ([None] * size if one is None else _checked(one, size))]
     table = y if isinstance(y, np.ndarray) else None
@@ -272,8 +285,10 @@ def _flat(y: Any, series: Series, names: Sequence[Any] | None) -> list[Any]:
 
 
 def _checked(y: Any, n_rows: int) -> list[Any]:
-    listed = y.tolist() if isinstance(y, np.ndarray) else list(y)
-    if isinstance(y, str | Mapping) or len(listed) != n_rows:
+    plain = y.tolist() if isinstance(y, np.ndarray) else y
+    single = isinstance(plain, str | Mapping) or not hasattr(plain, "__iter__")
+    listed = [] if single else list(plain)
+    if single or len(listed) != n_rows:
         raise InvalidInputError(f"y must have a label, or None, for each of {n_rows} rows, got {quoted(y)}")
     return listed
 

@@ -72,6 +72,14 @@ def _check_durations(name: str, value: Any) -> None:
         )
 
 
+def _check_fixed(name: str, value: Any) -> None:
+    if value is not None and not (isinstance(value, Mapping) and set(value) <= {"startprob", "transmat"}):
+        raise InvalidInputError(
+            f"{name} must be a mapping of 'startprob', 'transmat' or both to arrays, got {quoted(value)}; what "
+            "emissions keep, their fixed says"
+        )
+
+
 def _check_amounts(name: str, value: Any) -> None:
     import numpy as np
 
@@ -140,7 +148,7 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
     states: Sequence[Tag] | None = given(None, convert=_names_of, option="", group=MODEL, metavar="A,B,C")
     startprob_prior: ArrayLike = given(1.0, _check_amounts)
     transmat_prior: ArrayLike = given(1.0, _check_amounts)
-    fixed: Mapping[str, ArrayLike] | None = given(None)
+    fixed: Mapping[str, ArrayLike] | None = given(None, _check_fixed)
     durations: str | Durations | None = given(
         None, _check_durations, convert=str, option="", group=MODEL, metavar="FAMILY"
     )

@@ -176,9 +176,9 @@ def as_sample_weight(weights: ArrayLike | None, n_rows: int, unit: str) -> Float
         raise InvalidInputError(
             f"sample_weight must have shape ({n_rows},), one per {unit}, got {array.shape}; leave it out for ones"
         )
-    bad, article = ~((array >= 0) & (array < np.inf)), "an" if one[0] in "aeio" else "a"
+    bad = ~((array >= 0) & (array < np.inf))
     if bad.any():
-        at = int(np.argmax(bad))
+        at, article = int(np.argmax(bad)), "an" if one == "item" else "a"
         raise InvalidInputError(
             f"sample_weight must be finite and at least 0, got {array[at]} in {one} {at}; 0 leaves {article} {one} out"
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from spectrem._validate import as_sample_weight
+from spectrem._validate import as_array, as_sample_weight
 from spectrem.estimators.declare import parameters_of
 from spectrem.estimators.shared_parameters import AT_PREDICT, NOT_SAVED
 from spectrem.exceptions import InvalidInputError, NotFittedError, quoted
@@ -153,6 +153,26 @@ def row_weights(sample_weight: ArrayLike | None, n_rows: int, unit: str) -> Floa
     """The weights of all rows, shape (n_rows,), as they were given for each ``unit``, such as "row of X"; else 1."""
     weights = as_sample_weight(sample_weight, n_rows, unit)
     return np.ones(n_rows) if weights is None else weights
+
+
+def number_groups(groups: Any, n_instances: int, rule: str) -> tuple[NDArray[Any], Ints]:
+    """Distinct groups in increasing order, and the number of that of every instance, shape (n_instances,).
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no value for every instance, which breaks the ``rule``, or values cannot be compared.
+    """
+    values = as_array(groups, "groups")
+    if values.shape != (n_instances,):
+        raise InvalidInputError(f"groups must {rule}, got shape {values.shape}; give every one a value")
+    try:
+        distinct, numbers = np.unique(values, return_inverse=True)
+    except TypeError:
+        raise InvalidInputError(
+            f"groups must be numbers, texts or dates, all of one type, got {quoted(values.tolist())}; convert them"
+        ) from None
+    return distinct, numbers
 
 
 class PerSentence(list[Any]):

@@ -47,13 +47,13 @@ def _label_cells(y: Any) -> Any:
     return np.asarray(y, object) if cells.dtype.kind == "f" else cells  # whole numbers beside NaN stay whole
 
 
-def _unlabelled(cells: NDArray[Any]) -> Bools:
-    """Which labels of an array are missing, shape (n_items,)."""
+def unlabelled(cells: NDArray[Any]) -> Bools:
+    """Which labels of an array are missing, in its shape."""
     if cells.dtype.kind == "O":
-        return np.array([is_unlabelled(value) for value in cells.tolist()], np.bool_)
+        return np.array([is_unlabelled(value) for value in cells.ravel().tolist()], np.bool_).reshape(cells.shape)
     if cells.dtype.kind == "U":  # what NumPy makes of -1 and NaN beside text
         return np.isin(cells, [str(UNLABELLED), "nan"])
-    missing = np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(len(cells), np.bool_)
+    missing = np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(cells.shape, np.bool_)
     return missing if cells.dtype.kind in "bu" else missing | (cells == UNLABELLED)
 
 
@@ -83,7 +83,7 @@ def number_labels(y: Any) -> tuple[NDArray, Ints]:
     (['ham', 'spam'], [1, -1, 0])
     """
     values = column_or_1d(_label_cells(y), warn=True)
-    missing = _unlabelled(values)
+    missing = unlabelled(values)
     labelled = of_one_kind("y", values[~missing])
     if len(labelled):
         check_classification_targets(labelled)
@@ -125,7 +125,7 @@ def read_classes(classes: Any) -> NDArray:
     if isinstance(classes, str) or not hasattr(classes, "__len__") or not len(classes):
         raise InvalidInputError(f"classes must list the labels that there are, got {classes!r}; write ['ham', 'spam']")
     values = column_or_1d(_label_cells(classes), warn=True)
-    missing = _unlabelled(values)
+    missing = unlabelled(values)
     if missing.any():
         raise InvalidInputError(
             f"classes must hold labels, got {values[missing].tolist()[0]!r}, which marks rows without one; leave it out"
@@ -178,7 +178,9 @@ class Targets(NamedTuple):
         return Labels(offsets.astype(np.int64), label.astype(np.int64), self.allowed[row, label])
 
 
-def read_targets(y: Any, classes: Any = None, n_rows: int | None = None) -> Targets:
+def read_targets(
+    y: Any, classes: Any = None, n_rows: int | None = None, elsewhere: Sequence[Any] | NDArray = ()
+) -> Targets:
     """Read the labels that a classifier is trained on; if the number of rows is given, of two classes at least.
 
     Parameters
@@ -189,6 +191,9 @@ def read_targets(y: Any, classes: Any = None, n_rows: int | None = None) -> Targ
     classes : sequence, optional
         All labels that there are, of a table in the order of its columns; by default those in ``y``, or the names of
         the columns of a frame, or 0, 1, ...
+    n_rows : int, optional
+    elsewhere : array-like, optional
+        Labels that there are beside those in ``y``, where ``classes`` is not given.
 
     Raises
     ------
@@ -205,6 +210,8 @@ def read_targets(y: Any, classes: Any = None, n_rows: int | None = None) -> Targ
     [[0.0, 0.0, 1.0], [1.0, 1.0, 1.0], [0.0, 1.0, 1.0], [0.75, 0.25, 0.0]]
     """
     labels, known = _read_rows(y, classes)
+    if len(elsewhere):
+        labels = np.unique(of_one_kind("y", np.array([*labels.tolist(), *np.asarray(elsewhere).tolist()], object)))
     labels = choose_classes(labels, classes, len(known.kind))
     if n_rows is not None:
         _check_rows(known, n_rows)

@@ -51,8 +51,8 @@ def score(offsets, cells, strengths, table, shares, group, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _count(cells, strengths, first, last, whole, scale, counts):
-    """Add an item's expected classes, whole numbers of 1 / scale, to the counts of the cells of its votes."""
+def _count(cells, strengths, first, last, whole, counts):
+    """Add an item's expected classes, in whole numbers, to the counts of the cells of its votes."""
     for v in range(first, last):
         row = counts[cells[v]]
         if len(strengths):
@@ -70,7 +70,7 @@ def gather(offsets, cells, strengths, group, posteriors, scale, counts, sizes):
     for n in range(len(offsets) - 1):
         for k in range(len(whole)):
             whole[k] = np.int64(np.rint(posteriors[n, k] * scale))
-        _count(cells, strengths, offsets[n], offsets[n + 1], whole, scale, counts)
+        _count(cells, strengths, offsets[n], offsets[n + 1], whole, counts)
         row = sizes[group[n] if len(group) else 0]
         for k in range(len(whole)):
             row[k] += whole[k]
@@ -118,7 +118,7 @@ def expect(
             whole[:] = 0
             whole[best] = np.int64(np.rint(weights[n] * scale))
         value += np.int64(np.rint(top * weights[n] * unit_of_value))
-        _count(cells, strengths, offsets[n], offsets[n + 1], whole, scale, counts)
+        _count(cells, strengths, offsets[n], offsets[n + 1], whole, counts)
         row = sizes[at]
         for k in range(n_classes):
             row[k] += whole[k]

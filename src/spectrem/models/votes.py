@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol
 
@@ -22,6 +22,8 @@ from spectrem.structures._ragged import offsets_of, ranges_of, rows_of
 
 # Votes and classes of items in a shard.
 _LEAST_WORK, _MOST_WORK = 1 << 15, 1 << 21
+# Of a vote, beside which a label counts alone.
+_FAINT = 1e-9
 # Bits of expected counts and of values, which are whole numbers of units of size 2**-bits times the total.
 _BITS_OF_COUNTS, _BITS_OF_VALUES = 61, 52
 
@@ -81,21 +83,19 @@ class Answers:
     accuracy: float = 0.8
 
     def _pseudo_counts(self, k: int) -> Floats:
-        wrong = (1.0 - self.accuracy) / max(k - 1, 1)
+        wrong = (1.0 - self.accuracy) / (k - 1)
         counts: Floats = self.strength * k * np.where(np.eye(k, dtype=bool), self.accuracy, wrong)
         return counts
 
     def m_step(self, counts: Floats) -> Floats:
         k = counts.shape[-1]
         counts = counts + self._pseudo_counts(k)
-        if self.confusion != "full" and k > 1:
-            right, whole = np.diagonal(counts, axis1=1, axis2=2), counts.sum(axis=2)
+        if self.confusion != "full":
+            same = np.eye(k, dtype=bool)
+            right, wrong = (np.where(mask, counts, 0.0).sum(axis=2) for mask in (same, ~same))
             if self.confusion == "source":
-                right, whole = right.sum(axis=1, keepdims=True), whole.sum(axis=1, keepdims=True)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                accuracy = np.where(whole > 0, right / whole, 1.0 / k)
-            wrong = np.broadcast_to((1.0 - accuracy) / (k - 1), (*right.shape[:1], k))[:, :, None]
-            return np.where(np.eye(k, dtype=bool), np.broadcast_to(accuracy, wrong.shape[:2])[:, :, None], wrong)
+                right, wrong = right.sum(axis=1, keepdims=True), wrong.sum(axis=1, keepdims=True)
+            counts = np.where(same, right[:, :, None], wrong[:, :, None] / (k - 1))
         whole = counts.sum(axis=2, keepdims=True)
         return np.where(whole > 0, counts / np.where(whole > 0, whole, 1.0), 1.0 / k)
 
@@ -128,7 +128,7 @@ class Rules:
     reference: Floats
     n_votes: Floats
     strength: float = 10.0
-    per_vote: float = 0.3
+    per_vote: float = 3.0
     precision: float = 0.85
 
     def m_step(self, counts: Floats) -> Floats:
@@ -139,16 +139,17 @@ class Rules:
         wrong = (1.0 - precision) / (1.0 - self.reference)
         return np.where(np.eye(k, dtype=bool), (precision / self.reference)[:, None, :], wrong[:, None, :])
 
-    def precisions(self, table: Floats) -> Floats:
-        """P(class | vote) of the class voted for, shape (n_source_groups, n_classes)."""
-        precisions: Floats = np.diagonal(table, axis1=1, axis2=2) * self.reference
-        return precisions
-
     def log_prior(self, table: Floats) -> float:
-        p, prior = self.precisions(table), self.strength + self.per_vote * self.n_votes
+        p, prior = precisions(table, self.reference), self.strength + self.per_vote * self.n_votes
         with np.errstate(divide="ignore"):
             each = prior * (self.precision * np.log(p) + (1 - self.precision) * np.log1p(-np.minimum(p, 1.0)))
         return math.fsum(each.ravel())
+
+
+def precisions(table: Floats, reference: Floats) -> Floats:
+    """P(class | vote) of the class voted for, by the factors of `Rules`, shape (n_source_groups, n_classes)."""
+    of_right: Floats = np.diagonal(table, axis1=1, axis2=2)
+    return of_right * reference
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +244,7 @@ class VoteModel:
         The row of the table of every source; sources with the same row share it.
     total : float
         The sum of the weights of items times their votes and one more, which expected counts are no larger than.
-    share_counts : ndarray of shape (n_classes,), or (n_item_groups, n_classes)
+    share_counts : ndarray of shape (n_item_groups, n_classes)
         Items of every class that the prior of shares counts.
     fixed_shares : ndarray of shape (n_item_groups, n_classes), or None
         Shares that are not learnt.
@@ -254,7 +255,7 @@ class VoteModel:
     sources: Sources
     source_group: Ints
     total: float = 1.0
-    share_counts: Floats = field(default_factory=lambda: np.zeros(1))
+    share_counts: Floats = field(default_factory=lambda: np.zeros((1, 1)))
     fixed_shares: Floats | None = None
 
     @property
@@ -284,32 +285,30 @@ class VoteModel:
 
     def gather(self, params: VoteParameters, shard: VoteShard, marginals: Parts) -> Statistics:
         """Expected counts of votes by class, and of classes, in units of 1 / scale; ``params`` are not read."""
-        n_groups = len(self.share_counts) if self.share_counts.ndim == 2 else 1
-        stats = self._no_counts(n_groups)
-        posteriors = self.distributions(shard, marginals) * shard.weights[:, None]
+        return self._gathered(shard, self.distributions(shard, marginals))
+
+    def _gathered(self, shard: VoteShard, posteriors: Floats) -> Statistics:
+        stats, weighted = self._no_counts(), posteriors * shard.weights[:, None]
         where = (shard.offsets, shard.cells, shard.strengths, shard.group)
-        kernel.gather(*where, posteriors, self._scale, stats.cells, stats.shares)
+        kernel.gather(*where, weighted, self._scale, stats.cells, stats.shares)
         return stats
 
-    def m_step(self, params: VoteParameters, stats: Statistics, corpus: object = None) -> VoteParameters:
-        """Parameters that maximise the expected log-probability plus the log-prior; ``corpus`` is not read."""
+    def m_step(self, params: VoteParameters | None, stats: Statistics, corpus: object = None) -> VoteParameters:
+        """Parameters that maximise the expected log-probability plus the log-prior, whatever those before were."""
         counts, sizes = self.expected_votes(stats)
         shares = self.fixed_shares
         if shares is None:
             sizes = sizes + self.share_counts
             sizes = np.where(sizes.sum(axis=1, keepdims=True) > 0, sizes, 1.0)
             shares = sizes / sizes.sum(axis=1, keepdims=True)
-        return replace(params, shares=shares, table=self.sources.m_step(counts))
+        return VoteParameters(shares, self.sources.m_step(counts))
 
     def expected_votes(self, stats: Statistics) -> tuple[Floats, Floats]:
         """Expected counts as numbers, [source group, class, vote], and of classes by group of items."""
         k = self.n_classes
-        by_source = (stats.cells / self._scale).reshape(len(self.names), k, k).transpose(0, 2, 1)
-        counts = np.zeros((int(self.source_group.max(initial=-1)) + 1, k, k))
-        for number in range(len(counts)):
-            members = by_source[self.source_group == number]
-            counts[number] = np.apply_along_axis(math.fsum, 0, members) if len(members) > 1 else members[0]
-        return counts, stats.shares / self._scale
+        counts = np.zeros((int(self.source_group.max(initial=-1)) + 1, k, k), stats.cells.dtype)
+        np.add.at(counts, self.source_group, stats.cells.reshape(-1, k, k).transpose(0, 2, 1))
+        return counts / self._scale, stats.shares / self._scale
 
     def log_prior(self, params: VoteParameters) -> float:
         """Log-density of the parameters, nats, up to a constant."""
@@ -338,23 +337,21 @@ class VoteModel:
         counted = np.ones(len(shard.cells)) if not len(shard.strengths) else shard.strengths
         place = rows_of(np.diff(shard.offsets)) * k + shard.cells % k
         table: Floats = np.bincount(place, counted, n * k).astype(np.float64).reshape(n, k)
-        if len(shard.evidence):
-            table = (table + 1e-9) * np.exp(shard.evidence)
+        if len(shard.evidence):  # where votes are against a label, the label stands
+            table = (table + _FAINT) * np.exp(shard.evidence)
         whole = table.sum(axis=1, keepdims=True)
         table = np.where(whole > 0, table / np.where(whole > 0, whole, 1.0), 1.0 / k)
-        return self.gather(VoteParameters(np.zeros(0), np.zeros(0)), shard, Parts(table.ravel()))
+        return self._gathered(shard, table)
 
     def prepare(self, params: VoteParameters, gamma: float) -> Callable[[VoteShard], EStepResult[Statistics]]:
         """The compiled E-step of a shard without constraints, for `EStep.kernel`; equal to the general one."""
         logs = self._logs(params)
         largest = max(float(np.abs(np.where(one > kernel.IMPOSSIBLE, one, 0)).max(initial=0)) for one in logs)
         bits = _BITS_OF_VALUES - math.frexp(max(self.total * (largest * kernel.UNIT + 1.0), 1e-300))[1]
-        return partial(self._expect, params, logs, gamma, math.ldexp(1.0, bits))
+        return partial(self._expect, logs, gamma, math.ldexp(1.0, bits))
 
-    def _expect(
-        self, params: VoteParameters, logs: tuple[Ints, Ints], gamma: float, unit: float, shard: VoteShard
-    ) -> EStepResult[Statistics]:
-        stats = self._no_counts(len(params.shares))
+    def _expect(self, logs: tuple[Ints, Ints], gamma: float, unit: float, shard: VoteShard) -> EStepResult[Statistics]:
+        stats = self._no_counts()
         where = (shard.offsets, shard.cells, shard.strengths, *logs, shard.group, shard.evidence, shard.weights)
         value, impossible = kernel.expect(*where, float(gamma), self._scale, unit, stats.cells, stats.shares)
         if impossible >= 0:
@@ -364,10 +361,10 @@ class VoteModel:
             )
         return EStepResult(stats, value / unit, value / unit)
 
-    def _no_counts(self, n_groups: int) -> Statistics:
+    def _no_counts(self) -> Statistics:
         k = self.n_classes
-        cells = np.zeros((len(self.names) * k, k), np.int64)
-        return Statistics(cells=cells, shares=np.zeros((n_groups, k), np.int64))
+        cells, shares = np.zeros((len(self.names) * k, k), np.int64), np.zeros((len(self.share_counts), k), np.int64)
+        return Statistics(cells=cells, shares=shares)
 
     def _logs(self, params: VoteParameters) -> tuple[Ints, Ints]:
         """Logarithms of factors, a row for every cell, and of shares, in units of the kernel."""

@@ -16,7 +16,7 @@ from spectrem.estimators.votes.input import read_votes
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, NotFittedError
 from spectrem.learning import EStep, pose
 from spectrem.learning.estep import Step, expect
-from spectrem.models.votes import Answers, Rules, VoteModel, VoteParameters, build_shards
+from spectrem.models.votes import Answers, Rules, VoteModel, VoteParameters, build_shards, precisions
 
 RNG = np.random.default_rng(11)
 LABELS = np.array(["a", "b", "c"])
@@ -155,7 +155,7 @@ def test_rules_have_precisions_and_silence_says_nothing():
     model = LabelModel(n_threads=1).fit(votes)
     assert model.kind_ == "rules"
     assert model.confusion_ is None
-    assert np.isnan(model.precision_[0, 1]) or model.precision_[0, 1] > 0
+    assert model.precision_[0, 1] == pytest.approx(0.85)  # that of the prior
     voted = model.precision_[[0, 1, 2, 3], [0, 1, 1, 0]]
     assert voted[1] < voted[[0, 2, 3]].min() - 0.02  # the prior counts thrice the votes, so that they are close
     silent = model.predict_proba(np.full((1, 4), -1))
@@ -165,12 +165,12 @@ def test_rules_have_precisions_and_silence_says_nothing():
 
 
 def test_precisions_are_those_of_the_table():
-    how = Rules(np.array([0.3, 0.7]), np.array([[5.0, 0.0]]))
+    how = Rules(np.array([0.3, 0.7]), np.array([[5.0, 0.0]]), per_vote=0.3)
     counts = np.array([[[4.0, 0.0], [1.0, 0.0]]])
     table = how.m_step(counts)
     prior = 10 + 0.3 * 5
     p = (0.85 * prior + 4) / (prior + 5)
-    np.testing.assert_allclose(how.precisions(table)[0, 0], p)
+    np.testing.assert_allclose(precisions(table, how.reference)[0, 0], p)
     np.testing.assert_allclose(table[0, :, 0], [p / 0.3, (1 - p) / 0.7])
 
 
@@ -277,6 +277,12 @@ def test_bad_input_is_named(call, message):
 
 def long(**columns):
     return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
+
+
+def test_gaps_that_numpy_wrote_as_text_are_silence():
+    read = read_votes(np.array([["a", np.nan], ["b", "a"]]), ("item", "source", "label"), repeated=False)
+    assert read.labels.tolist() == ["a", "b"]
+    assert read.offsets.tolist() == [0, 1, 3]
 
 
 def test_votes_that_are_there_twice_count_once():

@@ -66,7 +66,7 @@ class FittingOptions(FeatureOptions, LearningOptions):
     Parameters
     ----------
     data
-        Cells that are empty, NA or NaN are missing, which is no harm.
+        Cells that are empty, NA or NaN are missing, and are summed out.
     features
         States emit their values.
     covariance_type
@@ -227,7 +227,7 @@ class PredictingOptions(AddingOption, TableOption, QuietOption, OutputOption, Lo
     Parameters
     ----------
     data
-        Cells that are empty, NA or NaN are missing, which is no harm.
+        Cells that are empty, NA or NaN are missing, and are summed out.
     output
         The name says in which format: .csv, .tsv (either also .gz) or .parquet; standard output is CSV.
     add_probabilities
@@ -266,7 +266,7 @@ class ForecastingOptions(TableOption, QuietOption, OutputOption, LoadOption):
     Parameters
     ----------
     data
-        Cells that are empty, NA or NaN are missing, which is no harm.
+        Cells that are empty, NA or NaN are missing, and are summed out.
     output
         The name says in which format: .csv, .tsv (either also .gz) or .parquet; standard output is CSV.
     steps

@@ -54,15 +54,18 @@ class RepeatedParts:
     structure: Structure
     choice: Ints
     part_of: Ints
-    columns: Mapping[str, Key] = field(default_factory=dict)
+    columns: Mapping[str, Key]
 
     @classmethod
-    def of(cls, structure: Structure, choice: Ints) -> RepeatedParts:
-        """The parts of a structure for things of which each belongs to the choice that is given."""
+    def of(cls, structure: Structure, repeats: Mapping[str, Repeats]) -> RepeatedParts:
+        """The parts of a structure for the things that columns, at least one, say something of."""
+        choice = next(iter(repeats.values())).choice
         order = np.argsort(structure.choice, kind="stable")
         offsets = np.searchsorted(structure.choice[order], np.arange(structure.choice.max(initial=-1) + 2))
         sizes = np.diff(offsets)[choice]
-        return cls(structure, np.repeat(np.arange(len(choice)), sizes), order[ranges_of(offsets[choice], sizes)])
+        thing = np.repeat(np.arange(len(choice)), sizes)
+        columns = {name: column.values[thing] for name, column in repeats.items()}
+        return cls(structure, thing, order[ranges_of(offsets[choice], sizes)], columns)
 
     @property
     def n_unary(self) -> int:
@@ -149,14 +152,17 @@ class PartTable:
 
         The latter where the constraint names a column of these.
         """
+        return self._repeated if self._repeats.keys() & used_columns(constraint) else self
+
+    @cached_property
+    def _repeats(self) -> dict[str, Repeats]:
         columns: Mapping[str, Any] = self.extra_columns
-        repeated = {name: values for name, values in columns.items() if isinstance(values, Repeats)}
-        if self.base is not None or not repeated.keys() & used_columns(constraint):
-            return self
-        parts = RepeatedParts.of(self.structure, next(iter(repeated.values())).choice)
-        structure: Any = replace(
-            parts, columns={name: values.values[parts.choice] for name, values in repeated.items()}
-        )  # the part of a structure that tables read
+        return {name: values for name, values in columns.items() if isinstance(values, Repeats)}
+
+    @cached_property
+    def _repeated(self) -> PartTable:
+        """The table of repeated parts, made once for all constraints that read it."""
+        structure: Any = RepeatedParts.of(self.structure, self._repeats)  # as much of a structure as tables read
         return replace(self, structure=structure, extra_columns={}, base=self)
 
     @property

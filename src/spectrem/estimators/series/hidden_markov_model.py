@@ -407,7 +407,7 @@ class HiddenMarkovModel(Saved, StatesParameters, Estimator):
             Before `fit`.
         """
         series, new = self._encoded(X, lengths, groups)
-        h, online, forecasts = as_count(h, "h", minimum=1), self.online_filter(), []
+        online, forecasts = self.online_filter(), []
         scores = new.model.emission.scores(self.params_.emission, series.x)
         for piece in np.split(scores, np.cumsum(series.lengths)[:-1]):
             filter_rows(online, piece, np.array([len(piece)]))

@@ -16,6 +16,7 @@ from spectrem.constraints.columns import as_column
 from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.text import flatten
 from spectrem.data.frames import as_frame, as_times
+from spectrem.estimators.conventions import number_groups
 from spectrem.estimators.labels import LabelReader
 from spectrem.estimators.sentences import check_tag, sort_tags
 from spectrem.estimators.table_input import split_columns
@@ -132,7 +133,8 @@ def read_series(
     if groups is not None or times is not None:
         if lengths is not None:
             raise InvalidInputError("lengths must be None where groups or a column say which sequence a row belongs to")
-        of_row = np.zeros(n, np.int64) if groups is None else _numbered(groups, n)
+        rule = f"have a value for each of the {n} rows of X"
+        of_row = np.zeros(n, np.int64) if groups is None else number_groups(groups, n, rule)[1]
         keys = (of_row,) if times is None else (times, of_row)
         order = np.lexsort(keys)
         lengths = np.bincount(of_row)
@@ -144,21 +146,6 @@ def read_series(
     if order is not None:
         columns = {name: np.asarray(values)[order] for name, values in columns.items()}
     return Series(x, sizes, names, order, False, _with_time(columns, sizes))
-
-
-def _numbered(groups: Any, n_rows: int) -> Ints:
-    """The number of the sequence of each row."""
-    values = as_array(groups, "groups")
-    if values.shape != (n_rows,):
-        raise InvalidInputError(
-            f"groups must have a value for each of the {n_rows} rows of X, got shape {values.shape}; give every row one"
-        )
-    try:
-        return np.unique(values, return_inverse=True)[1]
-    except TypeError:
-        raise InvalidInputError(
-            f"groups must be numbers, texts or dates, all of one type, got {quoted(values.tolist())}; convert them"
-        ) from None
 
 
 def _read_list(estimator: Any, X: Any, lengths: Any, groups: Any, categories: Any) -> Series:

@@ -12,6 +12,7 @@ import numpy as np
 from spectrem._arrays import Floats, Ints
 from spectrem.corpus import Corpus
 from spectrem.estimators.series.input import Series, States
+from spectrem.estimators.series.parameters import STARTS
 from spectrem.exceptions import InvalidInputError, setting
 from spectrem.learning import EStep, Stopping, run_em
 from spectrem.models.emissions import Emission
@@ -19,7 +20,6 @@ from spectrem.models.emissions.columns import mean_of, spread_of
 from spectrem.models.priors import DirichletPrior
 from spectrem.models.series import SeriesModel, SeriesParameters, Sojourns
 
-_WAYS = ("clusters", "segments", "quantiles")
 # Pairs of rows and states up to which short runs, of so many iterations, look for good starts, and the most of them.
 _TRIED, _SHORT, _MOST_TRIED = 1 << 16, 30, 100
 # Relative gain at which a short run ends, and difference of objectives that are the same; so many runs in a row that
@@ -56,7 +56,7 @@ def find_starts(
     """Parameters to start from: the best of many short runs where there are few rows, which cost little there."""
     if not isinstance(estimator.init, str):
         yield from repeat(estimator.init)
-    first = _WAYS if estimator.init == "auto" else (estimator.init,)
+    first = STARTS[1:] if estimator.init == "auto" else (estimator.init,)
     ways = chain(first, repeat("segments" if estimator.init == "auto" else estimator.init))
     every = (_parameters_of(model, series, start_states(series, states, way, rng)) for way in ways)
     work = len(series.x) * (model.n_states + (0 if model.sojourns is None else model.sojourns.longest))
@@ -76,30 +76,30 @@ def find_starts(
     yield from (params for _, _, params in sorted(tried, key=lambda one: one[:2]))
 
 
-def _parameters_of(model: SeriesModel, series: Series, found: Ints) -> SeriesParameters:
+def _parameters_of(model: SeriesModel, series: Series, state_of_row: Ints) -> SeriesParameters:
     """The parameters of rows whose states are given."""
     k = model.n_states
-    shares = np.eye(k)[found]
+    shares = np.eye(k)[state_of_row]
     first = np.append(0, np.cumsum(series.lengths))[:-1][series.lengths > 0]
     moves = np.ones((k, k))
-    inside = np.setdiff1d(np.arange(1, len(found)), first)
-    np.add.at(moves, (found[inside - 1], found[inside]), 1.0)
+    inside = np.setdiff1d(np.arange(1, len(state_of_row)), first)
+    np.add.at(moves, (state_of_row[inside - 1], state_of_row[inside]), 1.0)
     durations = None
     if model.sojourns is not None:
-        durations = _durations_of(model.sojourns, found, first, k)
+        durations = _durations_of(model.sojourns, state_of_row, first, k)
     counts = {"initial": np.ones(k) + shares[first].sum(axis=0), "transition": moves}
     tables = {name: rows.normalise(counts[name], DirichletPrior()) for name, rows in model.tables.rows.items()}
     return SeriesParameters(**tables, emission=model.emission.start(series.x, shares), durations=durations)
 
 
-def _durations_of(sojourns: Sojourns, found: Ints, first: Ints, k: int) -> Floats:
+def _durations_of(sojourns: Sojourns, state_of_row: Ints, first: Ints, k: int) -> Floats:
     """Parameters of how long states last, from the runs of rows that have one state."""
-    changes = np.append(True, found[1:] != found[:-1])
+    changes = np.append(True, state_of_row[1:] != state_of_row[:-1])
     changes[first] = True
     starts = np.flatnonzero(changes)
-    sizes = np.minimum(np.diff(np.append(starts, len(found))), sojourns.longest)
+    sizes = np.minimum(np.diff(np.append(starts, len(state_of_row))), sojourns.longest)
     counts = np.zeros((2, 2, sojourns.longest, k))
-    np.add.at(counts[0, 0], (sizes - 1, found[starts]), 1.0)
+    np.add.at(counts[0, 0], (sizes - 1, state_of_row[starts]), 1.0)
     counts[0, 0] += 1.0 / sojourns.longest
     return sojourns.family.fit(counts, left=sojourns.left, right=sojourns.right)
 
@@ -109,11 +109,11 @@ def revived(model: SeriesModel, series: Series, params: SeriesParameters, dead: 
     scores = model.emission.scores(params.emission, series.x)
     alive = np.setdiff1d(np.arange(model.n_states), dead)
     best = scores[:, alive].max(axis=1)
-    found = alive[scores[:, alive].argmax(axis=1)]
+    state_of_row = alive[scores[:, alive].argmax(axis=1)]
     n_taken = max(len(best) // (2 * model.n_states), 1)
     for number, state in enumerate(dead):
-        found[np.argsort(best, kind="stable")[number * n_taken : (number + 1) * n_taken]] = state
-    return _parameters_of(model, series, found)
+        state_of_row[np.argsort(best, kind="stable")[number * n_taken : (number + 1) * n_taken]] = state
+    return _parameters_of(model, series, state_of_row)
 
 
 def start_states(series: Series, states: States, way: str, rng: np.random.Generator) -> Ints:
@@ -130,26 +130,26 @@ def start_states(series: Series, states: States, way: str, rng: np.random.Genera
             centres = np.stack([filled[states.state == one].mean(axis=0) for one in range(k)])
         n_clusters = min(k, len(np.unique(filled[few], axis=0)))
         if n_clusters < k:
-            found = rng.integers(0, k, len(x))
+            state_of_row = rng.integers(0, k, len(x))
         else:
             search = KMeans(k, init=centres, n_init=1, random_state=int(rng.integers(1 << 31))).fit(filled[few])
-            found = search.predict(filled)
+            state_of_row = search.predict(filled)
             if len(seen) and len(seen) < k:  # the states that labels know, to the clusters in which they are most
-                found = _named(found, states, k)[found]
+                state_of_row = _named(state_of_row, states, k)[state_of_row]
     elif way == "segments":
         n_pieces = min(int(rng.integers(2 * k, 4 * k + 1)), len(x))
         ends = np.sort(rng.choice(len(x), n_pieces, replace=False))
-        found = rng.integers(0, k, n_pieces + 1)[np.searchsorted(ends, np.arange(len(x)))]
+        state_of_row = rng.integers(0, k, n_pieces + 1)[np.searchsorted(ends, np.arange(len(x)))]
     else:
         ranks = np.argsort(np.argsort(filled.sum(axis=1), kind="stable"), kind="stable")
-        found = (ranks * k) // max(len(x), 1)
-    return np.where(states.state >= 0, states.state, found)
+        state_of_row = (ranks * k) // max(len(x), 1)
+    return np.where(states.state >= 0, states.state, state_of_row)
 
 
-def _named(found: Ints, states: States, k: int) -> Ints:
+def _named(state_of_row: Ints, states: States, k: int) -> Ints:
     from scipy.optimize import linear_sum_assignment
 
     labelled = states.state >= 0
     counts = np.zeros((k, k))
-    np.add.at(counts, (found[labelled], states.state[labelled]), 1.0)
+    np.add.at(counts, (state_of_row[labelled], states.state[labelled]), 1.0)
     return np.asarray(linear_sum_assignment(-counts)[1])

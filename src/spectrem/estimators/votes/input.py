@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.columns import is_missing
 from spectrem.data.frames import as_frame
-from spectrem.estimators.labels import UNLABELLED, is_unlabelled
-from spectrem.estimators.table_input import of_one_kind, read_classes, read_targets
+from spectrem.estimators.table_input import of_one_kind, read_classes, read_targets, unlabelled
 from spectrem.exceptions import InvalidInputError, quoted, warn
 from spectrem.structures._ragged import offsets_of
 
@@ -78,7 +77,7 @@ def read_votes(votes: Any, columns: Sequence[str], *, repeated: bool) -> Votes:
             f"votes must be a table of items and sources, or a frame with the columns {', '.join(columns)}, got shape "
             f"{table.shape}; set table_columns if a frame calls them otherwise"
         )
-    spoken = _spoken(table)
+    spoken = ~unlabelled(table)
     labels, code = _numbered("votes", table[spoken])
     return Votes(
         np.arange(len(table)),
@@ -88,16 +87,6 @@ def read_votes(votes: Any, columns: Sequence[str], *, repeated: bool) -> Votes:
         np.nonzero(spoken)[1],
         code,
     )
-
-
-def _spoken(table: NDArray) -> Bools:
-    """Where a table holds labels."""
-    if table.dtype.kind in "iu":
-        return table != UNLABELLED
-    if table.dtype.kind == "f":
-        return ~np.isnan(table) & (table != UNLABELLED)
-    silent = [is_unlabelled(value) for value in table.ravel().tolist()]
-    return ~np.array(silent, np.bool_).reshape(table.shape)
 
 
 def _numbered(name: str, values: NDArray) -> tuple[NDArray, Ints]:
@@ -130,8 +119,9 @@ def _read_list(
             )
     items, n_item = _in_order(item)
     sources, n_source = np.unique(np.array(source), return_inverse=True)
-    spoken = ~np.array([is_unlabelled(value) for value in label], np.bool_)
-    labels, code = _numbered(f"column {columns[2]}", np.array(label, object)[spoken])
+    cells = np.array(label, object)
+    spoken = ~unlabelled(cells)
+    labels, code = _numbered(f"column {columns[2]}", cells[spoken])
     n_item, n_source = n_item[spoken], n_source[spoken]
     order = np.lexsort((code, n_source, n_item))
     n_item, n_source, code = n_item[order], n_source[order], code[order]
@@ -178,27 +168,15 @@ def read_known(y: Any, votes: Votes, classes: Any) -> KnownLabels:
                 raise InvalidInputError(f"y must label items of votes, got item {quoted(item)}; leave it out")
             listed[place[item]] = label
         y = listed
-    names = None if classes is None else read_classes(classes)
-    if names is None and y is None:
-        names = votes.labels
-    if y is None:
-        evidence = given = None
-    else:
-        every = names
-        if every is None:
-            of_y = read_targets(y).classes if _any_label(y) else votes.labels[:0]
-            every = (
-                np.unique(np.concatenate([votes.labels, of_y]))
-                if len(of_y) and len(votes.labels)
-                else (of_y if len(of_y) else votes.labels)
-            )
-        targets = read_targets(y, every.tolist())
+    names = votes.labels if classes is None else read_classes(classes)
+    evidence = given = None
+    if y is not None:
+        targets = read_targets(y, classes, elsewhere=votes.labels)
         if len(targets.allowed) != n:
             raise InvalidInputError(f"y must have a label, or None, for each of {n} items, got {len(targets.allowed)}")
         names, given = targets.classes, targets.known
         with np.errstate(divide="ignore"):
             evidence = np.log(targets.allowed)
-    assert names is not None
     if len(names) < 2:
         raise InvalidInputError(
             f"votes must name at least two classes, got {names.tolist()!r}; list all that there are in classes"
@@ -210,10 +188,3 @@ def read_known(y: Any, votes: Votes, classes: Any) -> KnownLabels:
             "write None where a source is silent"
         )
     return KnownLabels(names, evidence, given)
-
-
-def _any_label(y: Any) -> bool:
-    table = np.asarray(y, object)
-    return table.ndim > 1 or not all(
-        is_unlabelled(value) for value in table.ravel().tolist() if not isinstance(value, set)
-    )

@@ -16,11 +16,11 @@ from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.columns import read_columns
 from spectrem.data.frames import Columns
 from spectrem.estimators import engine
-from spectrem.estimators.conventions import Estimator, as_fitted, row_weights
+from spectrem.estimators.conventions import Estimator, as_fitted, number_groups, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.progress import shows_progress
 from spectrem.estimators.shared_parameters import as_sequence
-from spectrem.estimators.storage import Codec, Member, Saved, finite, rows
+from spectrem.estimators.storage import Codec, Member, Saved, distributions, finite
 from spectrem.estimators.table_input import score_rows
 from spectrem.estimators.votes.input import KnownLabels, Votes, read_known, read_votes
 from spectrem.estimators.votes.parameters import LabelModelParameters
@@ -28,10 +28,7 @@ from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.learning import EStep
 from spectrem.models.estep import Statistics
 from spectrem.models.shards import in_corpus_order
-from spectrem.models.votes import Answers, Rules, VoteModel, VoteParameters, build_shards
-
-# Votes that the prior of a rule counts for every vote of it.
-_PER_VOTE = 3.0
+from spectrem.models.votes import Answers, Rules, VoteModel, VoteParameters, build_shards, precisions
 
 
 def _write(model: LabelModel) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -39,36 +36,31 @@ def _write(model: LabelModel) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         **{"class_names": model.classes_.tolist(), "source_names": model.sources_.tolist(), "kind": model.kind_},
         "group_names": None if model.groups_ is None else model.groups_.tolist(),
     }
-    return values, {
-        "shares": model.shares_,
-        "table": model.params_.table,
-        "source_group": model._source_group.astype(float),
-    }
+    arrays = {"shares": model.shares_, "table": model.params_.table, "source_group": model._source_group}
+    return values, arrays if model._reference is None else {**arrays, "reference": model._reference}
 
 
 def _read(model: LabelModel, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     classes, sources = np.array(values["class_names"]), np.array(values["source_names"])
-    groups, k = values["group_names"], len(classes)
-    source_group = arrays["source_group"].astype(np.int64)
+    groups, k, source_group = values["group_names"], len(classes), arrays["source_group"]
     n_rows = int(source_group.max(initial=-1)) + 1
-    shapes = {
-        "shares": (1 if groups is None else len(groups), k),
-        "table": (n_rows, k, k),
-        "source_group": (len(sources),),
-    }
+    shapes = {"shares": (1 if groups is None else len(groups), k), "table": (n_rows, k, k)}
+    shapes |= {"source_group": (len(sources),), **({"reference": (k,)} if "reference" in arrays else {})}
     _CODEC.check_arrays(arrays, shapes)
-    if values["kind"] not in ("answers", "rules") or (arrays["table"] < 0).any() or source_group.min(initial=0) < 0:
-        raise DamageError("kind must be answers or rules, and factors of votes at least 0")
+    if values["kind"] not in ("answers", "rules") or (values["kind"] == "rules") != ("reference" in arrays):
+        raise DamageError("kind must be answers or rules, which have a reference")
+    if (arrays["table"] < 0).any() or source_group.min(initial=0) < 0:
+        raise DamageError("source_group must be at least 0, and factors of votes at least 0")
     params = VoteParameters(arrays["shares"], arrays["table"])
-    model._take(params, classes, sources, source_group, values["kind"], None if groups is None else np.array(groups))
+    groups = None if groups is None else np.array(groups)
+    model._take(params, classes, sources, source_group, arrays.get("reference"), groups)
 
 
 _CODEC = Codec(
     kind="LabelModel",
     members={
-        "shares": Member("f8", 2, rows),
-        "table": Member("f8", 3, finite),
-        "source_group": Member("f8", 1, finite),
+        **{"shares": Member("f8", 2, distributions), "table": Member("f8", 3, finite)},
+        **{"source_group": Member("i8", 1), "reference": Member("f8", 1, distributions)},
     },
     write=_write,
     read=_read,
@@ -97,7 +89,7 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
     confusion_ : ndarray of shape (n_sources, n_classes, n_classes), [source, class, answer], or None
         Probabilities of answers given the class; None for rules.
     precision_ : ndarray of shape (n_sources, n_classes), or None
-        Of rules, P(class | vote for it), NaN for votes that a source did not cast; None for answers.
+        Of rules, P(class | vote for it), that of the prior for votes that a source did not cast; None for answers.
     label_distributions_ : ndarray of shape (n_items, n_classes)
         Of the training items, which meet the constraints. Items that are left out by a weight of 0 have zeros.
     items_ : ndarray of shape (n_items,)
@@ -180,19 +172,17 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         model = self._model(known.classes, read.sources, source_group, weights, read, group)
         counted = corpus.sum(model.start)
         model = replace(model, sources=self._how(kind, model, counted, weights[np.diff(read.offsets) == 0].sum()))
-        n_groups = 1 if group is None else len(group.names)
-        blank = VoteParameters(np.ones((n_groups, model.n_classes)), np.zeros(0))
         estep = engine.estep_of(self) if as_sequence(self.constraints) else EStep(kernel=model)
         all_known = known.given is not None and bool(known.given[weights > 0].all())
-        task = engine.Task(model, corpus, lambda: model.m_step(blank, counted), estep, all_known=all_known)
+        task = engine.Task(model, corpus, lambda: model.m_step(None, counted), estep, all_known=all_known)
         trained = engine.train(self, task)
         if as_sequence(self.constraints):
             tables = engine.learnt_posteriors(trained)
         else:
             tables = engine.projected(self, model, trained.params, corpus, (), engine.asked_gamma(self))
-        self._take(
-            trained.params, known.classes, read.sources, source_group, kind, None if group is None else group.names
-        )
+        reference = model.sources.reference if isinstance(model.sources, Rules) else None
+        group_names = None if group is None else group.names
+        self._take(trained.params, known.classes, read.sources, source_group, reference, group_names)
         self.items_ = read.items
         self.label_distributions_ = in_corpus_order(shards, tables, np.ones(read.n_items, np.int64))
         sizes = {"sources": len(read.sources), "votes": len(read.label), "classes": len(known.classes), "kind": kind}
@@ -286,12 +276,8 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
 
     def _grouped(self, sources: NDArray) -> Ints:
         """The row of the table of every source."""
-        names = dict(self.source_groups or {})
-        unknown = [name for name in names if name not in set(sources.tolist())]
-        if unknown:
-            raise InvalidInputError(
-                f"source_groups must name sources of votes, got {unknown[0]!r}; they are {sources.tolist()!r:.200}"
-            )
+        names = self.source_groups or {}
+        _check_sources("source_groups", names, sources)
         keys = [(1, names[one]) if one in names else (0, one) for one in sources.tolist()]
         place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         return np.array([place[key] for key in keys], np.int64)
@@ -305,19 +291,13 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
                 f"votes must be of the sources of training, {sources.tolist()!r:.200}, got {quoted(unknown[0])}; leave "
                 "them out, or fit again"
             )
-        number = np.array([place[one] for one in read.sources.tolist()], np.int64)
-        label = np.searchsorted(classes, read.labels)
+        source = np.array([place[one] for one in read.sources.tolist()], np.int64)[read.source]
+        label = np.searchsorted(classes, read.labels).astype(np.int64)
         strengths = None
         if self.source_weight is not None:
-            unknown = [one for one in self.source_weight if one not in place]
-            if unknown:
-                raise InvalidInputError(
-                    f"source_weight must name sources of votes, got {unknown[0]!r}; they are {sources.tolist()!r:.200}"
-                )
-            strengths = np.array([float(self.source_weight.get(one, 1.0)) for one in sources.tolist()])
-        source = number[read.source]
-        cells = source * len(classes) + (label[read.label] if len(read.label) else read.label)
-        strengths = None if strengths is None else strengths[source]
+            _check_sources("source_weight", self.source_weight, sources)
+            strengths = np.array([float(self.source_weight.get(one, 1.0)) for one in sources.tolist()])[source]
+        cells = source * len(classes) + label[read.label]
         return {"offsets": read.offsets, "cells": cells, "n_classes": len(classes), "strengths": strengths}
 
     def _model(
@@ -342,18 +322,19 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
 
     def _how(self, kind: str, model: VoteModel, counted: Statistics, silent: float) -> Answers | Rules:
         """How sources vote, from expected counts of the classes that votes name; ``silent`` items have no vote."""
-        given = {name: value for name, value in (("strength", self.strength),) if value is not None}
-        k = model.n_classes
+        strength = {} if self.strength is None else {"strength": self.strength}
         if kind == "answers":
-            return Answers(self.confusion, **given, **({} if self.accuracy is None else {"accuracy": self.accuracy}))
+            return Answers(self.confusion, **strength, **({} if self.accuracy is None else {"accuracy": self.accuracy}))
+        k = model.n_classes
         counts, shares = model.expected_votes(counted)
         if model.fixed_shares is None:
-            covered = shares.sum(axis=0) - silent / k
-            reference = 0.5 / k + 0.5 * covered / max(covered.sum(), 1e-300) if covered.sum() > 0 else np.full(k, 1 / k)
+            voted = shares.sum(axis=0) - silent / k
+            whole = voted.sum()
+            reference = 0.5 / k + 0.5 * (voted / whole if whole > 0 else 1.0 / k) * np.ones(k)
         else:
             reference = np.maximum(model.fixed_shares[0], 1e-6)
         precision = {} if self.accuracy is None else {"precision": self.accuracy}
-        return Rules(reference / reference.sum(), counts.sum(axis=1), per_vote=_PER_VOTE, **given, **precision)
+        return Rules(reference / reference.sum(), counts.sum(axis=1), **strength, **precision)
 
     def _known_groups(self, groups: ArrayLike | None, n: int) -> Any:
         if (groups is None) != (self.groups_ is None):
@@ -364,20 +345,30 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         return None if groups is None else _numbers_of(groups, n, self.groups_)
 
     def _take(
-        self, params: VoteParameters, classes: NDArray, sources: NDArray, source_group: Ints, kind: str, groups: Any
+        self,
+        params: VoteParameters,
+        classes: NDArray,
+        sources: NDArray,
+        source_group: Ints,
+        reference: Floats | None,
+        groups: NDArray | None,
     ) -> None:
         """Set the attributes that predictions need, from training or a file."""
-        self.params_, self.classes_, self.sources_, self.kind_, self.groups_ = params, classes, sources, kind, groups
-        self._source_group, self.shares_ = source_group, params.shares
+        self.params_, self.classes_, self.sources_, self.groups_ = params, classes, sources, groups
+        self._source_group, self._reference, self.shares_ = source_group, reference, params.shares
+        self.kind_ = "answers" if reference is None else "rules"
         table = params.table[source_group]
-        self.confusion_ = table if kind == "answers" else None
-        self.precision_ = None
-        if kind == "rules":  # of factors p / r of the class voted for and (1 - p) / (1 - r) of all others
-            right = np.diagonal(table, axis1=1, axis2=2)
-            wrong = np.where(np.eye(len(classes), dtype=bool), -1.0, table).max(axis=1)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                reference = (1.0 - wrong) / (right - wrong)
-                self.precision_ = np.where(right == wrong, np.nan, right * reference)
+        self.confusion_ = table if reference is None else None
+        self.precision_ = None if reference is None else precisions(table, reference)
+
+
+def _check_sources(name: str, mapping: Mapping[Any, Any], sources: NDArray) -> None:
+    """Raise `InvalidInputError` unless the keys of a parameter are sources."""
+    unknown = [one for one in mapping if one not in set(sources.tolist())]
+    if unknown:
+        raise InvalidInputError(
+            f"{name} must name sources of votes, got {unknown[0]!r}; they are {sources.tolist()!r:.200}"
+        )
 
 
 class _Groups(NamedTuple):
@@ -388,10 +379,7 @@ class _Groups(NamedTuple):
 
 
 def _numbers_of(groups: ArrayLike, n: int, names: NDArray | None = None) -> _Groups:
-    listed = np.asarray(groups)
-    if listed.shape != (n,):
-        raise InvalidInputError(f"groups must name the group of each of {n} items, got shape {listed.shape}")
-    distinct, codes = np.unique(listed, return_inverse=True)
+    distinct, codes = number_groups(groups, n, f"name the group of each of {n} items")
     if names is None:
         return _Groups(distinct, codes)
     unknown = np.setdiff1d(distinct, names)
@@ -399,7 +387,7 @@ def _numbers_of(groups: ArrayLike, n: int, names: NDArray | None = None) -> _Gro
         raise InvalidInputError(
             f"groups must be those of training, {names.tolist()!r:.200}, got {unknown.tolist()[0]!r}; fit again with it"
         )
-    return _Groups(names, np.searchsorted(names, listed))
+    return _Groups(names, np.searchsorted(names, distinct)[codes])
 
 
 def _columns_of(columns: Columns, read: Votes) -> dict[str, NDArray[Any]]:

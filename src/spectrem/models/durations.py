@@ -29,13 +29,16 @@ import numpy as np
 from spectrem._arrays import Floats
 from spectrem._validate import as_count
 from spectrem.exceptions import InvalidInputError
-from spectrem.models.loglinear.optimise import minimise
 
-# Steps of one fit, the change of a probability that ends that of a histogram, and the slope that ends others, nats.
-_MOST, _LEAST_CHANGE, _FLAT = 200, 1e-10, 1e-8
+# Steps of one fit, the change of a probability that ends that of a histogram, and the step that ends others.
+_MOST, _LEAST_CHANGE, _LEAST_STEP = 200, 1e-10, 1e-10
+# Slopes are compared so far to each side for the curvature; less of it than that counts as that; steps are no longer.
+_SHIFT, _LEAST_CURVATURE, _LONGEST_STEP = 1e-5, 1e-9, 2.0
+# Scores that fall by less than this share are the same but for rounding.
+_ROUNDING = 1e-14
 # Probabilities of durations that a family allows are no less when segments are completed, so that shares are numbers.
 _LEAST = 1e-290
-# A bisection of the range of means halves it so often.
+# A bisection of the range of means halves it so often, and a step that is too long is halved so often at most.
 _HALVINGS = 60
 # Logarithms of rates, means, sizes and odds are at most so far from 0.
 _FARTHEST = 20.0
@@ -370,21 +373,31 @@ def _poisson(log_rate: Floats, longest: int) -> tuple[Floats, Floats]:
 
 
 def _negative_binomial(logarithms: Floats, longest: int) -> tuple[Floats, Floats]:
-    """The same of the mean and the size."""
-    from scipy.special import digamma, gammaln
+    """The same of the mean and the size.
+
+    Quotients of gamma functions are products over the tokens before, each near 1 where the size is large, so that
+    nothing cancels on the way to the Poisson distribution.
+    """
+    from scipy.special import gammaln
 
     more, (log_mean, log_size) = np.arange(longest)[:, None], logarithms
-    size = np.exp(log_size)
-    log_share = -np.logaddexp(0.0, log_size - log_mean)  # of the mean in mean + size
-    rest = 1.0 - np.exp(log_share)
-    log_weights = gammaln(more + size) - gammaln(size) - gammaln(more + 1) + more * log_share
-    of_size = size * (digamma(more + size) - digamma(size)) - more * rest
-    return log_weights, np.stack([more * rest, of_size])
+    mean, size = np.exp(log_mean), np.exp(log_size)
+
+    def over_tokens_before(terms: Floats) -> Floats:
+        return np.concatenate([np.zeros((1, len(mean))), np.cumsum(terms[:-1], axis=0)])
+
+    log_weights = more * log_mean + over_tokens_before(np.log((size + more) / (size + mean))) - gammaln(more + 1)
+    of_size = over_tokens_before((mean - more) / (size + mean) * size / (size + more))
+    return log_weights, np.stack([more / (1.0 + np.exp(log_mean - log_size)), of_size])
 
 
 def _climb(weights: Callable[[Floats, int], tuple[Floats, Floats]], observed: _Observed, start: Floats) -> Floats:
-    """Parameters of the largest score, found from a start by L-BFGS; states without counts keep the start."""
-    longest = len(observed.whole)
+    """Parameters of the largest score, found from a start by damped Newton steps; states without counts keep the start.
+
+    The search ends where the slope is zero to rounding, and not where the score no longer rises: the score is flat
+    there, and rounding of the counts would move the parameters by its square root.
+    """
+    longest, n_parameters = len(observed.whole), len(start)
     totals = sum(numbers.sum(axis=0) for numbers in observed[:3])
     per_state = np.divide(1.0, totals, out=np.zeros(start.shape[1]), where=totals > 0.0)
 
@@ -400,14 +413,24 @@ def _climb(weights: Callable[[Floats, int], tuple[Floats, Floats]], observed: _O
         slope -= p * slope.sum(axis=0)
         return (scores - observed.met * left_over[0]) * per_state, (slopes * slope).sum(axis=1) * per_state
 
-    def loss(flat: Floats) -> tuple[float, Floats]:
-        inside = np.clip(flat, -_FARTHEST, _FARTHEST)
-        scores, slopes = score(inside.reshape(start.shape))
-        return -float(scores.sum()), np.where(inside == flat, -slopes.ravel(), 0.0)
-
-    def flat_enough(point: Floats, value: float, slope: Floats) -> bool:
-        return bool((np.abs(slope) < _FLAT).all())
-
-    found = minimise(loss, start.ravel(), done=flat_enough, max_steps=_MOST).point
-    climbed = np.clip(found, -_FARTHEST, _FARTHEST).reshape(start.shape)
-    return np.where(score(climbed)[0] > score(start)[0], climbed, start)
+    point = np.clip(start, -_FARTHEST, _FARTHEST)
+    value, slope = score(point)
+    for _ in range(_MOST):
+        # The curvature by differences of the exact slope: Newton's method needs it only roughly.
+        shifts = _SHIFT * np.eye(n_parameters)[:, :, None]
+        curvature = np.stack([score(point + shift)[1] - score(point - shift)[1] for shift in shifts]) / (2.0 * _SHIFT)
+        sizes, directions = np.linalg.eigh(0.5 * (curvature + curvature.swapaxes(0, 1)).transpose(2, 0, 1))
+        along = np.einsum("sij,is->sj", directions, slope) / np.maximum(np.abs(sizes), _LEAST_CURVATURE)
+        step = np.clip(np.einsum("sij,sj->is", directions, along), -_LONGEST_STEP, _LONGEST_STEP)
+        for _ in range(_HALVINGS):
+            trial = np.clip(point + step, -_FARTHEST, _FARTHEST)
+            reached, slope_there = score(trial)
+            falls = reached < value - _ROUNDING * (1.0 + np.abs(value))
+            if not falls.any():
+                break
+            step[:, falls] *= 0.5
+        moved = np.abs(trial - point).max()
+        point, value, slope = trial, reached, slope_there
+        if moved < _LEAST_STEP:
+            break
+    return point

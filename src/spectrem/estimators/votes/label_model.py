@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem._damage import DamageError
 from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.columns import read_columns
-from spectrem.data.frames import Columns
+from spectrem.data.frames import Columns, as_frame
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import Estimator, as_fitted, number_groups, row_weights
 from spectrem.estimators.declare import check_parameters, documented
@@ -29,6 +29,9 @@ from spectrem.learning import EStep
 from spectrem.models.estep import Statistics
 from spectrem.models.shards import in_corpus_order
 from spectrem.models.votes import Answers, Rules, VoteModel, VoteParameters, build_shards, precisions
+
+if TYPE_CHECKING:
+    from spectrem.estimators.votes.analysis import VoteAnalysis
 
 
 def _write(model: LabelModel) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -271,6 +274,48 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
             If no item has a label.
         """
         return score_rows(self, y, self.predict(votes, None, groups, columns), sample_weight)
+
+    def analyse(
+        self, votes: Any, y: Any = None, groups: ArrayLike | None = None, columns: Columns = None
+    ) -> VoteAnalysis:
+        """What sources and items are like under the model, where it differs from the majority, and what to label next.
+
+        Parameters
+        ----------
+        votes, groups, columns
+            As in `predict_proba`; as a rule those of training. Posteriors meet the constraints.
+        y : array-like of shape (n_items,), or mapping of item -> label, optional
+            Labels that are known, which sources and the model are measured by; posteriors do not depend on them.
+
+        Returns
+        -------
+        VoteAnalysis
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        InfeasibleConstraintError
+            If the constraints cannot hold for these items.
+
+        Examples
+        --------
+        >>> votes = [["ham", "ham", None], ["spam", "spam", "ham"], ["spam", None, "ham"], ["ham", "ham", "spam"]]
+        >>> LabelModel(n_threads=1).fit(votes).analyse(votes).to_label["item"].tolist()
+        [2, 1, 3, 0]
+        """
+        from spectrem.estimators.votes.analysis import analyse_votes
+
+        fitted = as_fitted(self)
+        read = read_votes(votes, fitted.table_columns, repeated=fitted.repeated)
+        known = read_known(y, read, fitted.classes_)
+        cells = fitted._cells(read, fitted.sources_, fitted.classes_)
+        group = fitted._known_groups(groups, read.n_items)
+        model = VoteModel(fitted.classes_, fitted.sources_, Answers(), fitted._source_group)
+        labels = KnownLabels(fitted.classes_, None, None)
+        shards = build_shards(**cells, **_of_items(labels, group, _columns_of(columns, read)))
+        codes = np.zeros(read.n_items, np.int64) if group is None else group.codes
+        return analyse_votes(fitted, model, shards, read, codes, known, as_frame(votes, "votes"))
 
     # ---- the model --------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ from spectrem.structures._ragged import rows_of
 _TABLES = ("sources", "classes", "disagreements", "to_label")
 _WIDTH = 1.959964  # standard errors on either side of an interval that holds with 95 %
 # Above this many, the accuracies of other sources count as known in what is said about one.
-_MOST_SOURCES = 4_000
+_MOST_SOURCES = 2_000
 _AT_ONCE = 1 << 22  # entries of a dense table of items and sources
 _BY_CHANCE = 0.01
 _MOST_NAMES = 5  # in a warning
@@ -393,14 +393,17 @@ def analyse_evidence(evidence: Evidence, kind: str, known: Floats | None, like: 
         label, probability = evidence.classes[best[rows]], q[rows, best[rows]]
         return {"item": evidence.items[rows], "label": label, "probability": probability, **more}
 
-    shares = q.mean(axis=0)
     return VoteAnalysis(
         summary,
         sources,
-        {"class": evidence.classes, "posterior": shares, "majority": shared.sum(axis=0) / max((per_item > 0).sum(), 1)},
+        {
+            "class": evidence.classes,
+            "posterior": q.mean(axis=0),
+            "majority": shared.sum(axis=0) / max((per_item > 0).sum(), 1),
+        },
         of_items(differs, majority=evidence.classes[majority], log_odds=odds),
         of_items(open_items, information=information[open_items], entropy=entr(q[open_items]).sum(axis=1)),
-        tuple(_warnings(evidence, kind, sources, used, shares, decided, np.bincount(best, minlength=k))),
+        tuple(_warnings(evidence, kind, sources, used, decided)),
         evidence,
         like,
     )
@@ -426,7 +429,8 @@ def _accuracies(evidence: Evidence, row: Ints, votes: Ints) -> tuple[Floats, Flo
         covariance = sp.diags_array(1 / (slopes.power(2).sum(axis=0) + prior)).tocsr()
         hidden = sp.diags_array(sum(table.power(2).T @ share for table, share in tables)).tocsr()
         errors = np.sqrt(covariance.diagonal())
-    gain = sum(share * _squares(table, covariance @ hidden @ covariance) for table, share in tables)
+    taught = covariance @ hidden @ covariance
+    gain = sum(share * _squares(table, taught) for table, share in tables)
     return np.where(votes > 0, accuracy, np.nan), errors, entr(q).sum(axis=1) + np.maximum(gain, 0.0) / 2
 
 
@@ -442,45 +446,38 @@ def _measured(right: NDArray, known: NDArray) -> dict[str, NDArray]:
     with np.errstate(invalid="ignore", divide="ignore"):
         share, z = right / known, _WIDTH**2 / known
         middle, half = (share + z / 2) / (1 + z), np.sqrt(z * share * (1 - share) + z**2 / 4) / (1 + z)
-    return {
-        **{"known": known.astype(np.int64), "known_accuracy": share},
-        **{"known_low": middle - half, "known_high": middle + half},
-    }
+    names = ("known", "known_accuracy", "known_low", "known_high")
+    return dict(zip(names, (known.astype(np.int64), share, middle - half, middle + half), strict=True))
 
 
 def _warnings(
-    evidence: Evidence,
-    kind: str,
-    sources: Mapping[str, NDArray],
-    used: Bools,
-    shares: Floats,
-    decided: Ints,
-    answered: Ints,
-) -> list[str]:
+    evidence: Evidence, kind: str, sources: Mapping[str, NDArray], used: Bools, decided: Ints
+) -> Iterator[str]:
     """A sentence for each kind of thing that is wrong."""
     low, high, votes = sources["accuracy_low"], sources["accuracy_high"], sources["votes"]
-    by_chance = votes * np.log(np.maximum(shares[used.argmax(axis=1)], 1e-300)) >= np.log(_BY_CHANCE)
+    shares, answered = (
+        evidence.posteriors.mean(axis=0),
+        np.bincount(evidence.posteriors.argmax(axis=1), minlength=used.shape[1]),
+    )
+    by_chance = votes * np.log(np.maximum(shares[used.argmax(axis=1)], 1e-300))
     wrong = {
         "Sources that never vote": votes == 0,
-        f"Sources that give one label only, which has a probability below {_BY_CHANCE:.0%} if they chose at random by "
-        "the shares of the classes": (used.sum(axis=1) == 1) & ~by_chance & (kind == "answers"),
+        "Sources that answer for one class only, which would hardly happen by chance": (used.sum(axis=1) == 1)
+        & (by_chance < np.log(_BY_CHANCE))
+        & (kind == "answers"),
         f"Sources that are right less often than by chance, 1 in {len(shares)}": high < 1 / len(shares),
     }
     if "known" in sources:
-        wrong["Sources whose accuracy by known labels contradicts the one that the model expects"] = (
-            sources["known_low"] > high
-        ) | (sources["known_high"] < low)
-    out = [f"{what}: {_listed(evidence.sources[which])}" for what, which in wrong.items() if which.any()]
+        outside = (sources["known_low"] > high) | (sources["known_high"] < low)
+        wrong["Sources whose accuracy by known labels contradicts the one that the model expects"] = outside
+    yield from (f"{what}: {_listed(evidence.sources[which])}" for what, which in wrong.items() if which.any())
     for source, label in np.argwhere(2 * decided > answered).tolist():
-        out.append(
+        yield (
             f"Source {evidence.sources[source]} alone decides most items of class {evidence.classes[label]}: without "
             f"it, {decided[source, label]:,} of {answered[label]:,} would have another label"
         )
-    silent = int((np.diff(evidence.offsets) == 0).sum())
-    return [
-        *out,
-        *[f"{counted(silent, 'item')} without votes, which the model labels by what else it knows"] * (silent > 0),
-    ]
+    if silent := int((np.diff(evidence.offsets) == 0).sum()):
+        yield f"{counted(silent, 'item')} without votes, which the model labels by what else it knows"
 
 
 def _listed(names: NDArray) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem._damage import DamageError
+from spectrem._reprs import briefly_shown
 from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.columns import read_columns
 from spectrem.data.frames import Columns
@@ -45,6 +46,7 @@ from spectrem.models.votes import (
 _STEPS_OF_SHARES = 20
 
 
+@briefly_shown
 class SourcePair(NamedTuple):
     """Two sources that vote alike.
 

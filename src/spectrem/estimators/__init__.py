@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spectrem.estimators.transfer import transfer_parser
     from spectrem.estimators.views.views import Views
     from spectrem.estimators.votes.analysis import VoteAnalysis
-    from spectrem.estimators.votes.label_model import LabelModel
+    from spectrem.estimators.votes.label_model import LabelModel, SourcePair
 
 # Loaded on first use, since an aligner does not need the libraries that a mixture imports.
 _HOMES = {
@@ -49,6 +49,7 @@ _HOMES = {
     "PoissonHMM": "series.named",
     "RelationExtractor": "extraction.relation_extractor",
     "SelfTrainer": "selftraining.self_trainer",
+    "SourcePair": "votes.label_model",
     "Views": "views.views",
     "VoteAnalysis": "votes.analysis",
     "WordAligner": "alignment.word_aligner",

@@ -278,7 +278,26 @@ def test_a_source_that_alone_decides_most_items_of_a_class_is_named():
     assert warning == ("Source 2 alone decides most items of class 1: without it, 10 of 10 would have another label")
 
 
-@pytest.mark.parametrize("table", ["sources", "classes", "disagreements", "to_label"])
+def test_copies_are_listed_and_votes_that_count_less_say_less():
+    rng = np.random.default_rng(0)
+    votes, _, _ = planted(400, 4, k=2, rng=rng, accuracy=(0.7, 0.8), coverage=1.0)
+    frame = pd.DataFrame(votes, columns=list("abcd")).assign(copy=votes[:, 3])
+    model = LabelModel("answers", dependence="weigh", n_threads=1).fit(frame)
+    analysis = model.analyse(frame)
+    [pair] = model.dependent_sources(frame)
+    assert {name: values.tolist() for name, values in analysis.dependent_sources.items()} == {
+        name: [value] for name, value in pair._asdict().items()
+    }
+    assert (pair.first, pair.second) == ("copy", "d") or (pair.first, pair.second) == ("d", "copy")
+    assert "Dependent sources" in analysis.to_html()
+    for item in range(0, 400, 10):
+        why, q = analysis.why(item), model.label_distributions_[item]
+        assert sum(why["nats"]) == pytest.approx(math.log(q.max() / q.min()), abs=1e-6)
+        nats = dict(zip(why["name"], why["nats"], strict=True))
+        assert nats["d"] == pytest.approx(nats["copy"], abs=0.02)
+
+
+@pytest.mark.parametrize("table", ["sources", "dependent_sources", "classes", "disagreements", "to_label"])
 def test_tables_are_frames_of_the_library_of_the_votes(table):
     votes = pl.from_numpy(planted(30, 3, rng=np.random.default_rng(5))[0])
     model = LabelModel("answers", n_threads=1).fit(votes)
@@ -311,7 +330,7 @@ def test_the_page_needs_nothing_else_and_escapes_names(tmp_path):
     assert f"majority accuracy <strong>{analysis.summary['majority_accuracy']:.1%}" in text
     sure = LabelModel("answers", n_threads=1).fit([[0, 0], [1, 1], [0, 0], [1, 1]])
     page = sure.analyse(np.zeros((1, 2), int), [0])._repr_html_()
-    assert page.count("There are none.") == 2  # disagreements, and items to label
+    assert page.count("There are none.") == 3  # dependent sources, disagreements, and items to label
 
 
 def test_errors_name_item_label_and_table(monkeypatch):
@@ -325,7 +344,8 @@ def test_errors_name_item_label_and_table(monkeypatch):
     with pytest.raises(InvalidInputError, match=r"other must be one of \[0, 1, 2\], got 7"):
         analysis.why(0, 1, 7)
     with pytest.raises(
-        InvalidInputError, match="table must be one of sources, classes, disagreements, to_label, got 'x'"
+        InvalidInputError,
+        match="table must be one of sources, dependent_sources, classes, disagreements, to_label, got 'x'",
     ):
         analysis.to_frame("x")
     with pytest.raises(InvalidInputError, match="votes must hold at least one item, got none"):

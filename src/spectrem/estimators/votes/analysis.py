@@ -25,11 +25,10 @@ from spectrem.estimators.votes.input import KnownLabels, Votes
 from spectrem.exceptions import InvalidInputError, counted, quoted
 from spectrem.learning import EStep, Step, pose
 from spectrem.learning.estep import posed_of, posterior
-from spectrem.models.shards import in_corpus_order
 from spectrem.models.votes import VoteModel, VoteShard
 from spectrem.structures._ragged import rows_of
 
-_TABLES = ("sources", "classes", "disagreements", "to_label")
+_TABLES = ("sources", "dependent_sources", "classes", "disagreements", "to_label")
 _WIDTH = 1.959964  # standard errors on either side of an interval that holds with 95 %
 # Above this many, the accuracies of other sources count as known in what is said about one.
 _MOST_SOURCES = 2_000
@@ -103,6 +102,9 @@ class VoteAnalysis:
         posterior of its votes, and its 95 % interval ``accuracy_low`` to ``accuracy_high``; ``decides``, items whose
         most probable class would be another without it. Where labels are known ``known``, its votes there, the share
         of these that are right, ``known_accuracy``, and its 95 % interval ``known_low`` to ``known_high`` [Wilson1927].
+    dependent_sources : mapping of column -> ndarray of shape (n_pairs,)
+        Pairs that vote alike, as `LabelModel.dependent_sources` finds them, strongest first: the attributes of
+        `SourcePair`.
     classes : mapping of column -> ndarray of shape (n_classes,)
         ``class``; the ``posterior`` share of it among items; its share in the ``majority`` of items with votes, where
         a tie is divided.
@@ -138,6 +140,7 @@ class VoteAnalysis:
 
     summary: Mapping[str, float]
     sources: Mapping[str, NDArray]
+    dependent_sources: Mapping[str, NDArray]
     classes: Mapping[str, NDArray]
     disagreements: Mapping[str, NDArray]
     to_label: Mapping[str, NDArray]
@@ -202,7 +205,7 @@ class VoteAnalysis:
 
         Parameters
         ----------
-        table : {"sources", "classes", "disagreements", "to_label"}
+        table : {"sources", "dependent_sources", "classes", "disagreements", "to_label"}
 
         Returns
         -------
@@ -260,7 +263,13 @@ class VoteAnalysis:
 
 
 def analyse_votes(
-    fitted: Any, model: VoteModel, shards: Sequence[VoteShard], votes: Votes, group: Ints, known: KnownLabels, like: Any
+    fitted: Any,
+    model: VoteModel,
+    shards: Sequence[VoteShard],
+    votes: Votes,
+    known: KnownLabels,
+    dependent: Mapping[str, NDArray],
+    like: Any,
 ) -> VoteAnalysis:
     """The analysis of votes by a fitted `LabelModel`.
 
@@ -269,12 +278,12 @@ def analyse_votes(
     fitted : LabelModel
     model : VoteModel
     shards : sequence of VoteShard
-        Of all items, without labels.
+        All items, in order, without labels.
     votes : Votes
-    group : ndarray of shape (n_items,), int64
-        The row of the shares of every item.
     known : KnownLabels
         Labels to measure by.
+    dependent : mapping of column -> ndarray of shape (n_pairs,)
+        Of dependent sources.
     like : frame or None
         Whose kind frames are to be.
     """
@@ -284,27 +293,30 @@ def analyse_votes(
     estep = EStep(fitted.constraints, infeasible=fitted.infeasible)
     posed = pose(model, engine.make_corpus(fitted, shards), estep)
     corpus, step = posed.at_prices(Step(model, params, gamma, estep))
-    pieces = list(corpus.collect(explained, step, posed.facts, () if posed.rows is None else posed.rows.blocks))
-    sizes, ones, k = np.diff(votes.offsets), np.ones(votes.n_items, np.int64), model.n_classes
-    cells = in_corpus_order(shards, (shard.cells for shard in shards), sizes)
-    counts = (shard.strengths if len(shard.strengths) else np.ones(len(shard.cells)) for shard in shards)
-    strengths = in_corpus_order(shards, counts, sizes)
+    blocks, k = () if posed.rows is None else posed.rows.blocks, model.n_classes
+    pieces = list(corpus.collect(explained, step, posed.facts, blocks))
+    cells = np.concatenate([shard.cells for shard in shards])
+    strengths = np.concatenate([_or_all(shard.strengths, np.ones(len(shard.cells))) for shard in shards])
+    group = np.concatenate([_or_all(shard.group, np.zeros(len(shard.weights), np.int64)) for shard in shards])
     factors = np.log(params.table)[model.source_group].transpose(0, 2, 1).reshape(-1, k)
     names = dict.fromkeys(name for _, prices in pieces for name in prices)
-    of_names = {name: [prices.get(name, 0 * table) for table, prices in pieces] for name in names}
     evidence = Evidence(
         *(votes.items, model.names, model.classes, votes.offsets, cells // k, cells % k, strengths),
         strengths[:, None] * factors[cells],
         np.log(params.shares)[group],
-        {name: in_corpus_order(shards, tables, ones) for name, tables in of_names.items()},
-        in_corpus_order(shards, (table for table, _ in pieces), ones),
+        {name: np.concatenate([prices.get(name, 0 * table) for table, prices in pieces]) for name in names},
+        np.concatenate([table for table, _ in pieces]),
         gamma,
     )
     certain = None
     if known.evidence is not None:
         certain = (known.evidence > -np.inf).astype(np.float64)
         certain[certain.sum(axis=1) != 1] = 0.0
-    return analyse_evidence(evidence, fitted.kind_, certain, like)
+    return analyse_evidence(evidence, fitted.kind_, certain, dependent, like)
+
+
+def _or_all(values: NDArray, default: NDArray) -> NDArray:
+    return values if len(values) else default
 
 
 def explained(shard: Any, step: Step, facts: Any, blocks: Sequence[Block]) -> tuple[Floats, dict[str, Floats]]:
@@ -328,7 +340,9 @@ def explained(shard: Any, step: Step, facts: Any, blocks: Sequence[Block]) -> tu
     return posteriors, prices
 
 
-def analyse_evidence(evidence: Evidence, kind: str, known: Floats | None, like: Any) -> VoteAnalysis:
+def analyse_evidence(
+    evidence: Evidence, kind: str, known: Floats | None, dependent: Mapping[str, NDArray], like: Any
+) -> VoteAnalysis:
     """The analysis of votes.
 
     Parameters
@@ -338,6 +352,8 @@ def analyse_evidence(evidence: Evidence, kind: str, known: Floats | None, like: 
         How sources vote.
     known : ndarray of shape (n_items, n_classes), or None
         1 for the label of items of which it is known; rows of 0 elsewhere.
+    dependent : mapping of column -> ndarray of shape (n_pairs,)
+        Of dependent sources.
     like : frame or None
         Whose kind frames are to be.
     """
@@ -396,6 +412,7 @@ def analyse_evidence(evidence: Evidence, kind: str, known: Floats | None, like: 
     return VoteAnalysis(
         summary,
         sources,
+        dependent,
         {
             "class": evidence.classes,
             "posterior": q.mean(axis=0),

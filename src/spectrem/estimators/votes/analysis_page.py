@@ -21,6 +21,11 @@ _SOURCES = (
     "votes, others vote, too, and others vote otherwise. Accuracy is what the model expects, with a 95 % interval that "
     "is as right as the model. A source decides an item whose label would be another without it.</p>"
 )
+_PAIRS = (
+    "<p><strong>Dependent sources</strong></p><p>Pairs that agree more often than the labels explain: on how many "
+    "items, on how many independent sources would, the difference in standard deviations, and from one half to 1 for "
+    "copies what share of further agreements is there.</p>"
+)
 _CLASSES = "<p><strong>Classes</strong></p><p>Shares by the posteriors, and by the majority of items with votes.</p>"
 _DISAGREEMENTS = (
     "<p><strong>Where the model differs from the majority</strong></p><p>Items whose most probable label is not among "
@@ -44,7 +49,10 @@ def analysis_page(
     shares = {name.replace("_", " "): f"{value:.1%}" for name, value in summary.items() if isinstance(value, float)}
     most = np.argsort(-tables["sources"]["votes"], kind="stable")[:MOST_LINES]
     sources = {name: values[most].tolist() for name, values in tables["sources"].items()}
-    first = {name: values[:MOST_ITEMS].tolist() for name, values in tables["to_label"].items()}
+    first, pairs = (
+        {name: values[:MOST_ITEMS].tolist() for name, values in tables[one].items()}
+        for one in ("to_label", "dependent_sources")
+    )
     classes = {name: values.tolist() for name, values in tables["classes"].items()}
     known = {}
     if "known" in sources:
@@ -65,6 +73,13 @@ def analysis_page(
             **{**known, "decides": _texts(sources["decides"], ",")},
         }),
         _left_out(len(tables["sources"]["votes"]) - MOST_LINES, "source"),
+        _PAIRS,
+        _listing({
+            **{"": _names(pairs["first"]), "and": _names(pairs["second"])},
+            **{"agree": _texts(pairs["n_agreements"], ",.0f"), "expected": _texts(pairs["n_expected"], ",.1f")},
+            **{"z": _texts(pairs["z"], ".1f"), "similarity": _barred(pairs["similarity"], ".2f", 1.0)},
+        }),
+        _left_out(len(tables["dependent_sources"]["z"]) - MOST_ITEMS, "pair"),
         _CLASSES,
         _listing({
             "": _names(classes["class"]),

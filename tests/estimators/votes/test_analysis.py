@@ -235,7 +235,10 @@ def test_known_labels_measure_and_change_no_posterior():
         counted = there & (votes[:, source] >= 0)
         right, n = int((votes[counted, source] == y[counted]).sum()), int(counted.sum())
         interval = binomtest(right, n).proportion_ci(method="wilson")
-        row = [analysis.sources[name][source] for name in ("known", "known_accuracy", "known_low", "known_high")]
+        row = [
+            analysis.sources[name][source]
+            for name in ("known", "known_accuracy", "known_accuracy_low", "known_accuracy_high")
+        ]
         np.testing.assert_allclose(row, [n, right / n, interval.low, interval.high])
     top = [np.flatnonzero(np.bincount(row[row >= 0], minlength=3) == np.bincount(row[row >= 0], minlength=3).max())
            for row in votes]  # fmt: skip

@@ -100,8 +100,9 @@ class VoteAnalysis:
         ``source``; ``votes``; of all items, the shares that it votes on (``coverage``), that another votes on, too
         (``overlap``), and where another votes otherwise (``conflict``); ``labels`` that it used; ``accuracy``, the mean
         posterior of its votes, and its 95 % interval ``accuracy_low`` to ``accuracy_high``; ``decides``, items whose
-        most probable class would be another without it. Where labels are known ``known``, its votes there, the share
-        of these that are right, ``known_accuracy``, and its 95 % interval ``known_low`` to ``known_high`` [Wilson1927].
+        most probable class would be another without it. Where labels are known ``known``, its votes there,
+        and the share of these that is right, ``known_accuracy``, with its 95 % interval [Wilson1927]
+        ``known_accuracy_low`` to ``known_accuracy_high``.
     dependent_sources : mapping of column -> ndarray of shape (n_pairs,)
         Pairs that vote alike, as `LabelModel.dependent_sources` finds them, strongest first: the attributes of
         `SourcePair`.
@@ -463,7 +464,7 @@ def _measured(right: NDArray, known: NDArray) -> dict[str, NDArray]:
     with np.errstate(invalid="ignore", divide="ignore"):
         share, z = right / known, _WIDTH**2 / known
         middle, half = (share + z / 2) / (1 + z), np.sqrt(z * share * (1 - share) + z**2 / 4) / (1 + z)
-    names = ("known", "known_accuracy", "known_low", "known_high")
+    names = ("known", "known_accuracy", "known_accuracy_low", "known_accuracy_high")
     return dict(zip(names, (known.astype(np.int64), share, middle - half, middle + half), strict=True))
 
 
@@ -485,7 +486,7 @@ def _warnings(
         f"Sources that are right less often than by chance, 1 in {len(shares)}": high < 1 / len(shares),
     }
     if "known" in sources:
-        outside = (sources["known_low"] > high) | (sources["known_high"] < low)
+        outside = (sources["known_accuracy_low"] > high) | (sources["known_accuracy_high"] < low)
         wrong["Sources whose accuracy by known labels contradicts the one that the model expects"] = outside
     yield from (f"{what}: {_listed(evidence.sources[which])}" for what, which in wrong.items() if which.any())
     for source, label in np.argwhere(2 * decided > answered).tolist():

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from spectrem._damage import DamageError
 from spectrem._reprs import briefly_shown
 from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.columns import read_columns
-from spectrem.data.frames import Columns
+from spectrem.data.frames import Columns, as_frame
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import Estimator, as_fitted, number_groups, row_weights
 from spectrem.estimators.declare import check_parameters, documented
@@ -80,6 +80,10 @@ class SourcePair(NamedTuple):
     n_expected: float
     z: float
     similarity: float
+
+
+if TYPE_CHECKING:
+    from spectrem.estimators.votes.analysis import VoteAnalysis
 
 
 def _write(model: LabelModel) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -407,6 +411,45 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
             If no item has a label.
         """
         return score_rows(self, y, self.predict(votes, None, X, groups, columns), sample_weight)
+
+    def analyse(
+        self, votes: Any, y: Any = None, groups: ArrayLike | None = None, columns: Columns = None
+    ) -> VoteAnalysis:
+        """What sources and items are like under the model, where it differs from the majority, and what to label next.
+
+        Parameters
+        ----------
+        votes, groups, columns
+            As in `predict_proba`; as a rule those of training. Posteriors meet the constraints.
+        y : array-like of shape (n_items,), or mapping of item -> label, optional
+            Labels that are known, which sources and the model are measured by; posteriors do not depend on them.
+
+        Returns
+        -------
+        VoteAnalysis
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        InfeasibleConstraintError
+            If the constraints cannot hold for these items.
+
+        Examples
+        --------
+        >>> votes = [["ham", "ham", None], ["spam", "spam", "ham"], ["spam", None, "ham"], ["ham", "ham", "spam"]]
+        >>> LabelModel(n_threads=1).fit(votes).analyse(votes).to_label["item"].tolist()
+        [2, 1, 3, 0]
+        """
+        from spectrem.estimators.votes.analysis import analyse_votes
+
+        fitted = as_fitted(self)
+        model, _, shards = fitted._read_new(votes, None, None, groups, columns)
+        read = read_votes(votes, fitted.table_columns, repeated=fitted.repeated)
+        known = read_known(y, read, fitted.classes_)
+        alike = fitted.dependent_sources(votes, None, groups, columns)
+        pairs = {name: np.array([getattr(pair, name) for pair in alike]) for name in SourcePair._fields}
+        return analyse_votes(fitted, model, shards, read, known, pairs, as_frame(votes, "votes"))
 
     def dependent_sources(
         self, votes: Any, y: Any = None, groups: ArrayLike | None = None, columns: Columns = None

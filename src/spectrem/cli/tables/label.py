@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -128,14 +130,14 @@ def fit(options: FittingOptions, settings: Settings, annealing: Annealing, home:
         run = TrainingRun(options)
         columns = placed.get("table_columns", LabelModelParameters.table_columns)
         items = _Items.open(options, columns, options.votes is not None, given)
-        named = check_named(items.file, {flag: getattr(options, flag[2:]) for flag in _COLUMNS})
+        named = items.check_named(options)
         of_format = () if items.file is items.table and items.listed is None else [*_MEANINGS]
         constraints, used = read_table_constraints(options, items.file, _MEANINGS, of_format)
         weights = None if options.weights is None else weight_column(items.file, options.weights)
         votes, y = items.read(items.sources(options.votes, [*named, *used]), options)
         items.check_same([*named, *used])
         model = LabelModel(constraints=constraints, **placed)
-        with rows_named(items.file):
+        with items.named():
             run.fit(model, lambda: model.fit(votes, y, weights, items.groups(options), used), advice=_ADVICE)
     read = _numbered(model, votes)
     outcome = f": {counted(model.n_iter_, 'iteration')}, objective {model.objective_:.6g} nats"
@@ -242,8 +244,8 @@ def evaluate(options: EvaluationOptions, settings: Settings, given: Given) -> No
         known = np.array([label is not None for label in y])
         if unknown := [label for label in y if label is not None and label not in classes]:
             raise InvalidInputError(
-                f"known labels must be those of the model, {quoted(classes)}, found {quoted(unknown[0])}; correct it, "
-                "or train with --classes"
+                f"{options.truth or items.file.name}: known labels must be those of the model, {quoted(classes)}, "
+                f"found {quoted(unknown[0])}; correct it, or train with --classes"
             )
         if not known.any():
             raise InvalidInputError(f"{items.file.name}: no item has a known label; name them by --known or --truth")
@@ -359,6 +361,10 @@ class _Items:
         )
         return cls(file, table, columns)
 
+    def check_named(self, options: Any) -> list[str]:
+        """Columns that options name, if the table has them."""
+        return check_named(self.file, {flag: getattr(options, flag[2:], None) for flag in _COLUMNS})
+
     def check_same(self, names: Collection[str]) -> None:
         """Refuse columns of items that are not the same wherever there are votes on an item."""
         import polars
@@ -422,6 +428,17 @@ class _Items:
             return None
         return row_names(self.file, id or "id")
 
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Let errors of this block that are about votes, groups or labels begin with the table."""
+        try:
+            with rows_named(self.file):
+                yield
+        except InvalidInputError as error:
+            if not re.match(r"(votes|groups|y|labels|column \S+) must ", str(error)):
+                raise
+            raise InvalidInputError(f"{self.table.name}: {error}") from error
+
     def groups(self, options: VoteOptions) -> list[Any] | None:
         return None if options.group is None else self.file.values(options.group).to_list()
 
@@ -474,6 +491,7 @@ def _applied(options: Any, settings: Settings, given: Given) -> tuple[Any, _Item
 
     model = load_model(options.load, [LabelModel], settings, given)
     items = _Items.open(options, model.table_columns, False, given)
+    named = items.check_named(options)
     if model.groups_ is None and options.group is not None:
         raise InvalidInputError(f"--group {options.group} changes nothing: the model was trained without it; drop it")
     if model.groups_ is not None and options.group is None:
@@ -485,9 +503,9 @@ def _applied(options: Any, settings: Settings, given: Given) -> tuple[Any, _Item
     columns = {
         name: as_column(name, items.file.keys(name)) for name in used - _MEANINGS.keys() if name in items.file.schema
     }
-    items.check_same([*filter(None, [options.group, getattr(options, "known", None)]), *columns])
+    items.check_same([*named, *columns])
     votes, y = items.read(sources if items.file is items.table else [items.columns[2]], options, model)
-    with rows_named(items.file):
+    with items.named():
         proba = model.predict_proba(votes, None, items.groups(options), columns)
     return model, items, votes, y, proba
 

@@ -35,10 +35,12 @@ votes = pl.DataFrame(
 )
 truth = np.where(spam, "spam", "ham")
 
-is_spam, link = part("label") == "spam", part("source") == "link"
+is_spam, is_right = part("label") == "spam", part("vote") == part("label")
+source = {name: part("source") == name for name in rules}
 knowledge = [
     E[is_spam].between("18%", "22%"),
-    E[link & (part("vote") == part("label"))] <= 0.4 * E.count(link),
+    E[source["link"] & is_right] <= 0.4 * E.count(source["link"]),
+    *(E[source[name] & is_right] >= 0.75 * E.count(source[name]) for name in ("prize", "subscribe")),
 ]
 models = {
     "votes alone": LabelModel(n_threads=1),
@@ -56,8 +58,8 @@ for name, model in models.items():
 precision["truth"] = [(truth[fires[:, k]] == label).mean() for k, (label, _, _) in enumerate(rules.values())]
 
 # %%
-# The pattern of links votes most. Taken at its word it makes too much spam; knowing that it is seldom right moves all
-# other patterns towards the truth, too.
+# The pattern of links votes most. Taken at its word it makes too much spam, and the patterns for ham seem to err. With
+# knowledge the precisions of these are right, though nothing was said about them.
 figure, axes = plt.subplots(figsize=(6.5, 3.6), layout="constrained")
 for k, (name, values) in enumerate(precision.items()):
     axes.bar(np.arange(len(rules)) + 0.27 * (k - 1), values, 0.25, color=COLOURS[k], label=name)

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from spectrem.estimators.declare import check_number, choice, count, given, number, switch
-from spectrem.estimators.shared_parameters import MODEL, TRAINING, CorpusParameters
+from spectrem.estimators.shared_parameters import MODEL, TRAINING, CorpusParameters, labels_of
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -125,9 +125,17 @@ class LabelModelParameters(CorpusParameters):
     shares: Mapping[Any, float] | None = given(None, _check_shares)
     share_strength: float = number(1.0, group=MODEL)
     classifier: BaseEstimator | None = given(None, _check_estimator)
-    joint_steps: int = count(0, 0, group=MODEL)
-    classes: Sequence[Any] | None = given(None)
-    table_columns: Sequence[str] = given(COLUMNS, _check_names)
+    joint_steps: int = count(0, 0, option=None)
+    classes: Sequence[Any] | None = given(None, convert=labels_of, option="", group=MODEL, metavar="A,B,C")
+    table_columns: Sequence[str] = given(
+        COLUMNS,
+        _check_names,
+        convert=lambda text: tuple(name.strip() for name in text.split(",")),
+        option="--columns",
+        group="Columns",
+        metavar="ITEM,SOURCE,LABEL",
+        help="What a table with a row for every vote calls items, sources and labels.",
+    )
     repeated: bool = switch(False, group=MODEL)
     project_at_predict: bool = switch(False, group=MODEL)
     tol: float = number(1e-8, group=TRAINING, metavar="GAIN")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
     from spectrem.estimators.transfer import transfer_parser
     from spectrem.estimators.views.views import Views
-    from spectrem.estimators.votes.label_model import LabelModel
+    from spectrem.estimators.votes.label_model import LabelModel, SourcePair
 
 # Loaded on first use, since an aligner does not need the libraries that a mixture imports.
 _HOMES = {
@@ -48,6 +48,7 @@ _HOMES = {
     "PoissonHMM": "series.named",
     "RelationExtractor": "extraction.relation_extractor",
     "SelfTrainer": "selftraining.self_trainer",
+    "SourcePair": "votes.label_model",
     "Views": "views.views",
     "WordAligner": "alignment.word_aligner",
     "load": "storage",

@@ -24,6 +24,8 @@ from spectrem.structures._ragged import offsets_of, ranges_of, rows_of
 _LEAST_WORK, _MOST_WORK = 1 << 15, 1 << 21
 # Of a vote, beside which a label counts alone.
 _FAINT = 1e-9
+# Precisions are no nearer to 0 and to 1.
+_LEAST_PRECISION = 1e-3
 # Bits of expected counts and of values, which are whole numbers of units of size 2**-bits times the total.
 _BITS_OF_COUNTS, _BITS_OF_VALUES = 61, 52
 
@@ -49,13 +51,15 @@ class VoteParameters:
 class Sources(Protocol):
     """How sources err: a frozen value."""
 
-    def m_step(self, counts: Floats) -> Floats:
+    def m_step(self, counts: Floats, shares: Floats) -> Floats:
         """The table that maximises the expected log-probability of votes plus `log_prior`.
 
         Parameters
         ----------
         counts : ndarray of shape (n_source_groups, n_classes, n_classes), [source, class, vote]
             Expected counts.
+        shares : ndarray of shape (n_classes,)
+            Of the classes, over all items.
         """
         ...
 
@@ -87,7 +91,7 @@ class Answers:
         counts: Floats = self.strength * k * np.where(np.eye(k, dtype=bool), self.accuracy, wrong)
         return counts
 
-    def m_step(self, counts: Floats) -> Floats:
+    def m_step(self, counts: Floats, shares: Floats) -> Floats:
         k = counts.shape[-1]
         counts = counts + self._pseudo_counts(k)
         if self.confusion != "full":
@@ -111,39 +115,54 @@ class Rules:
     """Sources that speak where they apply and are silent elsewhere, such as patterns: P(class | vote), their precision.
 
     A vote multiplies the probability of each class by ``P(class | vote) / P(class)``, where what is left by the
-    precision is spread over the other classes in proportion to ``reference``. Silence says nothing.
+    precision is spread over the other classes in proportion to ``reference``. Silence says nothing. A source cannot be
+    right on more items than its class has, so that its precision is at most the share of the class divided by the
+    share of the items on which the source votes for it.
 
     Parameters
     ----------
-    reference : ndarray of shape (n_classes,)
-        Shares of the classes, all above 0, that the precision is compared with.
+    n_votes : ndarray of shape (n_source_groups, n_classes)
+        How often a source votes for each class, by weight.
+    coverage : ndarray of shape (n_source_groups, n_classes)
+        On which share of the items it does.
+    reference : ndarray of shape (n_classes,), or None
+        Shares of the classes, all above 0, that the precision is compared with; None for those of every M-step, with
+        which EM finds them but does not climb its objective.
     strength, per_vote : float
         Votes that the prior of a precision counts, and more for every vote of the source.
     precision : float
         The share of these that are right, in (0, 1).
-    n_votes : ndarray of shape (n_source_groups, n_classes)
-        How often a source votes for each class, by weight.
     """
 
-    reference: Floats
     n_votes: Floats
+    coverage: Floats
+    reference: Floats | None = None
     strength: float = 10.0
-    per_vote: float = 3.0
+    per_vote: float = 0.7
     precision: float = 0.85
 
-    def m_step(self, counts: Floats) -> Floats:
-        k = counts.shape[-1]
+    def m_step(self, counts: Floats, shares: Floats) -> Floats:
+        k, reference = counts.shape[-1], as_reference(shares) if self.reference is None else self.reference
         prior = self.strength + self.per_vote * self.n_votes
         right, whole = np.diagonal(counts, axis1=1, axis2=2), counts.sum(axis=1)
         precision = (self.precision * prior + right) / (prior + whole)
-        wrong = (1.0 - precision) / (1.0 - self.reference)
-        return np.where(np.eye(k, dtype=bool), (precision / self.reference)[:, None, :], wrong[:, None, :])
+        # The score is concave in each precision, so that its maximum inside bounds is the bound that is nearer.
+        precision = np.minimum(precision, reference / np.maximum(self.coverage, 1e-12))
+        precision = np.clip(precision, _LEAST_PRECISION, 1.0 - _LEAST_PRECISION)
+        wrong = (1.0 - precision) / (1.0 - reference)
+        return np.where(np.eye(k, dtype=bool), (precision / reference)[:, None, :], wrong[:, None, :])
 
     def log_prior(self, table: Floats) -> float:
+        if self.reference is None:
+            return 0.0
         p, prior = precisions(table, self.reference), self.strength + self.per_vote * self.n_votes
-        with np.errstate(divide="ignore"):
-            each = prior * (self.precision * np.log(p) + (1 - self.precision) * np.log1p(-np.minimum(p, 1.0)))
-        return math.fsum(each.ravel())
+        return math.fsum((prior * (self.precision * np.log(p) + (1 - self.precision) * np.log1p(-p))).ravel())
+
+
+def as_reference(shares: Floats) -> Floats:
+    """Shares of classes, shape (n_classes,), none of which is 0."""
+    shares = np.maximum(shares, 1e-6)
+    return shares / shares.sum()
 
 
 def precisions(table: Floats, reference: Floats) -> Floats:
@@ -228,6 +247,29 @@ def build_shards(
     return shards
 
 
+def vote_shares(
+    offsets: Ints,
+    cells: NDArray[np.integer],
+    n_classes: int,
+    strengths: Floats | None = None,
+    evidence: Floats | None = None,
+) -> Floats:
+    """The shares of an item's votes that each class has, uniform without votes; see `VoteShard` for the arguments.
+
+    Examples
+    --------
+    >>> vote_shares(np.array([0, 3, 3]), np.array([0, 3, 4]), n_classes=2).round(2).tolist()
+    [[0.67, 0.33], [0.5, 0.5]]
+    """
+    n = len(offsets) - 1
+    place = rows_of(np.diff(offsets)) * n_classes + cells % n_classes
+    table: Floats = np.bincount(place, strengths, n * n_classes).astype(np.float64).reshape(n, n_classes)
+    if evidence is not None and len(evidence):  # where votes are against a label, the label stands
+        table = (table + _FAINT) * np.exp(evidence)
+    whole = table.sum(axis=1, keepdims=True)
+    return np.where(whole > 0, table / np.where(whole > 0, whole, 1.0), 1.0 / n_classes)
+
+
 @dataclass(frozen=True, eq=False)
 class VoteModel:
     """Items whose label is hidden and whose votes are drawn independently given it [DawidSkene1979].
@@ -301,7 +343,7 @@ class VoteModel:
             sizes = sizes + self.share_counts
             sizes = np.where(sizes.sum(axis=1, keepdims=True) > 0, sizes, 1.0)
             shares = sizes / sizes.sum(axis=1, keepdims=True)
-        return VoteParameters(shares, self.sources.m_step(counts))
+        return VoteParameters(shares, self.sources.m_step(counts, sizes.sum(axis=0) / sizes.sum()))
 
     def expected_votes(self, stats: Statistics) -> tuple[Floats, Floats]:
         """Expected counts as numbers, [source group, class, vote], and of classes by group of items."""
@@ -333,15 +375,8 @@ class VoteModel:
 
     def start(self, shard: VoteShard) -> Statistics:
         """Expected counts where every item is of the classes that its votes name, each vote with the same share."""
-        k, n = self.n_classes, len(shard.weights)
-        counted = np.ones(len(shard.cells)) if not len(shard.strengths) else shard.strengths
-        place = rows_of(np.diff(shard.offsets)) * k + shard.cells % k
-        table: Floats = np.bincount(place, counted, n * k).astype(np.float64).reshape(n, k)
-        if len(shard.evidence):  # where votes are against a label, the label stands
-            table = (table + _FAINT) * np.exp(shard.evidence)
-        whole = table.sum(axis=1, keepdims=True)
-        table = np.where(whole > 0, table / np.where(whole > 0, whole, 1.0), 1.0 / k)
-        return self._gathered(shard, table)
+        strengths = shard.strengths if len(shard.strengths) else None
+        return self._gathered(shard, vote_shares(shard.offsets, shard.cells, self.n_classes, strengths, shard.evidence))
 
     def prepare(self, params: VoteParameters, gamma: float) -> Callable[[VoteShard], EStepResult[Statistics]]:
         """The compiled E-step of a shard without constraints, for `EStep.kernel`; equal to the general one."""

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,6 +17,7 @@ from spectrem.estimators.votes.input import read_votes
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, NotFittedError
 from spectrem.learning import EStep, pose
 from spectrem.learning.estep import Step, expect
+from spectrem.models.vote_dependence import agreement_of_answers, agreement_of_rules
 from spectrem.models.votes import Answers, Rules, VoteModel, VoteParameters, build_shards, precisions
 
 RNG = np.random.default_rng(11)
@@ -165,13 +167,121 @@ def test_rules_have_precisions_and_silence_says_nothing():
 
 
 def test_precisions_are_those_of_the_table():
-    how = Rules(np.array([0.3, 0.7]), np.array([[5.0, 0.0]]), per_vote=0.3)
+    reference = np.array([0.3, 0.7])
+    how = Rules(np.array([[5.0, 0.0]]), np.array([[0.01, 0.0]]), reference, per_vote=0.3)
     counts = np.array([[[4.0, 0.0], [1.0, 0.0]]])
-    table = how.m_step(counts)
+    table = how.m_step(counts, np.array([0.5, 0.5]))
     prior = 10 + 0.3 * 5
     p = (0.85 * prior + 4) / (prior + 5)
-    np.testing.assert_allclose(precisions(table, how.reference)[0, 0], p)
+    np.testing.assert_allclose(precisions(table, reference)[0, 0], p)
     np.testing.assert_allclose(table[0, :, 0], [p / 0.3, (1 - p) / 0.7])
+    # No rule is right on more items than its class has.
+    often = replace(how, coverage=np.array([[0.6, 0.0]]))
+    assert precisions(often.m_step(counts, reference), reference)[0, 0] == pytest.approx(0.5)
+
+
+def test_rules_that_speak_too_often_cannot_be_precise():
+    rng = np.random.default_rng(3)
+    y = (rng.random(1_000) < 0.2).astype(int)
+    votes = np.full((1_000, 4), -1)
+    votes[:, 0] = 1  # names the rare class everywhere
+    for source, label in ((1, 0), (2, 0), (3, 1)):
+        where = (y == label) & (rng.random(1_000) < 0.7)
+        votes[where, source] = label
+    model = LabelModel(n_threads=1, shares={0: 0.8, 1: 0.2}).fit(votes)
+    assert model.precision_[0, 1] <= 0.2 + 1e-12
+    assert model.score(votes, y) > 0.8
+
+
+def test_agreement_is_that_of_plain_counts():
+    rng = np.random.default_rng(4)
+    votes = np.where(rng.random((60, 5)) < 0.6, rng.integers(0, 3, (60, 5)), -1)
+    votes[:, 4] = np.where(rng.random(60) < 0.9, votes[:, 1], votes[:, 4])
+    weights, table = rng.integers(0, 3, 60).astype(float), rng.dirichlet(np.ones(3), (5, 3))
+    log_joint = np.log(rng.dirichlet(np.ones(3), 60))
+    offsets, cells = np.append(0, np.cumsum((votes >= 0).sum(axis=1))), (np.arange(5) * 3 + votes)[votes >= 0]
+    of_rules = agreement_of_rules(offsets, cells, 5, np.exp(log_joint), weights)
+    of_answers = agreement_of_answers(offsets, cells, log_joint, table)
+    assert of_rules.dependent.any()
+
+    def check(pairs, row, agreed, expected, variance, most):
+        z, similarity = (agreed - expected) / np.sqrt(max(variance, 0.09)), (agreed - expected) / (most - expected)
+        numbers = [one[row] for one in pairs[2:6]]
+        np.testing.assert_allclose(numbers, [agreed, expected, z, np.clip(similarity, 0, 1)], rtol=1e-9, atol=1e-6)
+        assert pairs.dependent[row] == (z > 3 and similarity >= 0.5)
+
+    for row, (s, t) in enumerate(zip(of_rules.first, of_rules.second, strict=True)):
+        agreed = weights @ ((votes[:, s] >= 0) & (votes[:, s] == votes[:, t]))
+        expected = variance = 0.0
+        for y in range(3):
+            mass = weights * np.exp(log_joint[:, y])
+            for label in range(3):
+                one, other = (mass[votes[:, source] == label].sum() / mass.sum() for source in (s, t))
+                expected += mass.sum() * one * other
+                variance += mass.sum() * one * (1 - one) * other * (1 - other)
+        most = min(weights[votes[:, s] >= 0].sum(), weights[votes[:, t] >= 0].sum())
+        check(of_rules, row, agreed, expected, variance, most)
+    for row, (s, t) in enumerate(zip(of_answers.first, of_answers.second, strict=True)):
+        both = np.flatnonzero((votes[:, s] >= 0) & (votes[:, t] >= 0))
+        expected, q = 0.0, np.zeros((len(both), 3))
+        for at, item in enumerate(both):
+            q[at] = np.exp(log_joint[item]) / table[s, :, votes[item, s]] / table[t, :, votes[item, t]]
+            q[at] /= q[at].sum()
+        for y in range(3):
+            for label in range(3):
+                one, other = (q[votes[both, source] == label, y].sum() / q[:, y].sum() for source in (s, t))
+                expected += q[:, y].sum() * one * other
+        agreed = (votes[both, s] == votes[both, t]).sum()
+        check(of_answers, row, agreed, expected, expected * (1 - expected / len(both)), len(both))
+
+
+def copied(rng=None):
+    """Rules on 2,000 items, the last two of which speak where the third does, the very last a little less often."""
+    rng = np.random.default_rng(11) if rng is None else rng
+    y = rng.integers(0, 2, 2_000)
+    votes = np.full((2_000, 6), -1)
+    for source, (label, precision) in enumerate([(0, 0.8), (0, 0.85), (1, 0.7), (1, 0.9)]):
+        where = np.where(y == label, rng.random(2_000) < 0.5, rng.random(2_000) < 0.5 * (1 - precision) / precision)
+        votes[where, source] = label
+    votes[:, 4] = votes[:, 2]
+    votes[:, 5] = np.where(rng.random(2_000) < 0.9, votes[:, 2], -1)
+    return votes, y
+
+
+def test_copies_of_a_rule_are_said_and_count_once():
+    votes, y = copied()
+    weighed, naive = (LabelModel(dependence=how, n_threads=1).fit(votes) for how in ("auto", "ignore"))
+    once = LabelModel(n_threads=1).fit(votes[:, :4])
+    pairs = weighed.dependent_sources(votes)
+    assert {(pair.first, pair.second) for pair in pairs} == {(2, 4), (2, 5), (4, 5)}
+    assert (pairs[0].first, pairs[0].second, pairs[0].similarity) == (2, 4, 1.0)
+    assert pairs[0].n_agreements > pairs[0].n_expected
+    assert once.dependent_sources(votes[:, :4]) == []
+    q, q_naive, q_once = (one.label_distributions_ for one in (weighed, naive, once))
+    assert np.abs(q - q_once).mean() < 0.1 * np.abs(q_naive - q_once).mean()
+    assert np.array_equal(weighed.predict_proba(votes), q)
+    losses = [-np.log(one[np.arange(len(y)), y]).mean() for one in (q, q_naive)]
+    assert losses[0] < losses[1]
+
+
+def test_weights_of_copies_are_saved_and_do_not_depend_on_order(tmp_path):
+    votes, _ = copied()
+    frame = pd.DataFrame(votes, columns=list("abcdef"))
+    plain = LabelModel(n_threads=1).fit(frame)
+    rows, order = RNG.permutation(2_000), RNG.permutation(6)
+    moved = LabelModel(n_threads=1).fit(frame.iloc[rows, order])
+    assert np.array_equal(plain.label_distributions_[rows], moved.label_distributions_)
+    plain.save(tmp_path / "model")
+    loaded = LabelModel.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict_proba(frame), plain.label_distributions_)
+
+
+def test_a_worker_who_copies_another_is_said():
+    votes, _, _ = planted(2_000, 6, k=3, rng=np.random.default_rng(5), coverage=0.8)
+    copies = np.random.default_rng(6).random(2_000) < 0.95
+    votes[:, 5] = np.where(copies, votes[:, 2], votes[:, 5])
+    pairs = LabelModel(n_threads=1).fit(votes).dependent_sources(votes)
+    assert (pairs[0].first, pairs[0].second) == (2, 5)
 
 
 def test_labels_full_sets_soft_and_by_item():

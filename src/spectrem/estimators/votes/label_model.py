@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats, Ints
 from spectrem._damage import DamageError
+from spectrem._reprs import briefly_shown
 from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.columns import read_columns
 from spectrem.data.frames import Columns
@@ -25,10 +26,48 @@ from spectrem.estimators.table_input import score_rows
 from spectrem.estimators.votes.input import KnownLabels, Votes, read_known, read_votes
 from spectrem.estimators.votes.parameters import LabelModelParameters
 from spectrem.exceptions import InvalidInputError, quoted
-from spectrem.learning import EStep
+from spectrem.learning import Constant, EStep, Stopping, run_em
 from spectrem.models.estep import Statistics
 from spectrem.models.shards import in_corpus_order
-from spectrem.models.votes import Answers, Rules, VoteModel, VoteParameters, build_shards, precisions
+from spectrem.models.vote_dependence import agreement_of_answers, agreement_of_rules, vote_weights
+from spectrem.models.votes import (
+    Answers,
+    Rules,
+    VoteModel,
+    VoteParameters,
+    VoteShard,
+    as_reference,
+    build_shards,
+    precisions,
+    vote_shares,
+)
+
+# Iterations in which rules learn the shares of classes, which then stay.
+_STEPS_OF_SHARES = 20
+
+
+@briefly_shown
+class SourcePair(NamedTuple):
+    """Two sources that vote alike.
+
+    Attributes
+    ----------
+    first, second
+        Their names.
+    n_agreements, n_expected : float
+        Items on which both give the same vote, and how many were expected of independent sources.
+    z : float
+        The difference in standard deviations.
+    similarity : float
+        The share of the further possible agreements that is there, from one half to 1, a copy.
+    """
+
+    first: Any
+    second: Any
+    n_agreements: float
+    n_expected: float
+    z: float
+    similarity: float
 
 
 def _write(model: LabelModel) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -36,7 +75,9 @@ def _write(model: LabelModel) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         **{"class_names": model.classes_.tolist(), "source_names": model.sources_.tolist(), "kind": model.kind_},
         "group_names": None if model.groups_ is None else model.groups_.tolist(),
     }
+    pairs, similarity = model._similar
     arrays = {"shares": model.shares_, "table": model.params_.table, "source_group": model._source_group}
+    arrays |= {"pairs": pairs, "similarity": similarity}
     return values, arrays if model._reference is None else {**arrays, "reference": model._reference}
 
 
@@ -45,15 +86,19 @@ def _read(model: LabelModel, values: dict[str, Any], arrays: dict[str, NDArray[A
     groups, k, source_group = values["group_names"], len(classes), arrays["source_group"]
     n_rows = int(source_group.max(initial=-1)) + 1
     shapes = {"shares": (1 if groups is None else len(groups), k), "table": (n_rows, k, k)}
+    shapes |= {"pairs": (len(arrays["similarity"]), 2), "similarity": (len(arrays["similarity"]),)}
     shapes |= {"source_group": (len(sources),), **({"reference": (k,)} if "reference" in arrays else {})}
     _CODEC.check_arrays(arrays, shapes)
     if values["kind"] not in ("answers", "rules") or (values["kind"] == "rules") != ("reference" in arrays):
         raise DamageError("kind must be answers or rules, which have a reference")
     if (arrays["table"] < 0).any() or source_group.min(initial=0) < 0:
         raise DamageError("source_group must be at least 0, and factors of votes at least 0")
+    pairs, similarity = arrays["pairs"], arrays["similarity"]
+    if not ((pairs >= 0) & (pairs < len(sources))).all() or not ((similarity >= 0) & (similarity <= 1)).all():
+        raise DamageError("pairs must be of sources, and their similarity must lie in [0, 1]")
     params = VoteParameters(arrays["shares"], arrays["table"])
     groups = None if groups is None else np.array(groups)
-    model._take(params, classes, sources, source_group, arrays.get("reference"), groups)
+    model._take(params, classes, sources, source_group, arrays.get("reference"), groups, pairs, similarity)
 
 
 _CODEC = Codec(
@@ -61,6 +106,7 @@ _CODEC = Codec(
     members={
         **{"shares": Member("f8", 2, distributions), "table": Member("f8", 3, finite)},
         **{"source_group": Member("i8", 1), "reference": Member("f8", 1, distributions)},
+        **{"pairs": Member("i8", 2), "similarity": Member("f8", 1, finite)},
     },
     write=_write,
     read=_read,
@@ -160,29 +206,50 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         weights = row_weights(sample_weight, read.n_items, "item")
         kind = self.sources
         if kind == "auto":
-            pairs = np.unique(read.source * len(read.labels) + read.label) // max(len(read.labels), 1)
-            n_labels = np.bincount(pairs, minlength=len(read.sources))
-            kind = "rules" if (n_labels == 1).sum() > (n_labels > 1).sum() else "answers"
+            used = np.bincount(
+                read.source * len(read.labels) + read.label, minlength=len(read.sources) * len(read.labels)
+            )
+            used = used.reshape(len(read.sources), -1)
+            of_one_label = used[(used > 0).sum(axis=1) == 1].sum()
+            kind = "rules" if of_one_label > len(read.label) / 2 else "answers"
         source_group = self._grouped(read.sources)
         group = None if groups is None else _numbers_of(groups, read.n_items)
-        shards = build_shards(
-            **self._cells(read, read.sources, known.classes), weights=weights, **_of_items(known, group, more)
-        )
+        votes_of_items = self._cells(read, read.sources, known.classes)
+        similar = np.zeros((0, 2), np.int64), np.zeros(0)
+        if self.dependence == "weigh" or (self.dependence == "auto" and kind == "rules"):
+            similar = self._find_similar(votes_of_items, len(read.sources), known, weights)
+        _weigh(votes_of_items, len(read.sources), *similar)
+        shards = build_shards(**votes_of_items, weights=weights, **_of_items(known, group, more))
         corpus = engine.make_corpus(self, shards)
-        model = self._model(known.classes, read.sources, source_group, weights, read, group)
+        model = self._model(known, read.sources, source_group, weights, read, group)
         counted = corpus.sum(model.start)
-        model = replace(model, sources=self._how(kind, model, counted, weights[np.diff(read.offsets) == 0].sum()))
+        how = self._how(kind, model, counted, read, weights)
+        model = replace(model, sources=how)
+        start = model.m_step(None, counted)
         estep = engine.estep_of(self) if as_sequence(self.constraints) else EStep(kernel=model)
+        if isinstance(how, Rules) and how.reference is None:
+            # Precisions are compared with shares of classes; these are learnt first and stay then, so that EM climbs.
+            settings = engine.run_settings(
+                self,
+                "shares",
+                schedule=Constant(engine.asked_gamma(self)),
+                stopping=Stopping(_STEPS_OF_SHARES, 0.0),
+                on_iteration=lambda record: None,
+            )
+            start = run_em(model, corpus, start, estep, **settings).params
+            of_groups = None if group is None else np.bincount(group.codes, weights, len(group.names))
+            how = replace(how, reference=as_reference(np.average(start.shares, axis=0, weights=of_groups)))
+            model = replace(model, sources=how, fixed_shares=start.shares)
         all_known = known.given is not None and bool(known.given[weights > 0].all())
-        task = engine.Task(model, corpus, lambda: model.m_step(None, counted), estep, all_known=all_known)
+        task = engine.Task(model, corpus, lambda: start, estep, all_known=all_known)
         trained = engine.train(self, task)
         if as_sequence(self.constraints):
             tables = engine.learnt_posteriors(trained)
         else:
             tables = engine.projected(self, model, trained.params, corpus, (), engine.asked_gamma(self))
-        reference = model.sources.reference if isinstance(model.sources, Rules) else None
+        reference = how.reference if isinstance(how, Rules) else None
         group_names = None if group is None else group.names
-        self._take(trained.params, known.classes, read.sources, source_group, reference, group_names)
+        self._take(trained.params, known.classes, read.sources, source_group, reference, group_names, *similar)
         self.items_ = read.items
         self.label_distributions_ = in_corpus_order(shards, tables, np.ones(read.n_items, np.int64))
         sizes = {"sources": len(read.sources), "votes": len(read.label), "classes": len(known.classes), "kind": kind}
@@ -210,14 +277,9 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
             Before `fit`.
         """
         fitted = as_fitted(self)
-        read = read_votes(votes, fitted.table_columns, repeated=fitted.repeated)
-        known = read_known(y, read, fitted.classes_)
-        cells = fitted._cells(read, fitted.sources_, fitted.classes_)
-        group = fitted._known_groups(groups, read.n_items)
-        model = VoteModel(fitted.classes_, fitted.sources_, Answers(), fitted._source_group)
-        shards = build_shards(**cells, **_of_items(known, group, _columns_of(columns, read)))
+        model, _, shards = fitted._read_new(votes, y, groups, columns)
         tables = engine.posteriors(fitted, model, fitted.params_, engine.make_corpus(fitted, shards))
-        return in_corpus_order(shards, tables, np.ones(read.n_items, np.int64))
+        return in_corpus_order(shards, tables, np.ones(sum(len(one.instances) for one in shards), np.int64))
 
     def predict(
         self, votes: Any, y: Any = None, groups: ArrayLike | None = None, columns: Columns = None
@@ -272,7 +334,62 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         """
         return score_rows(self, y, self.predict(votes, None, groups, columns), sample_weight)
 
+    def dependent_sources(
+        self, votes: Any, y: Any = None, groups: ArrayLike | None = None, columns: Columns = None
+    ) -> list[SourcePair]:
+        """Pairs of sources that agree more often than the labels explain, nearly copies, strongest first.
+
+        Agreements are held against those that are expected of sources that vote independently given the label, whose
+        posterior is that of `predict_proba`. In a model of independent sources their votes count twice: set
+        ``dependence`` to have them weighed, or leave one of the two out.
+
+        Parameters
+        ----------
+        votes, y, groups, columns
+            As in `predict_proba`.
+
+        Returns
+        -------
+        list of SourcePair
+            Those with z above 3 and a similarity of at least one half.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> votes = np.where(rng.random((200, 4)) < 0.8, rng.integers(0, 2, (200, 1)), rng.integers(0, 2, (200, 4)))
+        >>> votes = np.column_stack([votes, votes[:, 3]])
+        >>> [(pair.first, pair.second) for pair in LabelModel(n_threads=1).fit(votes).dependent_sources(votes)]
+        [(3, 4)]
+        """
+        fitted = as_fitted(self)
+        model, cells, shards = fitted._read_new(votes, y, groups, columns)
+        where = (cells["offsets"], cells["cells"])
+        if fitted.confusion_ is None:
+            posteriors = fitted.predict_proba(votes, y, groups, columns)
+            pairs = agreement_of_rules(*where, len(fitted.sources_), posteriors, np.ones(len(posteriors)))
+        else:
+            table = np.maximum(fitted.confusion_, engine.TINY)
+            possible = VoteParameters(fitted.shares_, np.maximum(fitted.params_.table, engine.TINY))
+            scores = [model.scores(possible, shard).unary for shard in shards]
+            pairs = agreement_of_answers(*where, np.concatenate(scores).reshape(-1, len(fitted.classes_)), table)
+        names = fitted.sources_.tolist()
+        rows = zip(*(values[pairs.dependent].tolist() for values in pairs[:-1]), strict=True)
+        listed = [SourcePair(names[first], names[second], *numbers) for first, second, *numbers in rows]
+        return sorted(listed, key=lambda pair: (-pair.z, pair.first, pair.second))
+
     # ---- the model --------------------------------------------------------------------------------------------------
+
+    def _read_new(
+        self, votes: Any, y: Any, groups: ArrayLike | None, columns: Columns
+    ) -> tuple[VoteModel, dict[str, Any], list[VoteShard]]:
+        """The model of new items, their votes as keywords of `build_shards`, and all of them, in order, in shards."""
+        read = read_votes(votes, self.table_columns, repeated=self.repeated)
+        known = read_known(y, read, self.classes_)
+        cells = self._cells(read, self.sources_, self.classes_)
+        _weigh(cells, len(self.sources_), *self._similar)
+        group = self._known_groups(groups, read.n_items)
+        model = VoteModel(self.classes_, self.sources_, Answers(), self._source_group)
+        return model, cells, build_shards(**cells, **_of_items(known, group, _columns_of(columns, read)))
 
     def _grouped(self, sources: NDArray) -> Ints:
         """The row of the table of every source."""
@@ -300,14 +417,28 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         cells = source * len(classes) + label[read.label]
         return {"offsets": read.offsets, "cells": cells, "n_classes": len(classes), "strengths": strengths}
 
+    def _find_similar(
+        self, votes: dict[str, Any], n_sources: int, known: KnownLabels, weights: Floats
+    ) -> tuple[Ints, Floats]:
+        """Dependent sources, where labels are as votes and those that are known say."""
+        where = (votes["offsets"], votes["cells"])
+        posteriors = vote_shares(*where, len(known.classes), None, known.evidence)
+        pairs = agreement_of_rules(*where, n_sources, posteriors, weights)
+        numbers = np.stack([pairs.first, pairs.second], axis=1)[pairs.dependent]
+        return numbers, pairs.similarity[pairs.dependent]
+
     def _model(
-        self, classes: NDArray, sources: NDArray, source_group: Ints, weights: Floats, read: Votes, group: Any
+        self, known: KnownLabels, sources: NDArray, source_group: Ints, weights: Floats, read: Votes, group: Any
     ) -> VoteModel:
         """The model of training but for how sources vote."""
-        k = len(classes)
+        classes, k = known.classes, len(known.classes)
         largest = 1.0 if self.source_weight is None else max(1.0, *map(float, self.source_weight.values()))
         total = math.fsum(weights * (largest * np.diff(read.offsets) + 1.0))
-        sizes = np.full(1, math.fsum(weights)) if group is None else np.bincount(group.codes, weights)
+        speaks = np.diff(read.offsets) > 0  # other items say nothing of the shares
+        if known.evidence is not None:
+            speaks |= known.evidence.any(axis=1)
+        speaking = np.where(speaks, weights, 0.0)
+        sizes = np.full(1, math.fsum(speaking)) if group is None else np.bincount(group.codes, speaking)
         fixed = None
         if self.shares is not None:
             unknown = set(classes.tolist()) ^ set(self.shares)
@@ -320,21 +451,16 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         prior = self.share_strength * np.repeat(sizes[:, None] / k, k, axis=1)
         return VoteModel(classes, sources, Answers(), source_group, total, prior, fixed)
 
-    def _how(self, kind: str, model: VoteModel, counted: Statistics, silent: float) -> Answers | Rules:
-        """How sources vote, from expected counts of the classes that votes name; ``silent`` items have no vote."""
+    def _how(self, kind: str, model: VoteModel, counted: Statistics, read: Votes, weights: Floats) -> Answers | Rules:
+        """How sources vote; ``counted`` are expected counts of the classes that votes name."""
         strength = {} if self.strength is None else {"strength": self.strength}
         if kind == "answers":
             return Answers(self.confusion, **strength, **({} if self.accuracy is None else {"accuracy": self.accuracy}))
-        k = model.n_classes
-        counts, shares = model.expected_votes(counted)
-        if model.fixed_shares is None:
-            voted = shares.sum(axis=0) - silent / k
-            whole = voted.sum()
-            reference = 0.5 / k + 0.5 * (voted / whole if whole > 0 else 1.0 / k) * np.ones(k)
-        else:
-            reference = np.maximum(model.fixed_shares[0], 1e-6)
+        n_votes = model.expected_votes(counted)[0].sum(axis=1)
+        whole = math.fsum(weights) * np.bincount(model.source_group, minlength=len(n_votes))[:, None]
+        reference = None if model.fixed_shares is None else as_reference(model.fixed_shares[0])
         precision = {} if self.accuracy is None else {"precision": self.accuracy}
-        return Rules(reference / reference.sum(), counts.sum(axis=1), **strength, **precision)
+        return Rules(n_votes, n_votes / whole, reference, **strength, **precision)
 
     def _known_groups(self, groups: ArrayLike | None, n: int) -> Any:
         if (groups is None) != (self.groups_ is None):
@@ -352,11 +478,13 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         source_group: Ints,
         reference: Floats | None,
         groups: NDArray | None,
+        pairs: Ints,
+        similarity: Floats,
     ) -> None:
         """Set the attributes that predictions need, from training or a file."""
         self.params_, self.classes_, self.sources_, self.groups_ = params, classes, sources, groups
         self._source_group, self._reference, self.shares_ = source_group, reference, params.shares
-        self.kind_ = "answers" if reference is None else "rules"
+        self.kind_, self._similar = "answers" if reference is None else "rules", (pairs, similarity)
         table = params.table[source_group]
         self.confusion_ = table if reference is None else None
         self.precision_ = None if reference is None else precisions(table, reference)
@@ -369,6 +497,14 @@ def _check_sources(name: str, mapping: Mapping[Any, Any], sources: NDArray) -> N
         raise InvalidInputError(
             f"{name} must name sources of votes, got {unknown[0]!r}; they are {sources.tolist()!r:.200}"
         )
+
+
+def _weigh(votes: dict[str, Any], n_sources: int, pairs: Ints, similarity: Floats) -> None:
+    """Let votes, keywords of `build_shards`, of dependent sources count less where they agree."""
+    if len(pairs):
+        of_pairs = vote_weights(votes["offsets"], votes["cells"], n_sources, votes["n_classes"], pairs, similarity)
+        strengths = votes["strengths"]
+        votes["strengths"] = of_pairs if strengths is None else strengths * of_pairs
 
 
 class _Groups(NamedTuple):

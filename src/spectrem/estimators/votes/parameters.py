@@ -59,20 +59,23 @@ class LabelModelParameters(CorpusParameters):
     sources : {"auto", "answers", "rules"}
         How sources vote. "answers": each may name any class, as annotators and judges do, and has probabilities of its
         answers for every class. "rules": each names a class where it applies and is silent elsewhere, as patterns and
-        dictionaries do, and has a precision; silence says nothing. "auto" takes rules where most sources name one class
-        only.
+        dictionaries do, and has a precision; silence says nothing. "auto" takes rules where most votes are of sources
+        that name one class only.
     confusion : {"full", "class", "source"}
         How answers err: a probability for every pair of class and answer; one number for every class, with errors
         spread evenly; one number for the source.
     strength : float, optional
         How much the prior of a source counts: for answers the votes for every class of each class that there is, by
-        default 1; for rules the votes beside three for each of the source, by default 10.
+        default 1; for rules the votes beside 0.7 for each of the source, by default 10.
     accuracy : float, optional
         The share of these votes that are right, in (0, 1): by default 0.8 of answers, 0.85 of rules.
     source_groups : mapping of source -> group, optional
         Sources of a group share their probabilities; those that are not named stand alone.
     source_weight : mapping of source -> float, optional
         How much a vote of a source counts, 1 for those that are not named.
+    dependence : {"auto", "weigh", "ignore"}
+        Whether votes of sources that are nearly copies of each other, as `LabelModel.dependent_sources` finds them,
+        count less where they agree; "auto" weighs those of rules.
     shares : mapping of class -> float, optional
         Shares of the classes, which are learnt without them.
     share_strength : float
@@ -95,6 +98,7 @@ class LabelModelParameters(CorpusParameters):
     accuracy: float | None = number(None, 0, 1, open=True, group=MODEL)
     source_groups: Mapping[Any, Any] | None = given(None, _check_groups)
     source_weight: Mapping[Any, float] | None = given(None, _check_weights)
+    dependence: Literal["auto", "weigh", "ignore"] = choice("auto", "auto", "weigh", "ignore", group=MODEL)
     shares: Mapping[Any, float] | None = given(None, _check_shares)
     share_strength: float = number(1.0, group=MODEL)
     classes: Sequence[Any] | None = given(None)

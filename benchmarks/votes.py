@@ -126,7 +126,8 @@ def report(results: dict[str, list[dict[str, Any]]], options: argparse.Namespace
         f"{options.items:,} items, {N_SOURCES} sources that answer {COVERAGE:.0%} of them, {N_CLASSES} classes; "
         f"processor seconds, medians of {options.rounds} rounds.",
         "",
-        "| votes | MB of them | an EM iteration, s | a fit of 12 iterations, s | memory beyond the votes, MB | over the votes |",
+        "| votes | MB of them | an EM iteration, s | a fit of 12 iterations, s | memory beyond the votes, MB "
+        "| over the votes |",
         "|---|--:|--:|--:|--:|--:|",
     ]
     for kind in INPUTS:

@@ -46,6 +46,8 @@ def of_snorkel(votes: Any, n_fit: int, seed: int) -> Any:
     return model.predict_proba(votes)
 
 
+SLOW = {("crowd-trec", "crowd-kit GLAD"): "more than seven minutes"}
+"""What is not run, and how long it takes."""
 METHODS: dict[str, Callable[[Any, int, int], Any]] = {
     **{f"crowd-kit {name}": of_crowdkit(name) for name in ("DawidSkene", "OneCoinDawidSkene", "GLAD", "MACE")},
     "snorkel LabelModel": of_snorkel,
@@ -66,6 +68,9 @@ def main(votes: str, posteriors: str, seeds: int) -> None:
     for name in (key.removesuffix("/votes") for key in arrays if key.endswith("/votes")):
         for method, run in METHODS.items():
             if method.split()[0] in outcome["failures"]:
+                continue
+            if (name, method) in SLOW:
+                outcome["failures"][f"{name}, {method}"] = SLOW[name, method]
                 continue
             started = time.process_time()
             for seed in range(seeds if method in RANDOM else 1):

@@ -91,7 +91,8 @@ class TruthOptions(IdOption, KnownOption, VoteOptions):
     Parameters
     ----------
     truth
-        The same in a table of two columns, items and their labels; items are those of --columns, of --id or of JSON.
+        Labels that are known already, in a table of two columns, items and labels; items are those of --columns, of
+        --id or of JSON.
     """
 
     truth: str | None = option(None, metavar="FILE", group=FILES, reads=True)

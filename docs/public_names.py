@@ -40,7 +40,7 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
         "Estimators",
         "The room of the estimators, and what they return beside arrays.",
         {
-            "Results": ["LinkPosteriors", "SourcePair"],
+            "Results": ["LinkPosteriors", "SourcePair", "VoteAnalysis"],
             "Estimators": [
                 *("BracketingModel", "CRFTagger", "DependencyModel", "EdgeFactoredParser", "GaussianMixture"),
                 *("CategoricalHMM", "GaussianHMM", "GaussianMixtureHMM", "HMM", "MultinomialHMM", "PoissonHMM"),

@@ -24,6 +24,7 @@ from reproductions.series import occupancy
 from reproductions.tagging import da_table1, pos_dictionary, pr_fig12, uem_fig1
 from reproductions.transfer import pr_fig10, pr_table8
 from reproductions.views import pr_table4, pr_table5, pr_table6
+from reproductions.votes import label_models
 from spectrem.exceptions import SpectremError
 
 EXPERIMENTS: dict[str, ModuleType] = {
@@ -35,7 +36,7 @@ EXPERIMENTS: dict[str, ModuleType] = {
         *(pr_table8, pr_fig10),
         *(uem_fig2, pr_table4, pr_table5, pr_table6, ge_compare),
         *(dmv, universal_rules),
-        occupancy,
+        *(occupancy, label_models),
     )
 }
 
@@ -70,6 +71,10 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "best": (partial(_count, least=0), "CoDL also with so many labellings of every sentence, by a beam search"),
     "languages": (_names, "with commas between"),
     "seed": (partial(_count, least=0), "the same seed gives the same result"),
+    "peers": (
+        Path,
+        "Python that has crowd-kit, Snorkel and skweak  [default: what SPECTREM_PEERS names, else none]",
+    ),
     "threads": (_count, "results do not depend on it  [default: one per processor]"),
 }
 """Type and meaning of each parameter of a ``run`` that is an option."""

@@ -1,0 +1,1 @@
+"""Labels from weak votes: crowds and labelling rules, beside other packages."""

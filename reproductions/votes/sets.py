@@ -1,0 +1,95 @@
+"""Public votes: crowds as tables of items and workers, rules on texts in the JSON of the WRENCH benchmark."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from reproductions.places import find_folder
+
+PARTS = ("train", "valid", "test")
+
+
+class Items(NamedTuple):
+    """Items with their votes.
+
+    Attributes
+    ----------
+    votes : ndarray of shape (n_items, n_sources), int16
+        Numbers of classes, -1 for silence.
+    y : ndarray of shape (n_items,), int64
+        The class that is right, -1 where nobody knows it.
+    texts : list of str
+        Empty for crowds.
+    """
+
+    votes: NDArray[np.int16]
+    y: NDArray[np.int64]
+    texts: list[str]
+
+
+class VoteSet(NamedTuple):
+    """Votes by part: "train" to learn from, "valid" and "test"; of crowds "all", to learn from and to judge."""
+
+    name: str
+    n_classes: int
+    parts: Mapping[str, Items]
+
+    @property
+    def fitted(self) -> Items:
+        """The items whose votes are learnt from."""
+        return next(iter(self.parts.values()))
+
+    @property
+    def votes(self) -> NDArray[np.int16]:
+        """The votes of all parts, one after the other."""
+        return np.concatenate([items.votes for items in self.parts.values()])
+
+
+def read_crowd(data: str | os.PathLike[str] | None, name: str) -> VoteSet:
+    """A crowd, by its folder in ``weak``."""
+    folder = find_folder(data, (f"{name}/label.csv.gz", f"{name}/truth.csv.gz"), "weak") / name
+    cells, truth = (_csv(folder / f"{file}.csv.gz") for file in ("label", "truth"))
+    items, item = np.unique(cells[:, 0], return_inverse=True)
+    _, worker = np.unique(cells[:, 1], return_inverse=True)
+    labels, label = np.unique(cells[:, 2], return_inverse=True)
+    votes = np.full((len(items), worker.max() + 1), -1, np.int16)
+    votes[item, worker] = label
+    right = dict(truth.tolist())
+    number = {value: k for k, value in enumerate(labels.tolist())}
+    y = np.array([number.get(right.get(one), -1) for one in items.tolist()])
+    return VoteSet(name, len(labels), {"all": Items(votes, y, [])})
+
+
+def read_rules(data: str | os.PathLike[str] | None, name: str) -> VoteSet:
+    """Texts with the votes of labelling functions, by their folder in ``weak``."""
+    files = [f"{name}/{part}.json.gz" for part in PARTS]
+    folder = find_folder(data, [*files, f"{name}/label.json.gz"], "weak")
+    parts = {part: _items(_json(folder / file)) for part, file in zip(PARTS, files, strict=True)}
+    return VoteSet(name, len(_json(folder / name / "label.json.gz")), parts)
+
+
+def _csv(path: Path) -> NDArray[Any]:
+    return pl.read_csv(gzip.decompress(path.read_bytes()), infer_schema_length=0).to_numpy()
+
+
+def _json(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    return content
+
+
+def _items(rows: Mapping[str, Any]) -> Items:
+    listed: Sequence[Any] = list(rows.values())
+    return Items(
+        np.array([row["weak_labels"] for row in listed], np.int16),
+        np.array([row["label"] for row in listed]),
+        [row["data"]["text"] for row in listed],
+    )

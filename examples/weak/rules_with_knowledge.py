@@ -4,9 +4,10 @@ Rules with knowledge
 
 Rules for spam fire on some messages and are silent on the others; what is known about them is worth more than votes.
 
-Five patterns vote: three of them say spam where they fire, two say ham. One of the three is often wrong, for it fires on
-every link. A label model estimates precisions from how patterns agree. Two sentences of knowledge correct it: about a
-fifth of the messages is spam, and the pattern of links is right in at most two of five cases.
+Five patterns vote: three of them say spam where they fire, two say ham. One of the three is often wrong, for it fires
+on many links. A label model estimates precisions from how patterns agree. Three sentences of knowledge correct it:
+about a fifth of the messages is spam, the pattern of links is right in at most two of five cases, and those of prizes
+and subscriptions in at least three of four.
 """
 
 import matplotlib.pyplot as plt

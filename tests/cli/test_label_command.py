@@ -27,7 +27,7 @@ class Mail:
         self.votes[rng.random((n, 3)) < 0.3] = None
         self.names = [f"m{k}" for k in rng.permutation(n)]
         self.boxes = ["work" if k % 2 else "home" for k in range(n)]
-        gold = [self.truth[k] if k < 20 else "" for k in range(n)]
+        gold = [self.truth[k] if k < 20 else "" if k % 2 else "-1" for k in range(n)]
         silence = np.where(np.arange(n) % 2, "", "-1").tolist()
         rows = [[vote or silence[k] for vote in self.votes[k]] for k in range(n)]
         self.wide, self.long, self.json = folder / "wide.csv", folder / "long.csv", folder / "mail.json"

@@ -91,7 +91,8 @@ class TruthOptions(IdOption, KnownOption, VoteOptions):
     Parameters
     ----------
     truth
-        The same in a table of two columns, items and their labels; items are those of --columns, of --id or of JSON.
+        Labels that are known already, in a table of two columns, items and labels; items are those of --columns, of
+        --id or of JSON.
     """
 
     truth: str | None = option(None, metavar="FILE", group=FILES, reads=True)
@@ -138,7 +139,8 @@ def fit(options: FittingOptions, settings: Settings, annealing: Annealing, home:
         items.check_same([*named, *used])
         model = LabelModel(constraints=constraints, **placed)
         with items.named():
-            run.fit(model, lambda: model.fit(votes, y, weights, items.groups(options), used), advice=_ADVICE)
+            of_items: dict[str, Any] = {"sample_weight": weights, "groups": items.groups(options), "columns": used}
+            run.fit(model, lambda: model.fit(votes, y, **of_items), advice=_ADVICE)
     read = _numbered(model, votes)
     outcome = f": {counted(model.n_iter_, 'iteration')}, objective {model.objective_:.6g} nats"
     learned = f"{counted(len(read.sources), 'source')} of {model.kind_} for {list_names(model.classes_.tolist())}"
@@ -506,7 +508,7 @@ def _applied(options: Any, settings: Settings, given: Given) -> tuple[Any, _Item
     items.check_same([*named, *columns])
     votes, y = items.read(sources if items.file is items.table else [items.columns[2]], options, model)
     with items.named():
-        proba = model.predict_proba(votes, None, items.groups(options), columns)
+        proba = model.predict_proba(votes, groups=items.groups(options), columns=columns)
     return model, items, votes, y, proba
 
 

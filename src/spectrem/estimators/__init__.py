@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from spectrem.estimators.transfer import transfer_parser
     from spectrem.estimators.views.views import Views
     from spectrem.estimators.votes.label_model import LabelModel
+    from spectrem.estimators.votes.sequence_label_model import SequenceLabelModel
 
 # Loaded on first use, since an aligner does not need the libraries that a mixture imports.
 _HOMES = {
@@ -48,6 +49,7 @@ _HOMES = {
     "PoissonHMM": "series.named",
     "RelationExtractor": "extraction.relation_extractor",
     "SelfTrainer": "selftraining.self_trainer",
+    "SequenceLabelModel": "votes.sequence_label_model",
     "Views": "views.views",
     "WordAligner": "alignment.word_aligner",
     "load": "storage",

@@ -318,7 +318,7 @@ def _warm_classifiers() -> None:
     """Train maximum-entropy classifiers on dense and sparse rows, counts and features, and label models on votes."""
     import numpy as np
 
-    from spectrem.estimators import LabelModel, MaxEntClassifier
+    from spectrem.estimators import LabelModel, MaxEntClassifier, SequenceLabelModel
 
     counts = np.arange(36.0).reshape(12, 3) % 7
     for n_classes in (2, 3):
@@ -327,3 +327,6 @@ def _warm_classifiers() -> None:
     votes = np.arange(24).reshape(8, 3) % 4 - 1
     for constraints in ((), "E[label == 1] <= 2"):
         LabelModel(constraints=constraints, max_iter=2, tol=0.0, n_threads=1).fit(votes).predict(votes)
+    words, spans = [["a", "b", "a"], ["b", "a"]], [{"x": [(0, 2, "A")], "y": [(1, 3, "A")]}, {}]
+    for constraints in ((), "E[tag == 'O'] <= 4"):
+        SequenceLabelModel(constraints=constraints, n_threads=1).fit(words, spans).predict(words, spans)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from spectrem.estimators.views.views import Views
     from spectrem.estimators.votes.analysis import VoteAnalysis
     from spectrem.estimators.votes.label_model import LabelModel, SourcePair
+    from spectrem.estimators.votes.sequence_label_model import SequenceLabelModel
 
 # Loaded on first use, since an aligner does not need the libraries that a mixture imports.
 _HOMES = {
@@ -49,6 +50,7 @@ _HOMES = {
     "PoissonHMM": "series.named",
     "RelationExtractor": "extraction.relation_extractor",
     "SelfTrainer": "selftraining.self_trainer",
+    "SequenceLabelModel": "votes.sequence_label_model",
     "SourcePair": "votes.label_model",
     "Views": "views.views",
     "VoteAnalysis": "votes.analysis",

@@ -39,6 +39,16 @@ class Known(NamedTuple):
         whole = [shares is not None or len(labels) == 1 for labels, shares in self.kinds]
         return np.append(whole, False).astype(np.bool_)[self.kind]
 
+    def evidence(self, names: Sequence[Any]) -> Floats:
+        """What labels say of every item, shape (n_items, n_names), nats; see `spectrem.models.series.SeriesShard`."""
+        number = {name: k for k, name in enumerate(names)}
+        table = np.full((len(self.kinds) + 1, len(names)), -np.inf)
+        table[-1] = 0.0
+        for row, (labels, shares) in zip(table, self.kinds, strict=False):
+            with np.errstate(divide="ignore"):
+                row[[number[label] for label in labels]] = 0.0 if shares is None else np.log(shares)
+        return table[self.kind]
+
     def score(self, predicted: Iterable[Any], weights: Floats, trained: Collection[Any], unit: str) -> float:
         """The share of the weight of items with a label whose prediction is right, from 0 to 1.
 

@@ -197,6 +197,11 @@ class TokenLabels:
         """All tags that occur, sorted."""
         return sort_tags(tag for tags, _ in self.kinds for tag in tags)
 
+    def evidence(self, tags: Sequence[Tag]) -> Floats:
+        """What labels say of the tags of every token, nats, shape (n_tokens, n_tags)."""
+        self.numbers(tags)
+        return Known(self.kind, self.kinds).evidence(tags)
+
     def keys(self, token: int) -> dict[str, int]:
         """Sentence and position of a token, from 0."""
         ends = np.cumsum(self.lengths)

@@ -306,7 +306,7 @@ class VoteModel:
 
     @property
     def _scale(self) -> float:
-        return math.ldexp(1.0, _BITS_OF_COUNTS - math.frexp(max(self.total, 1e-300))[1])
+        return scale_of(self.total)
 
     def structure(self, shard: VoteShard) -> Categorical:
         """One of the classes for every item."""
@@ -404,10 +404,16 @@ class VoteModel:
     def _logs(self, params: VoteParameters) -> tuple[Ints, Ints]:
         """Logarithms of factors, a row for every cell, and of shares, in units of the kernel."""
         table = params.table[self.source_group].transpose(0, 2, 1).reshape(-1, self.n_classes)
-        return _whole(np.ascontiguousarray(table)), _whole(params.shares)
+        return whole_logs(np.ascontiguousarray(table)), whole_logs(params.shares)
 
 
-def _whole(probabilities: Floats) -> Ints:
+def scale_of(total: float) -> float:
+    """What expected counts that are no larger than ``total`` are multiplied by to be whole numbers."""
+    return math.ldexp(1.0, _BITS_OF_COUNTS - math.frexp(max(total, 1e-300))[1])
+
+
+def whole_logs(probabilities: Floats) -> Ints:
+    """Logarithms in units of the kernel."""
     with np.errstate(divide="ignore"):
         logs = np.log(probabilities)
     whole = np.full(logs.shape, kernel.IMPOSSIBLE)

@@ -107,6 +107,27 @@ def test_valid_tags_cost_no_constraints_and_say_more():
     assert (sure.score_samples(X, y) > plain.score_samples(X, y)).all()
 
 
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
+@pytest.mark.parametrize("options", [{}, {"edge_features": "w"}])
+def test_soft_labels_are_products_over_valid_sequences(scheme, options):
+    """Learnt from copies of the sentences, one for each valid sequence, weighted by its probability."""
+    X, tags = text(scheme)[:2], TAGS[scheme]
+    soft = [np.random.default_rng(n).dirichlet(np.ones(len(tags)), len(sentence)) for n, sentence in enumerate(X)]
+    copies, labels, weights = [], [], []
+    for sentence, table in zip(X, soft, strict=True):
+        paths = [path for path in itertools.product(range(len(tags)), repeat=len(sentence))
+                 if follows(scheme, [tags[k] for k in path])]  # fmt: skip
+        chances = np.array([table[range(len(path)), path].prod() for path in paths])
+        copies += [sentence] * len(paths)
+        labels += [[tags[k] for k in path] for path in paths]
+        weights += (chances / chances.sum()).tolist()
+    settings = {"scheme": scheme, "tags": tags, "pairs": "all", "n_threads": 1, "m_tol": 1e-10, **options}
+    one, other = CRFTagger(**settings).fit(X, soft), CRFTagger(**settings).fit(copies, labels, weights)
+    for found, expected in zip(one.predict_proba(X), other.predict_proba(X), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert one.objective_ == pytest.approx(other.objective_, rel=1e-8)
+
+
 def test_saved(tmp_path):
     tagger = CRFTagger(scheme="bio", n_threads=1).fit(text("bio"), VALID["bio"])
     tagger.save(tmp_path / "model")
@@ -121,7 +142,7 @@ def test_saved(tmp_path):
         ("bio", ["O", "I-NP"], r"y must follow scheme=\"bio\", got I-NP after O in sentence 1, token 1; correct the"),
         ("bio", ["I-NP", "O"], "got I-NP after the beginning in sentence 1, token 0"),
         ("bioes", ["O", "B-NP"], "got the end after B-NP in sentence 1, token 1"),
-        ("bio", [{"O": 0.5, "B-NP": 0.5}, {"I-NP": 1.0}], "got I-NP after O in sentence 1, token 1"),
+        ("bio", [{"O": 0.5, "I-NP": 0.5}, {"I-NP": 1.0}], 'y must allow tags of scheme="bio" in every sentence, got'),
         (
             "bio",
             [{"O", "B-VP"}, {"I-NP"}],

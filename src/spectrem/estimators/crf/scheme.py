@@ -11,7 +11,7 @@ from spectrem.estimators.sentences import Tag
 from spectrem.exceptions import InvalidInputError, quoted, setting
 from spectrem.models.loglinear import Labels
 from spectrem.structures import Chain, Parts
-from spectrem.structures._ragged import offsets_of, positions_of, ranges_of
+from spectrem.structures._ragged import offsets_of, positions_of, ranges_of, rows_of
 
 # By the letter of a tag: whether a chunk of its type must go on from the token before, and whether one must go on to
 # the next token; None where it may or may not. Other letters, such as O, are outside of chunks.
@@ -45,7 +45,14 @@ def possible_moves(scheme: str, tags: Sequence[Tag]) -> Bools | None:
 
 
 def check_labels(
-    possible: Bools, scheme: str, tags: Sequence[Tag], lengths: Ints, labels: Labels, known: Bools
+    possible: Bools,
+    scheme: str,
+    tags: Sequence[Tag],
+    lengths: Ints,
+    labels: Labels,
+    known: Bools,
+    *,
+    other: str = "any",
 ) -> None:
     """Raise `InvalidInputError` if labels contradict the scheme.
 
@@ -58,12 +65,20 @@ def check_labels(
     labels : Labels
         Of all tokens.
     known : ndarray of shape (n_sentences,), bool
-        Sentences whose tokens have labels or distributions throughout: of these all sequences must follow the scheme,
-        of the others some sequence.
+        Sentences whose tokens have labels or distributions throughout.
+    other : str
+        The scheme that a message proposes; empty for none.
+
+    Notes
+    -----
+    Of a sentence whose every token has a single label, the sequence must follow the scheme, of others some sequence of
+    what they may have.
     """
+    sizes = np.bincount(rows_of(lengths), np.diff(labels.offsets) != 1, len(lengths))
+    known = known & (sizes == 0)
     token = np.flatnonzero(np.repeat(known, lengths))
     taken, sizes = labels.take(token), lengths[known]
-    _check_known(possible, scheme, tags, sizes, taken, np.flatnonzero(known))
+    _check_known(possible, scheme, tags, sizes, taken, np.flatnonzero(known), other)
     partial = np.flatnonzero(~known & (lengths > 0))
     taken, sizes = labels.take(np.flatnonzero(np.repeat(~known, lengths))), lengths[partial]
     n, ends = len(tags), np.cumsum(sizes)
@@ -78,19 +93,19 @@ def check_labels(
         raise _refused(
             f"allow tags of {setting('scheme', scheme)} in every sentence, got none for sentence {sentence}",
             sentence,
+            other,
         )
 
 
 def _check_known(
-    possible: Bools, scheme: str, tags: Sequence[Tag], lengths: Ints, labels: Labels, numbers: Ints
+    possible: Bools, scheme: str, tags: Sequence[Tag], lengths: Ints, labels: Labels, numbers: Ints, other: str
 ) -> None:
-    """The same for sentences whose tokens have labels throughout, which have these ``numbers``."""
+    """The same for sentences whose tokens have a label each, which have these ``numbers``."""
     n, label = len(tags), labels.labels
-    token = np.repeat(np.arange(len(labels.offsets) - 1), np.diff(labels.offsets))
     first = positions_of(lengths) == 0
-    begins, ends = np.flatnonzero(first[token]), np.flatnonzero(np.roll(first, -1)[token])
+    begins, ends = np.flatnonzero(first), np.flatnonzero(np.roll(first, -1))
     left, right = labels.neighbours(lengths)
-    place = token[np.concatenate([begins, right, ends])]
+    place = np.concatenate([begins, right, ends])
     before = np.concatenate([np.full(len(begins), n), label[left], label[ends]])
     after = np.concatenate([label[begins], label[right], np.full(len(ends), n)])
     bad = np.flatnonzero(~possible[before, after])
@@ -100,11 +115,12 @@ def _check_known(
     sentence = int(np.searchsorted(np.cumsum(lengths), place[k], side="right"))
     number, at = int(numbers[sentence]), int(place[k] - offsets_of(lengths)[sentence])
     pair = f"{[*tags, 'the end'][after[k]]} after {[*tags, 'the beginning'][before[k]]}"
-    raise _refused(f"follow {setting('scheme', scheme)}, got {pair} in sentence {number}, token {at}", number)
+    raise _refused(f"follow {setting('scheme', scheme)}, got {pair} in sentence {number}, token {at}", number, other)
 
 
-def _refused(message: str, sentence: int) -> InvalidInputError:
-    error = InvalidInputError(f"{setting('y')} must {message}; correct the labels, or set {setting('scheme', 'any')}")
+def _refused(message: str, sentence: int, other: str) -> InvalidInputError:
+    advice = f", or set {setting('scheme', other)}" if other else ""
+    error = InvalidInputError(f"{setting('y')} must {message}; correct the labels{advice}")
     error.keys = {"sentence": sentence}
     return error
 

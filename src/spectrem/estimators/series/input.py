@@ -17,7 +17,7 @@ from spectrem.constraints.compilation.draft import used_columns
 from spectrem.constraints.text import flatten
 from spectrem.data.frames import as_frame, as_times
 from spectrem.estimators.conventions import number_groups
-from spectrem.estimators.labels import LabelReader
+from spectrem.estimators.labels import Known, LabelReader
 from spectrem.estimators.sentences import check_tag, sort_tags
 from spectrem.estimators.table_input import split_columns
 from spectrem.exceptions import InvalidInputError, quoted, setting
@@ -240,22 +240,17 @@ def read_states(y: Any, series: Series, names: Sequence[Any] | None, n_component
     if names is None:
         free = (k if not any(isinstance(one, str) for one in found) else f"state {k}" for k in range(size + len(found)))
         names = (*found, *[one for one in free if one not in found][: max(size - len(found), 0)])
-    number = {name: k for k, name in enumerate(names)}
-    unknown = next((one for one in found if one not in number), None)
+    unknown = next((one for one in found if one not in names), None)
     if unknown is not None or len(names) != size:
         what = f"the label {unknown!r}" if unknown is not None else f"{len(names)} names"
         raise InvalidInputError(
             f"states must name the {size} states of the model, the labels of rows among them, got {what} beside "
             f"{', '.join(map(str, names))}; set {setting('states')} or {setting('n_components')}"
         )
-    table, certain = np.full((len(reader.kinds) + 1, size), -np.inf), np.full(len(reader.kinds) + 1, -1)
-    table[-1] = 0.0
-    for row, (one, shares) in enumerate(reader.kinds):
-        with np.errstate(divide="ignore"):
-            table[row, [number[name] for name in one]] = 0.0 if shares is None else np.log(shares)
-        possible = np.flatnonzero(table[row] > -np.inf)
-        certain[row] = possible[0] if len(possible) == 1 else -1
-    return States(tuple(names), table[kind] if reader.kinds else None, certain[kind])
+    evidence = Known(kind, reader.kinds).evidence(names)
+    possible = evidence > -np.inf
+    state = np.where(possible.sum(axis=1) == 1, possible.argmax(axis=1), -1)
+    return States(tuple(names), evidence if reader.kinds else None, state)
 
 
 def _flat(y: Any, series: Series, names: Sequence[Any] | None) -> list[Any]:

@@ -132,7 +132,33 @@ class LogLinearModel:
         inside = self._structure(shard, shard.labels)
         if shard.labels is None or shard.labels.shares is None:
             return inside
-        return Known(inside, shard.labels.shares, self._known_transitions(shard) if self.chain else ())
+        if not self.chain:
+            return Known(inside, shard.labels.shares)
+        (chain, pairs), k, before = self.known_pairs(shard), self.n_labels, shard.labels.labels
+        later = np.flatnonzero(chain.part_before >= 0)
+        cells = before[chain.part_before[later]] * k + before[chain.state_part[later]]
+        counts = sp.csr_array((pairs[later], (chain.instance[later], cells)), shape=(chain.n_instances, k * k))
+        return Known(inside, np.bincount(chain.state_part, pairs, inside.n_unary), (counts,))
+
+    def known_pairs(self, shard: LogLinearShard) -> tuple[EdgeChain, Floats]:
+        """The chains of labels given, and the probabilities of all pairs of neighbouring labels.
+
+        Neighbours are independent, but for sequences that are not possible, which have probability 0 where others are.
+        """
+        labels, k = shard.labels, self.n_labels
+        assert labels is not None
+        assert labels.shares is not None
+        assert shard.lengths is not None
+        chain = EdgeChain(shard.lengths, k, (labels.offsets, labels.labels))
+        before = chain.part_before
+        pairs = labels.shares[chain.state_part] * np.where(before >= 0, labels.shares[before], 1.0)
+        if self.possible is None:
+            return chain, pairs
+        scores, moves = np.zeros((shard.features.n_choices, k)), np.zeros((k, k))
+        self._exclude(shard.lengths, scores, moves)
+        unary = scores[rows_of(np.diff(labels.offsets)), labels.labels] + np.log(labels.shares)
+        values, marginals = chain.smoothed_max(Parts(unary[chain.state_part], (moves,)), 1.0)
+        return chain, np.where(values[chain.instance] > -np.inf, marginals.unary, pairs)
 
     def scores(self, theta: Floats, shard: LogLinearShard) -> Parts:
         """Scores of the labels that every choice may have, nats."""
@@ -264,11 +290,16 @@ class LogLinearModel:
         moves = flat.reshape(k, k)
         if self.possible is not None:
             assert shard.lengths is not None
-            ends = np.cumsum(shard.lengths)
-            for token, allowed in ((ends - shard.lengths, self.possible[k, :k]), (ends - 1, self.possible[:k, k])):
-                scores[np.ix_(token[shard.lengths > 0], ~allowed)] = -np.inf
-            moves[~self.possible[:k, :k]] = -np.inf
+            self._exclude(shard.lengths, scores, moves)
         return Parts(scores.ravel(), (moves,))
+
+    def _exclude(self, lengths: Ints, scores: Floats, moves: Floats) -> None:
+        """Write -inf where scores of labels and of transitions are those of impossible sequences."""
+        assert self.possible is not None
+        ends, k = np.cumsum(lengths), self.n_labels
+        for token, allowed in ((ends - lengths, self.possible[k, :k]), (ends - 1, self.possible[:k, k])):
+            scores[np.ix_(token[lengths > 0], ~allowed)] = -np.inf
+        moves[~self.possible[:k, :k]] = -np.inf
 
     def _by_choice(self, parts: Parts) -> Floats:
         """Numbers of all labels of all choices as a table of shape (n_choices, n_labels)."""
@@ -289,19 +320,6 @@ class LogLinearModel:
         if self.intercept:
             by_kind.intercept[:] = weighted.sum(axis=0)
         return counts
-
-    def _known_transitions(self, shard: LogLinearShard) -> tuple[sp.csr_array]:
-        """Expected numbers of pairs of neighbouring labels, by sentence, where neighbours are independent."""
-        labels, lengths, k = shard.labels, shard.lengths, self.n_labels
-        assert labels is not None
-        assert labels.shares is not None
-        assert lengths is not None
-        left, right = labels.neighbours(lengths)
-        cells = labels.labels[left] * k + labels.labels[right]
-        shares = labels.shares[left] * labels.shares[right]
-        ends = labels.offsets[np.cumsum(lengths)]  # of the labels of sentences
-        row = np.searchsorted(ends, right, side="right")
-        return (sp.csr_array((shares, (row, cells)), shape=(len(lengths), k * k)),)
 
 
 @brief_dataclass(frozen=True, eq=False)
@@ -344,12 +362,10 @@ class PairModel:
 
     def structure(self, shard: LogLinearShard) -> Structure:
         """The chains of the model with a part for every pair of neighbouring tags."""
-        chain, inside = self._pairs(shard), self.model.structure(shard)
+        inside = self.model.structure(shard)
         if not isinstance(inside, Known):
-            return chain
-        before = chain.part_before
-        shares = inside.shares[chain.state_part] * np.where(before >= 0, inside.shares[before], 1.0)
-        return Known(chain, shares, inside.counts)
+            return self._pairs(shard)
+        return Known(*self.model.known_pairs(shard), inside.counts)
 
     def scores(self, theta: Floats, shard: LogLinearShard) -> Parts:
         """Scores of all parts, nats: those of tags and, with ``edges``, of pairs."""

@@ -40,7 +40,7 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
         "Estimators",
         "The room of the estimators, and what they return beside arrays.",
         {
-            "Results": ["LinkPosteriors", "SourcePair"],
+            "Results": ["LinkPosteriors", "SourcePair", "VoteAnalysis"],
             "Estimators": [
                 *("BracketingModel", "CRFTagger", "DependencyModel", "EdgeFactoredParser", "GaussianMixture"),
                 *("CategoricalHMM", "GaussianHMM", "GaussianMixtureHMM", "HMM", "MultinomialHMM", "PoissonHMM"),
@@ -141,6 +141,7 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
                 *("conserved_arcs", "is_projective", "projectivise", "ROOT", "UNKNOWN_HEAD"),
             ],
             "Relations": ["RelationSentence", "read_relations", "write_relations"],
+            "Votes": ["read_weak_items", "read_weak_sentences", "WeakItems", "WeakSentences"],
             "Tables and bytes": ["read_table", "TableFile", "read_bytes"],
             "Features": [
                 *("FeatureIndex", "Vocabulary", "token_features", "mention_features", "pair_features", "UNKNOWN"),

@@ -19,6 +19,7 @@ HOMONYMS = {
     "--dual-steps": "of constraints inside sentence pairs in align, of those over the corpus elsewhere",
     "--features": "templates of features of words in tag, columns of a table in cluster",
     "--gamma": "project has no EM: there gamma says which projection is meant",
+    "--group": "the sequences of a series, and groups of items with shares of labels of their own",
     "--init": "every model has starts of its own",
     "--infeasible": "conserved arcs may always cross, so parse transfer leaves such sentences alone",
     "--max-iter": "aligners are best after few iterations",

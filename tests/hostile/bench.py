@@ -59,6 +59,13 @@ GOOD = {
     "clusters.yaml": "- (E[label == 0] >= 3).named('three')\n",
     "must.csv": "a,b\nr0,r1\n",
     "series.csv": "room,day,x,y\n" + "".join(f"{'ab'[k > 4]},{k},{x},{y}\n" for k, (x, y) in enumerate(_POINTS)),
+    "votes.csv": "item,source,label,box\n"
+    + "".join(f"{k},{s},{'ham' if (k + s) % 3 else 'spam'},{'xy'[k % 2]}\n" for k in range(8) for s in range(3)),
+    "truth.csv": "item,label\n" + "".join(f"{k},ham\n" for k in range(4)) + "7,spam\n",
+    "weak.json": json.dumps(
+        {k: {"label": k % 2, "weak_labels": [k % 2, -1, k % 3 % 2], "data": {"text": "t"}} for k in range(8)}, indent=1
+    ),
+    "labels.yaml": "- (E[label == 'spam'] <= 3).named('three')\n",
     "states.yaml": "- (E[state == 0] >= 3).named('three')\n",
 }
 
@@ -93,6 +100,11 @@ COMMANDS = {
     "--save {s.npz} --report {r.html}",
     "states predict": "states predict series.csv --load states.npz -o {out.csv}",
     "states forecast": "states forecast series.csv --load states.npz --steps 2 -o {out.csv}",
+    "label fit": "label fit votes.csv --truth truth.csv --group box -c labels.yaml --max-iter 3 --save {l.npz} "
+    "--report {r.html}",
+    "label fit json": "label fit weak.json --max-iter 3 --save {l.npz}",
+    "label predict": "label predict votes.csv --load labels.npz --group box -o {out.csv}",
+    "label evaluate": "label evaluate votes.csv --load labels.npz --group box --truth truth.csv",
     "demo": "demo --n-pairs 50",
 }
 MODELS = {
@@ -103,6 +115,7 @@ MODELS = {
     "grammar.npz": "parse train trees.conllu --dmv --max-iter 2 --save grammar.npz",
     "extractor.npz": "extract train rel.corp --max-iter 2 --save extractor.npz",
     "states.npz": "states fit series.csv --group room --time day --n-init 1 --max-iter 3 --save states.npz",
+    "labels.npz": "label fit votes.csv --group box --max-iter 3 --save labels.npz",
 }
 
 
@@ -182,6 +195,8 @@ OTHERWISE = {
     ("*", "c.yaml", "gz"): "either",
     ("*", "clusters.yaml", "gz"): "either",
     ("*", "states.yaml", "gz"): "either",
+    ("*", "labels.yaml", "gz"): "either",
+    ("label fit json", "weak.json", "gz"): "fine",
     ("evaluate", "*", "blank lines"): "either",
     ("symmetrize", "*", "blank lines"): "either",
     ("parse transfer", "tree-links.txt", "blank lines"): "either",

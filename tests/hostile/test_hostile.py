@@ -116,7 +116,7 @@ LONG = (
     "--n-init",
     "--passes",
     "--max-iter",
-    "--pairs",
+    "--n-pairs",
     "--dual-steps",
     "--update-iterations",
     "--n-threads",
@@ -148,6 +148,9 @@ ONE_PER_COMMAND = (
     "states fit",
     "states predict",
     "states forecast",
+    "label fit",
+    "label predict",
+    "label evaluate",
     "demo",
 )
 
@@ -270,6 +273,7 @@ READERS = {
     "grammar.npz": ["parse predict"],
     "extractor.npz": ["extract predict"],
     "states.npz": ["states predict", "states forecast"],
+    "labels.npz": ["label predict", "label evaluate"],
 }
 
 
@@ -381,6 +385,22 @@ CONTENTS = [
     ("states forecast", "series.csv", "room,day,x,y\na,1,,\nb,2,3,\n", "fine"),
     ("states fit", "states.yaml", "- E[state == 7] >= 3\n", "error"),
     ("states fit", "states.yaml", "- E[state == 0] >= 300\n", "error"),
+    ("label fit", "votes.csv", "item,source,label,box\n", "error"),
+    ("label fit", "votes.csv", "item,source,box\n1,2,3\n", "error"),
+    ("label fit", "votes.csv", "item,source,label,box\n1,,ham,a\n7,2,spam,a\n", "error"),
+    ("label fit", "votes.csv", "item,source,label,box\n1,a,ham,a\n1,b,spam,b\n", "error"),
+    ("label fit", "truth.csv", "item\n1\n", "error"),
+    ("label fit", "truth.csv", "item,label\n1,ham\n1,ham\n", "error"),
+    ("label fit", "truth.csv", "item,label\nnobody,ham\n", "error"),
+    ("label fit", "labels.yaml", "- E[label == 'spma'] <= 3\n", "error"),
+    ("label fit", "labels.yaml", "- E[label == 'spam'] >= 300\n", "error"),
+    ("label fit json", "weak.json", '{"0": {"weak_labels": [[]], "data": {"text": ["a"]}}}\n', "error"),
+    ("label fit json", "weak.json", '{"0": {"weak_labels": [1e999], "data": {}}}\n', "error"),
+    ("label predict", "votes.csv", "item,source,label,box\n1,9,ham,x\n", "error"),
+    ("label predict", "votes.csv", "item,source,label,box\n1,0,eggs,x\n", "error"),
+    ("label predict", "votes.csv", "item,source,label,box\n1,0,,x\n", "fine"),
+    ("label predict", "votes.csv", "item,source,label,box\n1,0,ham,z\n", "error"),
+    ("label evaluate", "truth.csv", "item,label\n1,eggs\n", "error"),
     ("cluster", "clusters.yaml", "- E[label == 0] >= 300\n", "error"),
 ]
 
@@ -425,6 +445,14 @@ WITH_OPTIONS = [
     ("states fit", "--emissions uniform", "error", "uniform"),
     ("states fit", "--emissions z=poisson", "error", "--emissions"),
     ("states forecast", "--steps 0", "error", "--steps"),
+    ("label fit", "--votes z*", "error", "--votes"),
+    ("label fit", "--columns item,source", "error", "--columns"),
+    ("label fit", "--known box", "error", "--known"),
+    ("label fit", "--id item", "error", "--id"),
+    ("label fit", "--classes ham", "error", "classes"),
+    ("label fit", "--weights box", "error", "box"),
+    ("label fit", "--constraint E[source==9]<=1", "error", "9"),
+    ("label evaluate", "--columns a,b,c", "error", "--columns"),
 ]
 
 

@@ -31,6 +31,7 @@ _COMMANDS = {
     "project": "tables.project:project",
     "cluster": "tables.cluster:cluster",
     "states": "tables.states:app",
+    "label": "tables.label:app",
     "demo": "demo:demo",
     "warmup": "warmup:warmup",
 }
@@ -53,6 +54,7 @@ _SPELLINGS = {
     "EdgeFactoredParser": "a model of spectrem parse train (for parse predict)",
     "DependencyModel": "a model of spectrem parse train --dmv (for parse predict)",
     "HMM": "a model of spectrem states fit (for states predict, forecast and plot)",
+    "LabelModel": "a model of spectrem label fit (for label predict and evaluate)",
     "RelationExtractor": "a model of spectrem extract train (for extract predict)",
     "such a model": "such a model, or run the command that takes this one",
 }
@@ -174,7 +176,8 @@ def spectrem(
     **spectrem extract train labelled.corp --save model.npz**,
     **spectrem project scores.csv --constraints c.yaml -o out.csv**,
     **spectrem cluster data.csv -k 3 -o out.csv**,
-    **spectrem states fit series.csv -k 2 --time date --save model.npz**
+    **spectrem states fit series.csv -k 2 --time date --save model.npz**,
+    **spectrem label fit votes.csv --columns item,worker,label --save model.npz**
     """
     import warnings
 

@@ -45,6 +45,7 @@ from spectrem.data.treebank import (
     read_conllu,
     write_conllu,
 )
+from spectrem.data.weak import WeakItems, WeakSentences, read_weak_items, read_weak_sentences
 
 __all__ = [
     "PENN_TO_17",
@@ -66,6 +67,8 @@ __all__ = [
     "TaggedCorpus",
     "Text",
     "Vocabulary",
+    "WeakItems",
+    "WeakSentences",
     "complete_trees",
     "conserved_arcs",
     "copy_with_trees",
@@ -91,6 +94,8 @@ __all__ = [
     "read_table",
     "read_tag_dictionary",
     "read_tagged",
+    "read_weak_items",
+    "read_weak_sentences",
     "segment_lines",
     "split_factors",
     "symmetrize",

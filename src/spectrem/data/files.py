@@ -464,31 +464,44 @@ def read_objects(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, 
 
 def parse_objects(lines: Iterable[str], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """As `read_objects`, of the lines of a text that errors call ``name``."""
-    value = None
+    holds_none = True
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            value = json.loads(line)
-        except ValueError as error:
-            reason = f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
-            raise InvalidInputError(
-                f"{name}, line {number}: is not JSON: {reason}; write one JSON object on every line"
-            ) from None
-        except RecursionError:
-            raise InvalidInputError(f"{name}, line {number}: is nested too deeply; make it flatter") from None
-        if "\\u" in line and not _is_unicode(value):
-            raise InvalidInputError(
-                f"{name}, line {number}: holds an unpaired surrogate, which UTF-8 cannot write: {quoted(line)}; "
-                "correct the escapes \\ud800 to \\udfff there"
-            )
-        if not isinstance(value, dict):
-            raise InvalidInputError(
-                f"{name}, line {number}: holds {describe(value)}, not a JSON object; write one object on every line"
-            )
-        yield number, value
-    if value is None:
+        if line.strip():
+            yield number, parse_object(line, f"{name}, line {number}", "write one JSON object on every line")
+            holds_none = False
+    if holds_none:
         raise InvalidInputError(f"{name}: holds no JSON object; give it one a line")
+
+
+def parse_object(text: str, place: str, advice: str) -> dict[str, Any]:
+    """The JSON object that a text is.
+
+    Raises
+    ------
+    InvalidInputError
+        Beginning with the ``place``, and mostly ending with the ``advice``: it is something else, or its text cannot be
+        written as UTF-8.
+
+    Examples
+    --------
+    >>> parse_object('{"en": "tree"}', "line 1", "write one")
+    {'en': 'tree'}
+    """
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        reason = f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
+        raise InvalidInputError(f"{place}: is not JSON: {reason}; {advice}") from None
+    except RecursionError:
+        raise InvalidInputError(f"{place}: is nested too deeply; make it flatter") from None
+    if "\\u" in text and not _is_unicode(value):
+        raise InvalidInputError(
+            f"{place}: holds an unpaired surrogate, which UTF-8 cannot write: {quoted(text)}; correct the escapes "
+            "\\ud800 to \\udfff there"
+        )
+    if not isinstance(value, dict):
+        raise InvalidInputError(f"{place}: holds {describe(value)}, not a JSON object; {advice}")
+    return value
 
 
 def _is_unicode(value: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -59,6 +60,30 @@ def filled_frame(frame: narwhals.DataFrame[Any], values: np.ndarray) -> Any:
     columns = zip(frame.columns, values.T, strict=True)
     new = [narwhals.new_series(name, np.ascontiguousarray(v), backend=frame.implementation) for name, v in columns]
     return frame.with_columns(new).to_native()
+
+
+def make_frame(columns: Mapping[str, NDArray[Any]], like: narwhals.DataFrame[Any] | None = None) -> Any:
+    """A frame of these columns: of the library of another frame, else of polars or pandas, whichever is installed.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no other frame, and neither is installed.
+
+    Examples
+    --------
+    >>> make_frame({"class": np.array(["ham", "spam"])}).columns
+    ['class']
+    """
+    import narwhals
+
+    library: Any = None if like is None else like.implementation
+    library = library or next((name for name in ("polars", "pandas") if find_spec(name)), None)
+    if library is None:
+        raise InvalidInputError(
+            "data frames need polars or pandas, neither of which is installed; pip install 'spectrem[tables]'"
+        )
+    return narwhals.from_dict(columns, backend=library).to_native()
 
 
 def as_series(value: Any) -> narwhals.Series[Any] | None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from spectrem.estimators.tagging.hmm_tagger import HMMTagger
     from spectrem.estimators.transfer import transfer_parser
     from spectrem.estimators.views.views import Views
+    from spectrem.estimators.votes.analysis import VoteAnalysis
     from spectrem.estimators.votes.label_model import LabelModel, SourcePair
 
 # Loaded on first use, since an aligner does not need the libraries that a mixture imports.
@@ -50,6 +51,7 @@ _HOMES = {
     "SelfTrainer": "selftraining.self_trainer",
     "SourcePair": "votes.label_model",
     "Views": "views.views",
+    "VoteAnalysis": "votes.analysis",
     "WordAligner": "alignment.word_aligner",
     "load": "storage",
     "transfer_parser": "transfer",

@@ -109,6 +109,13 @@ def constraint_names(constraints: Any) -> str:
     return ", ".join(getattr(one, "name", type(one).__name__) for one in flatten(constraints)) or "none"
 
 
+def labels_of(text: str) -> list[Any]:
+    """Labels between commas, as numbers if all are whole ones: the value of an option."""
+    from spectrem.data.table_file import as_label_names
+
+    return as_label_names([name.strip() for name in text.split(",")])
+
+
 def check_column_names(name: str, value: Any) -> None:
     """Names of columns of X, or a mapping to them."""
     if isinstance(value, str) or not isinstance(value, Iterable):

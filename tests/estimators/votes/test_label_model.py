@@ -9,6 +9,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import LinearSVC
 
 from spectrem import E, LabelModel, load, part
 from spectrem.constraints.text import flatten
@@ -414,3 +418,71 @@ def test_a_million_times_a_weight_changes_no_posterior():
     heavy.fit(votes, sample_weight=np.full(50, 2.0**100))
     np.testing.assert_allclose(plain.label_distributions_, heavy.label_distributions_, atol=1e-6)
     assert math.isfinite(heavy.objective_)
+
+
+def with_features(n=600, seed=12):
+    """Rules on a third of the items, features of all of them, and the labels."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    X = rng.normal(size=(n, 3)) + 1.5 * y[:, None] * np.array([1.0, -1.0, 0.0])
+    votes = np.full((n, 4), -1)
+    for source, label in enumerate([0, 1, 0, 1]):
+        where = np.where(y == label, rng.random(n) < 0.15, rng.random(n) < 0.03)
+        votes[where, source] = label
+    return votes, X, y
+
+
+def test_a_classifier_learns_from_the_posteriors_of_items_with_votes():
+    votes, X, y = with_features()
+    model = LabelModel(n_threads=1, classifier=LogisticRegression(C=10)).fit(votes, X=X)
+    q, covered = model.label_distributions_, (votes >= 0).any(axis=1)
+    assert np.array_equal(q, LabelModel(n_threads=1).fit(votes).label_distributions_)
+    weights = q[covered] * np.sqrt(model.shares_[0] / q[covered].mean(axis=0))
+    expected = LogisticRegression(C=10).fit(
+        np.repeat(X[covered], 2, axis=0), np.tile([0, 1], covered.sum()), sample_weight=weights.ravel()
+    )
+    np.testing.assert_allclose(model.predict_proba(X=X), expected.predict_proba(X), atol=1e-3)
+    assert model.score(X=X, y=y) > 0.82 > 0.7 > model.score(votes, y)
+    assert model.score(votes, y) == (model.predict(votes) == y).mean()
+
+
+def test_joint_training_alternates_and_reaches_items_without_votes():
+    votes, X, y = with_features()
+    model = LabelModel("answers", n_threads=1, joint_steps=3, classifier=LogisticRegression()).fit(votes, X=X)
+    silent = ~(votes >= 0).any(axis=1)
+    assert (model.label_distributions_[silent].argmax(axis=1) == y[silent]).mean() > 0.8
+    both = model.predict_proba(votes, X=X)
+    prior = model.classifier_.predict_proba(X)
+    there = np.where(votes >= 0, votes, 0)
+    likelihood = np.where((votes >= 0)[:, :, None], model.confusion_[np.arange(4), :, there], 1.0).prod(axis=1)
+    expected = prior * likelihood
+    np.testing.assert_allclose(both, expected / expected.sum(axis=1, keepdims=True), rtol=1e-6)
+    held = E[part("label") == 0] == 200
+    under = LabelModel("answers", n_threads=1, joint_steps=2, constraints=held).fit(votes, X=X)
+    assert under.label_distributions_[:, 0].sum() == pytest.approx(200, rel=1e-3)
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda model, votes, X: model.fit(votes, X=X[1:]), "X must have a row for each of 600 items of votes"),
+    (lambda model, votes, X: model.fit(votes).predict(X=X), "X needs the classifier that fit trains on features"),
+    (lambda model, votes, X: model.fit(votes, X=X).predict(votes, X=X), "got joint_steps=0"),
+    (lambda model, votes, X: model.fit(votes).predict(), "votes must be there, or X, got neither"),
+    (lambda model, votes, X: model.set_params(classifier=LinearSVC()).fit(votes), "classifier must have predict_proba"),
+    (lambda model, votes, X: model.set_params(classifier=KNeighborsClassifier()).fit(votes, X=X),
+     "classifier must take sample_weight in fit, got KNeighborsClassifier, which does not; choose another$"),
+])  # fmt: skip
+def test_features_and_classifiers_that_do_not_fit_are_named(call, message):
+    votes, X, _ = with_features()
+    with pytest.raises(InvalidInputError, match=message):
+        call(LabelModel(n_threads=1), votes, X)
+
+
+def test_a_saved_model_is_without_its_classifier(tmp_path):
+    votes, X, _ = with_features()
+    model = LabelModel(n_threads=1).fit(votes, X=sp.csr_array(X))
+    model.save(tmp_path / "model")
+    model.classifier_.save(tmp_path / "classifier")
+    loaded = LabelModel.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict_proba(votes), model.predict_proba(votes))
+    loaded.classifier_ = load(tmp_path / "classifier")
+    assert np.array_equal(loaded.predict_proba(X=X), model.predict_proba(X=X))

@@ -20,10 +20,12 @@ from spectrem.cli.tables.options import (
     COLUMNS,
     AddingOption,
     FeatureOptions,
+    IdOption,
     TableOptions,
     WeightOption,
     check_named,
     refuse_numbering,
+    row_names,
     split_names,
 )
 from spectrem.cli.training import Annealing, Home, learning, warn_gaining
@@ -78,7 +80,7 @@ _MEANINGS = {"row": "the number of the row", "label": "the cluster"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterOptions(PlotOption, AddingOption, WeightOption, FeatureOptions):
+class ClusterOptions(PlotOption, AddingOption, WeightOption, IdOption, FeatureOptions):
     """The argument and options of `spectrem cluster` besides the parameters of `GaussianMixture`.
 
     Parameters
@@ -86,7 +88,7 @@ class ClusterOptions(PlotOption, AddingOption, WeightOption, FeatureOptions):
     features
         Empty cells are missing values.
     id
-        Names the rows, each differently; links then use these names.
+        Links then use these names.
     known
         Clusters are numbers from 0; -1 is unknown, too.
     standardize
@@ -104,7 +106,6 @@ class ClusterOptions(PlotOption, AddingOption, WeightOption, FeatureOptions):
         It shows the clusters by two features, or by the first two principal axes of more.
     """
 
-    id: str | None = option(None, metavar="COLUMN", show_default="rows are numbered from 0", group=COLUMNS)
     standardize: bool = option(False, group=COLUMNS)
     size: str | None = option(None, metavar="MIN:MAX", group=CONSTRAINTS)
     must_link: str | None = option(None, metavar="FILE", group=CONSTRAINTS, reads=True)
@@ -427,23 +428,3 @@ def linked_rows(path: str, option: str, file: TableFile, ids: polars.Series | No
             f"{option} {table.name}, {table.place(int(same[0]))}: links a row to itself; drop the line"
         )
     return pairs
-
-
-def row_names(file: TableFile, id: str) -> polars.Series:
-    """The names of the rows, as text.
-
-    Raises
-    ------
-    InvalidInputError
-        If two rows have the same.
-    """
-    import polars
-
-    names = file.values(id)
-    again = names.is_first_distinct()
-    if not again.all():
-        row = int((~again).to_numpy().argmax())
-        first = int((names == names[row]).to_numpy().argmax())
-        twice = f"{names[row]!r} also names the row of {file.place(first)}"
-        raise file.refusal(row, id, f"{twice}; --id needs a column that names every row differently")
-    return names.cast(polars.String)

@@ -18,6 +18,7 @@ COLUMNS, MORE = "Columns", "More results"
 
 if TYPE_CHECKING:
     import numpy as np
+    import polars
     from numpy.typing import NDArray
 
     from spectrem.constraints.compilation.groups import Key
@@ -78,15 +79,39 @@ class TableOption:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeatureOptions(TableOption):
+class IdOption:
+    """An option of commands on tables whose rows may have names.
+
+    Parameters
+    ----------
+    id
+        Names the rows, each differently.
+    """
+
+    id: str | None = option(None, metavar="COLUMN", show_default="rows are numbered from 0", group=COLUMNS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownOption:
+    """An option of commands that use what is known of some rows.
+
+    Parameters
+    ----------
+    known
+        The column of clusters, states or labels that are known already; empty where unknown.
+    """
+
+    known: str | None = option(None, metavar="COLUMN", group=COLUMNS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureOptions(KnownOption, TableOption):
     """The argument and options of commands that learn from columns of a table.
 
     Parameters
     ----------
     features
         The columns to learn from.
-    known
-        The column of clusters or states that are known already; empty where unknown.
     """
 
     features: str | None = option(
@@ -95,7 +120,6 @@ class FeatureOptions(TableOption):
         show_default="all columns of numbers that no other option and no constraint names",
         group=COLUMNS,
     )
-    known: str | None = option(None, metavar="COLUMN", group=COLUMNS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +179,26 @@ def refuse_numbering(file: TableFile, names: Sequence[str], x: NDArray[np.float6
                 f"{file.name}, column {name!r}: numbers the rows, from {values[0]:g} to {values[-1]:g}; "
                 f"{advice.format(name)} {others}"
             )
+
+
+def row_names(file: TableFile, id: str, option: str = "--id") -> polars.Series:
+    """The names of the rows, as text.
+
+    Raises
+    ------
+    InvalidInputError
+        If two rows have the same.
+    """
+    import polars
+
+    names = file.values(id)
+    again = names.is_first_distinct()
+    if not again.all():
+        row = int((~again).to_numpy().argmax())
+        first = int((names == names[row]).to_numpy().argmax())
+        twice = f"{names[row]!r} also names the row of {file.place(first)}"
+        raise file.refusal(row, id, f"{twice}; {option} needs a column that names every row differently")
+    return names.cast(polars.String)
 
 
 def check_named(file: TableFile, columns: Mapping[str, str | None]) -> list[str]:

@@ -407,24 +407,25 @@ def _skops() -> Any:
     return skops.io
 
 
-def check_classifier(estimator: BaseEstimator, soft_targets: bool) -> None:
-    """Raise `InvalidInputError` unless self-training can use a classifier."""
+def check_classifier(estimator: BaseEstimator, soft_targets: bool, parameter: str = "estimator") -> None:
+    """Raise `InvalidInputError` unless the classifier of a parameter can be trained on weighted rows or soft labels."""
     name = type(estimator).__name__
     if isinstance(estimator, type) or not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
         raise InvalidInputError(
-            f"estimator must be a scikit-learn classifier, got {estimator!r}; try LogisticRegression()"
+            f"{parameter} must be a scikit-learn classifier, got {estimator!r}; try LogisticRegression()"
         )
     if not hasattr(estimator, "predict_proba"):
         raise InvalidInputError(
-            f"estimator must have predict_proba, got {name}, which has none; wrap it in "
+            f"{parameter} must have predict_proba, got {name}, which has none; wrap it in "
             "sklearn.calibration.CalibratedClassifierCV, or try LogisticRegression()"
         )
     if not soft_targets and not weight_names(estimator):
         steps = getattr(estimator, "steps", None)
         which = f"whose last step is {type(steps[-1][1]).__name__}, which" if steps else "which"
         raise InvalidInputError(
-            f"estimator must take sample_weight in fit, got {name}, {which} does not; choose another, or, if its fit "
-            "takes an array of probabilities as y, set soft_targets=True"
+            f"{parameter} must take sample_weight in fit, got {name}, {which} does not; choose another"
+            + ", or, if its fit takes an array of probabilities as y, set soft_targets=True"
+            * (parameter == "estimator")
         )
 
 

@@ -14,6 +14,7 @@ from spectrem.estimators.shared_parameters import (
     SentenceParameters,
     StartingParameters,
     check_column_names,
+    labels_of,
 )
 from spectrem.exceptions import InvalidInputError, quoted
 
@@ -34,12 +35,6 @@ _name_of_column = rule(
 _COLUMN: Any = {"convert": str, "option": "", "group": "Columns", "metavar": "COLUMN"}
 _GROUP = "The column that says what sequence a row belongs to. By default all rows are one."
 _TIME = "The column of numbers or dates by which rows are sorted. By default they stand in the order of time."
-
-
-def _names_of(text: str) -> list[Any]:
-    from spectrem.data.table_file import as_label_names
-
-    return as_label_names([name.strip() for name in text.split(",")])
 
 
 def _emissions_of(text: str) -> Any:
@@ -145,7 +140,7 @@ class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters)
 
     n_components: int | None = count(None, short="-k", group=MODEL)
     _: KW_ONLY
-    states: Sequence[Tag] | None = given(None, convert=_names_of, option="", group=MODEL, metavar="A,B,C")
+    states: Sequence[Tag] | None = given(None, convert=labels_of, option="", group=MODEL, metavar="A,B,C")
     startprob_prior: ArrayLike = given(1.0, _check_amounts)
     transmat_prior: ArrayLike = given(1.0, _check_amounts)
     fixed: Mapping[str, ArrayLike] | None = given(None, _check_fixed)

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import indexable
+from sklearn.utils.validation import _num_samples
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.constraints.columns import is_missing
@@ -86,6 +88,23 @@ def read_votes(votes: Any, columns: Sequence[str], *, repeated: bool) -> Votes:
         np.nonzero(spoken)[1],
         code,
     )
+
+
+def read_features(X: Any, n_items: int) -> Any:
+    """Features of all items, as a classifier takes them.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is not a row for every item.
+    """
+    features, _ = indexable(X, None)
+    if (n_rows := _num_samples(features)) != n_items:
+        raise InvalidInputError(
+            f"X must have a row for each of {n_items} items of votes, in their order, got {n_rows}; list items on "
+            "which nobody votes among the votes, too, with None"
+        )
+    return features
 
 
 def _numbered(name: str, values: NDArray) -> tuple[NDArray, Ints]:

@@ -5,28 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._damage import DamageError
 from spectrem._reprs import briefly_shown
 from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.columns import read_columns
-from spectrem.data.frames import Columns
+from spectrem.data.frames import Columns, as_frame
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import Estimator, as_fitted, number_groups, row_weights
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.progress import shows_progress
+from spectrem.estimators.selftraining.self_trainer import weight_names
 from spectrem.estimators.shared_parameters import as_sequence
 from spectrem.estimators.storage import Codec, Member, Saved, distributions, finite
 from spectrem.estimators.table_input import score_rows
-from spectrem.estimators.votes.input import KnownLabels, Votes, read_known, read_votes
-from spectrem.estimators.votes.parameters import LabelModelParameters
+from spectrem.estimators.votes.input import KnownLabels, Votes, read_features, read_known, read_votes
+from spectrem.estimators.votes.parameters import LabelModelParameters, default_classifier
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.learning import Constant, EStep, Stopping, run_em
+from spectrem.models.classifier import ClassifierModel, Fitted, Sample, class_probabilities, log_probabilities
 from spectrem.models.estep import Statistics
 from spectrem.models.shards import in_corpus_order
 from spectrem.models.vote_dependence import agreement_of_answers, agreement_of_rules, vote_weights
@@ -60,6 +63,15 @@ class SourcePair(NamedTuple):
         The difference in standard deviations.
     similarity : float
         The share of the further possible agreements that is there, from one half to 1, a copy.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> votes = np.where(rng.random((200, 4)) < 0.8, rng.integers(0, 2, (200, 1)), rng.integers(0, 2, (200, 4)))
+    >>> votes[:, 3] = np.where(rng.random(200) < 0.95, votes[:, 2], votes[:, 3])
+    >>> [pair] = LabelModel(n_threads=1).fit(votes).dependent_sources(votes)
+    >>> pair.first, pair.second, pair.n_agreements > pair.n_expected
+    (2, 3, True)
     """
 
     first: Any
@@ -68,6 +80,10 @@ class SourcePair(NamedTuple):
     n_expected: float
     z: float
     similarity: float
+
+
+if TYPE_CHECKING:
+    from spectrem.estimators.votes.analysis import VoteAnalysis
 
 
 def _write(model: LabelModel) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -98,6 +114,7 @@ def _read(model: LabelModel, values: dict[str, Any], arrays: dict[str, NDArray[A
         raise DamageError("pairs must be of sources, and their similarity must lie in [0, 1]")
     params = VoteParameters(arrays["shares"], arrays["table"])
     groups = None if groups is None else np.array(groups)
+    model.classifier_ = None
     model._take(params, classes, sources, source_group, arrays.get("reference"), groups, pairs, similarity)
 
 
@@ -140,6 +157,8 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         Of the training items, which meet the constraints. Items that are left out by a weight of 0 have zeros.
     items_ : ndarray of shape (n_items,)
         Their names, or numbers.
+    classifier_ : classifier, or None
+        Trained on features; a saved model is without it.
     report_ : FitReport
 
     Examples
@@ -148,6 +167,12 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
     >>> model = LabelModel(n_threads=1).fit(votes)
     >>> model.predict(votes).tolist()
     ['ham', 'spam', 'spam', 'ham']
+
+    With features, a classifier learns from the result and labels items on which nobody votes:
+
+    >>> X = [[0.0, 1.0], [1.0, 0.1], [0.9, 0.0], [0.2, 1.0]]
+    >>> LabelModel(n_threads=1).fit(votes, X=X).predict(X=[[1.0, 0.0], [0.1, 0.9]]).tolist()
+    ['spam', 'ham']
     """
 
     _codec = _CODEC
@@ -157,11 +182,12 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         self,
         votes: Any,
         y: Any = None,
+        X: Any = None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         columns: Columns = None,
     ) -> LabelModel:
-        """Learn from votes, and from labels of items that are known.
+        """Learn from votes, and from labels of items that are known; with features, train a classifier on the result.
 
         Parameters
         ----------
@@ -170,6 +196,10 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
             ``table_columns`` has a row for every vote.
         y : array-like of shape (n_items,), or mapping of item -> label, optional
             For each item its label, a set of labels, a mapping of labels to probabilities, or None.
+        X : array-like, sparse matrix or frame of shape (n_items, n_features), optional
+            Features of the items, in their order, for the ``classifier``. It learns from the items with votes or
+            labels, each repeated for every class with its posterior as the weight; a class whose posteriors are more
+            or fewer than its share counts less or more, by the square root of their ratio.
         sample_weight : array-like of shape (n_items,), optional
             At least 0.
         groups : array-like of shape (n_items,), optional
@@ -242,29 +272,51 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
             model = replace(model, sources=how, fixed_shares=start.shares)
         all_known = known.given is not None and bool(known.given[weights > 0].all())
         task = engine.Task(model, corpus, lambda: start, estep, all_known=all_known)
-        trained = engine.train(self, task)
-        if as_sequence(self.constraints):
-            tables = engine.learnt_posteriors(trained)
-        else:
-            tables = engine.projected(self, model, trained.params, corpus, (), engine.asked_gamma(self))
+        trained, self.label_distributions_ = self._learn(task, shards, read.n_items)
+        params, self.classifier_ = trained.params, None
+        if X is not None:
+            features = read_features(X, read.n_items)
+            speaks = np.where(_speaks(read, known), weights, 0.0)
+            classifier = self._train_classifier(features, known.classes, speaks, params.shares)
+            for step in range(self.joint_steps):  # items have the classifier's shares in place of common ones
+                guess = log_probabilities(classifier, features, known.classes)
+                evidence = guess if known.evidence is None else guess + known.evidence
+                of_items = _of_items(known._replace(evidence=evidence), None, more)
+                shards = build_shards(**votes_of_items, weights=weights, **of_items)
+                even = np.full((1, len(known.classes)), 1.0 / len(known.classes))
+                model = replace(model, fixed_shares=even, share_counts=even)
+                go_on = partial(VoteParameters, even, trained.params.table)
+                estep = estep if as_sequence(self.constraints) else EStep(kernel=model)
+                corpus = engine.make_corpus(self, shards)
+                task = engine.Task(model, corpus, go_on, estep, n_starts=1, stage=f"joint-{step + 1}")
+                trained, self.label_distributions_ = self._learn(task, shards, read.n_items)
+                classifier = self._train_classifier(features, known.classes, weights, None)
+            params = replace(params, table=trained.params.table)
+            self.classifier_ = classifier
         reference = how.reference if isinstance(how, Rules) else None
         group_names = None if group is None else group.names
-        self._take(trained.params, known.classes, read.sources, source_group, reference, group_names, *similar)
+        self._take(params, known.classes, read.sources, source_group, reference, group_names, *similar)
         self.items_ = read.items
-        self.label_distributions_ = in_corpus_order(shards, tables, np.ones(read.n_items, np.int64))
         sizes = {"sources": len(read.sources), "votes": len(read.label), "classes": len(known.classes), "kind": kind}
         engine.record(self, trained, read.n_items, sizes, unit="items")
         return self
 
     def predict_proba(
-        self, votes: Any, y: Any = None, groups: ArrayLike | None = None, columns: Columns = None
+        self,
+        votes: Any = None,
+        y: Any = None,
+        X: Any = None,
+        groups: ArrayLike | None = None,
+        columns: Columns = None,
     ) -> Floats:
-        """Posterior probabilities of the classes of every item, under the constraints if ``project_at_predict``.
+        """Probabilities of the classes of every item, by its votes or, by the classifier, from its features.
 
         Parameters
         ----------
         votes, y, groups, columns
-            As in `fit`, of sources that voted there.
+            As in `fit`, of sources that voted there. Posteriors meet the constraints if ``project_at_predict``.
+        X : array-like, sparse matrix or frame of shape (n_items, n_features), optional
+            In place of votes; beside them where training was joint.
 
         Returns
         -------
@@ -275,20 +327,45 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         ------
         NotFittedError
             Before `fit`.
+        InvalidInputError
+            If the input breaks its rule, or there is no classifier for X.
         """
         fitted = as_fitted(self)
-        model, _, shards = fitted._read_new(votes, y, groups, columns)
-        tables = engine.posteriors(fitted, model, fitted.params_, engine.make_corpus(fitted, shards))
-        return in_corpus_order(shards, tables, np.ones(sum(len(one.instances) for one in shards), np.int64))
+        if votes is None and X is None:
+            raise InvalidInputError("votes must be there, or X, got neither; give the votes of items or their features")
+        if X is not None:
+            if fitted.classifier_ is None:
+                raise InvalidInputError(
+                    "X needs the classifier that fit trains on features, got none; fit with X, and after load set "
+                    "classifier_ to the classifier that was saved beside the model"
+                )
+            if votes is None:
+                return class_probabilities(fitted.classifier_, X, fitted.classes_)
+            if not fitted.joint_steps:
+                raise InvalidInputError(
+                    "votes and X together need a classifier that was trained jointly, got joint_steps=0; give one of "
+                    "them: the classifier has learnt from votes already, and would count them twice"
+                )
+        model, cells, shards = fitted._read_new(votes, y, X, groups, columns)
+        params = fitted.params_
+        if X is not None:
+            params = VoteParameters(np.full_like(params.shares, 1.0 / len(fitted.classes_)), params.table)
+        tables = engine.posteriors(fitted, model, params, engine.make_corpus(fitted, shards))
+        return in_corpus_order(shards, tables, np.ones(len(cells["offsets"]) - 1, np.int64))
 
     def predict(
-        self, votes: Any, y: Any = None, groups: ArrayLike | None = None, columns: Columns = None
+        self,
+        votes: Any = None,
+        y: Any = None,
+        X: Any = None,
+        groups: ArrayLike | None = None,
+        columns: Columns = None,
     ) -> NDArray[Any]:
         """The most probable class of every item; the first in ``classes_`` among equals.
 
         Parameters
         ----------
-        votes, y, groups, columns
+        votes, y, X, groups, columns
             As in `predict_proba`.
 
         Returns
@@ -300,13 +377,14 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         NotFittedError
             Before `fit`.
         """
-        best = self.predict_proba(votes, y, groups, columns).argmax(axis=1)
+        best = self.predict_proba(votes, y, X, groups, columns).argmax(axis=1)
         return self.classes_[best]
 
     def score(
         self,
-        votes: Any,
-        y: Any,
+        votes: Any = None,
+        y: Any = None,
+        X: Any = None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         columns: Columns = None,
@@ -315,7 +393,7 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
 
         Parameters
         ----------
-        votes, groups, columns
+        votes, X, groups, columns
             As in `predict_proba`.
         y : array-like of shape (n_items,)
             As in `fit`; items without a label are left out.
@@ -332,7 +410,46 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         InvalidInputError
             If no item has a label.
         """
-        return score_rows(self, y, self.predict(votes, None, groups, columns), sample_weight)
+        return score_rows(self, y, self.predict(votes, None, X, groups, columns), sample_weight)
+
+    def analyse(
+        self, votes: Any, y: Any = None, groups: ArrayLike | None = None, columns: Columns = None
+    ) -> VoteAnalysis:
+        """What sources and items are like under the model, where it differs from the majority, and what to label next.
+
+        Parameters
+        ----------
+        votes, groups, columns
+            As in `predict_proba`; as a rule those of training. Posteriors meet the constraints.
+        y : array-like of shape (n_items,), or mapping of item -> label, optional
+            Labels that are known, which sources and the model are measured by; posteriors do not depend on them.
+
+        Returns
+        -------
+        VoteAnalysis
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        InfeasibleConstraintError
+            If the constraints cannot hold for these items.
+
+        Examples
+        --------
+        >>> votes = [["ham", "ham", None], ["spam", "spam", "ham"], ["spam", None, "ham"], ["ham", "ham", "spam"]]
+        >>> LabelModel(n_threads=1).fit(votes).analyse(votes).to_label["item"].tolist()
+        [2, 1, 3, 0]
+        """
+        from spectrem.estimators.votes.analysis import analyse_votes
+
+        fitted = as_fitted(self)
+        model, _, shards = fitted._read_new(votes, None, None, groups, columns)
+        read = read_votes(votes, fitted.table_columns, repeated=fitted.repeated)
+        known = read_known(y, read, fitted.classes_)
+        alike = fitted.dependent_sources(votes, None, groups, columns)
+        pairs = {name: np.array([getattr(pair, name) for pair in alike]) for name in SourcePair._fields}
+        return analyse_votes(fitted, model, shards, read, known, pairs, as_frame(votes, "votes"))
 
     def dependent_sources(
         self, votes: Any, y: Any = None, groups: ArrayLike | None = None, columns: Columns = None
@@ -362,10 +479,10 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         [(3, 4)]
         """
         fitted = as_fitted(self)
-        model, cells, shards = fitted._read_new(votes, y, groups, columns)
+        model, cells, shards = fitted._read_new(votes, y, None, groups, columns)
         where = (cells["offsets"], cells["cells"])
         if fitted.confusion_ is None:
-            posteriors = fitted.predict_proba(votes, y, groups, columns)
+            posteriors = fitted.predict_proba(votes, y, None, groups, columns)
             pairs = agreement_of_rules(*where, len(fitted.sources_), posteriors, np.ones(len(posteriors)))
         else:
             table = np.maximum(fitted.confusion_, engine.TINY)
@@ -380,11 +497,14 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
     # ---- the model --------------------------------------------------------------------------------------------------
 
     def _read_new(
-        self, votes: Any, y: Any, groups: ArrayLike | None, columns: Columns
+        self, votes: Any, y: Any, X: Any, groups: ArrayLike | None, columns: Columns
     ) -> tuple[VoteModel, dict[str, Any], list[VoteShard]]:
         """The model of new items, their votes as keywords of `build_shards`, and all of them, in order, in shards."""
         read = read_votes(votes, self.table_columns, repeated=self.repeated)
         known = read_known(y, read, self.classes_)
+        if X is not None:
+            guess = log_probabilities(self.classifier_, read_features(X, read.n_items), self.classes_)
+            known = known._replace(evidence=guess if known.evidence is None else guess + known.evidence)
         cells = self._cells(read, self.sources_, self.classes_)
         _weigh(cells, len(self.sources_), *self._similar)
         group = self._known_groups(groups, read.n_items)
@@ -434,10 +554,7 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         classes, k = known.classes, len(known.classes)
         largest = 1.0 if self.source_weight is None else max(1.0, *map(float, self.source_weight.values()))
         total = math.fsum(weights * (largest * np.diff(read.offsets) + 1.0))
-        speaks = np.diff(read.offsets) > 0  # other items say nothing of the shares
-        if known.evidence is not None:
-            speaks |= known.evidence.any(axis=1)
-        speaking = np.where(speaks, weights, 0.0)
+        speaking = np.where(_speaks(read, known), weights, 0.0)  # other items say nothing of the shares
         sizes = np.full(1, math.fsum(speaking)) if group is None else np.bincount(group.codes, speaking)
         fixed = None
         if self.shares is not None:
@@ -461,6 +578,28 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         reference = None if model.fixed_shares is None else as_reference(model.fixed_shares[0])
         precision = {} if self.accuracy is None else {"precision": self.accuracy}
         return Rules(n_votes, n_votes / whole, reference, **strength, **precision)
+
+    def _learn(self, task: engine.Task, shards: list[VoteShard], n_items: int) -> tuple[engine.Trained, Floats]:
+        """Train, and the posteriors of all items."""
+        trained = engine.train(self, task)
+        if as_sequence(self.constraints):
+            tables = engine.learnt_posteriors(trained)
+        else:
+            gamma = engine.asked_gamma(self)
+            tables = engine.projected(self, task.model, trained.params, task.corpus, (), gamma)
+        return trained, in_corpus_order(shards, tables, np.ones(n_items, np.int64))
+
+    def _train_classifier(self, features: Any, classes: NDArray, weights: Floats, shares: Floats | None) -> Any:
+        """The classifier of the posteriors of items, which count by weights, their classes as their shares say."""
+        targets = self.label_distributions_
+        if shares is not None:
+            expected = weights @ targets / max(math.fsum(weights), 1e-300)
+            ratio = np.divide(shares.mean(axis=0), expected, out=np.zeros_like(expected), where=expected > 0)
+            targets = targets * np.sqrt(ratio)
+        classifier = default_classifier() if self.classifier is None else self.classifier
+        model = ClassifierModel(classifier, 1.0, False, weight_names(classifier))
+        sample = Sample(features, np.full(len(targets), -1), classes, weights, {})
+        return model.classifier(Fitted(targets), sample)
 
     def _known_groups(self, groups: ArrayLike | None, n: int) -> Any:
         if (groups is None) != (self.groups_ is None):
@@ -497,6 +636,12 @@ def _check_sources(name: str, mapping: Mapping[Any, Any], sources: NDArray) -> N
         raise InvalidInputError(
             f"{name} must name sources of votes, got {unknown[0]!r}; they are {sources.tolist()!r:.200}"
         )
+
+
+def _speaks(read: Votes, known: KnownLabels) -> Bools:
+    """Whether an item has votes, or a label of which something is known."""
+    speaks: Bools = np.diff(read.offsets) > 0
+    return speaks if known.evidence is None else speaks | known.evidence.any(axis=1)
 
 
 def _weigh(votes: dict[str, Any], n_sources: int, pairs: Ints, similarity: Floats) -> None:

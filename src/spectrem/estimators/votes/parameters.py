@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators.declare import check_number, choice, given, number, switch
-from spectrem.estimators.shared_parameters import MODEL, TRAINING, CorpusParameters
+from spectrem.estimators.declare import check_number, choice, count, given, number, switch
+from spectrem.estimators.shared_parameters import MODEL, TRAINING, CorpusParameters, labels_of
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
     from spectrem.models.votes import Confusion
 
 COLUMNS = ("item", "source", "label")
@@ -50,6 +52,20 @@ def _check_shares(name: str, value: Any) -> None:
         raise InvalidInputError(f"{name} must sum to 1, got {sum(value.values()):g}; divide them by their sum")
 
 
+def _check_estimator(name: str, value: Any) -> None:
+    if value is not None:
+        from spectrem.estimators.selftraining.self_trainer import check_classifier
+
+        check_classifier(value, False, name)
+
+
+def default_classifier() -> BaseEstimator:
+    """The classifier of features where no other is set."""
+    from spectrem.estimators.classification.maxent_classifier import MaxEntClassifier
+
+    return MaxEntClassifier(C=10.0)
+
+
 @dataclass(eq=False, repr=False)
 class LabelModelParameters(CorpusParameters):
     """The parameters of `spectrem.LabelModel`.
@@ -80,6 +96,13 @@ class LabelModelParameters(CorpusParameters):
         Shares of the classes, which are learnt without them.
     share_strength : float
         How many items, for every item that there is, the prior of shares counts, evenly divided among the classes.
+    classifier : classifier, optional
+        Learns from the features of items what their labels are; with ``predict_proba``, and ``sample_weight`` in
+        ``fit``. By default `spectrem.MaxEntClassifier` with ``C=10``.
+    joint_steps : int
+        How often the classifier's probabilities take the place of the shares of the classes, label model and
+        classifier are learnt again, and items without votes take part ([Raykar2010]). It helps where features say
+        more of the labels than votes do; by default the classifier learns once and teaches nothing.
     classes : sequence of labels, optional
         All labels that there are; by default those in votes and labels.
     table_columns : (str, str, str)
@@ -101,8 +124,18 @@ class LabelModelParameters(CorpusParameters):
     dependence: Literal["auto", "weigh", "ignore"] = choice("auto", "auto", "weigh", "ignore", group=MODEL)
     shares: Mapping[Any, float] | None = given(None, _check_shares)
     share_strength: float = number(1.0, group=MODEL)
-    classes: Sequence[Any] | None = given(None)
-    table_columns: Sequence[str] = given(COLUMNS, _check_names)
+    classifier: BaseEstimator | None = given(None, _check_estimator)
+    joint_steps: int = count(0, 0, option=None)
+    classes: Sequence[Any] | None = given(None, convert=labels_of, option="", group=MODEL, metavar="A,B,C")
+    table_columns: Sequence[str] = given(
+        COLUMNS,
+        _check_names,
+        convert=lambda text: tuple(name.strip() for name in text.split(",")),
+        option="--columns",
+        group="Columns",
+        metavar="ITEM,SOURCE,LABEL",
+        help="What a table with a row for every vote calls items, sources and labels.",
+    )
     repeated: bool = switch(False, group=MODEL)
     project_at_predict: bool = switch(False, group=MODEL)
     tol: float = number(1e-8, group=TRAINING, metavar="GAIN")

@@ -93,6 +93,7 @@ def homes(n_items: int, spill: Path) -> dict[str, str]:
     from spectrem import LabelModel
     from spectrem.corpus import OnDask, Spilled
 
+    spill.mkdir(parents=True, exist_ok=True)
     votes, digests = draw(n_items), {}
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
         places = {"memory": None, "files": partial(Spilled, folder=spill), "Dask": partial(OnDask, client=client)}

@@ -13,6 +13,7 @@
 * Features: words, punctuation and pairs of them, TF-IDF with logarithmic counts, logistic regression with C = 10 on
   the training items that have a vote. Majority labels are hard, and a tie is shared; posteriors are soft labels, those
   of a class weighted by the square root of a ratio: of half its share and half an even one, over its share.
+  "Spectrem" is the classifier that `LabelModel` trains on the same features in one call.
 * Pairs are compared by a sign test over items with truth, which is McNemar's exact test where nothing is shared. The
   best peer is the one that is best on the very items, by its first seed.
 """
@@ -45,7 +46,7 @@ from spectrem.metrics import SignTest, sign_test
 CROWDS = ("crowd-bluebird", "crowd-rte", "crowd-dog", "crowd-trec")
 RULES = ("youtube", "sms", "trec")
 QUICK = {"crowds": CROWDS[:1], "rules": RULES[:1], "seeds": 1}
-MAJORITY, OURS = "majority", "Spectrem"
+MAJORITY, OURS, OURS_LOGISTIC = "majority", "Spectrem", "Spectrem, logistic regression"
 VOTES, FEATURES = "votes", "features"
 GOALS = {
     **{("crowd-bluebird", "all", VOTES): (88.9, 90.5), ("crowd-rte", "all", VOTES): (92.8, 93.1)},
@@ -128,8 +129,11 @@ def run(
             credits = {}
             for (method, seed), table in tables.items():
                 if seed == 0:
-                    labels = classify(one, table, hard=method == MAJORITY)
-                    credits[method, 0] = _judge(one, FEATURES, method, 0, np.eye(one.n_classes)[labels], outcomes)
+                    labels = np.eye(one.n_classes)[classify(one, table, hard=method == MAJORITY)]
+                    name = OURS_LOGISTIC if method == OURS else method
+                    credits[name, 0] = _judge(one, FEATURES, name, 0, labels, outcomes)
+            labels = np.eye(one.n_classes)[learn_with_features(one, threads)]
+            credits[OURS, 0] = _judge(one, FEATURES, OURS, 0, labels, outcomes)
             _compare(one, FEATURES, credits, outcomes, compared)
             tell(f"{one.name}: labelled by features")
     return Report(
@@ -172,6 +176,20 @@ def posteriors(one: VoteSet, threads: int | None = None) -> Floats:
     return np.asarray(model.predict_proba(one.votes))
 
 
+def learn_with_features(one: VoteSet, threads: int | None = None) -> NDArray[np.int64]:
+    """Classes of the texts of all parts, by the classifier that our label model trains in the same call."""
+    x, n = features(one), len(one.fitted.y)
+    model = LabelModel(classes=range(one.n_classes), n_threads=threads).fit(one.fitted.votes, X=x[:n])
+    return np.asarray(model.predict(X=x))
+
+
+def features(one: VoteSet) -> Any:
+    """Words, punctuation and pairs of them in the texts of all parts, those that the training part has."""
+    texts = [text for items in one.parts.values() for text in items.texts]
+    words = TfidfVectorizer(token_pattern=r"\w+|[^\w\s]+", ngram_range=(1, 2), sublinear_tf=True)
+    return words.fit(one.fitted.texts).transform(texts)
+
+
 def classify(one: VoteSet, table: Floats, *, hard: bool) -> NDArray[np.int64]:
     """Classes of the texts of all parts, by a logistic regression on the labels of the training part.
 
@@ -183,16 +201,12 @@ def classify(one: VoteSet, table: Floats, *, hard: bool) -> NDArray[np.int64]:
     hard : bool
         Whether they are labels, with 1/k where k tie, and are not weighted.
     """
-    fitted = one.fitted
-    texts = [text for items in one.parts.values() for text in items.texts]
-    words = TfidfVectorizer(token_pattern=r"\w+|[^\w\s]+", ngram_range=(1, 2), sublinear_tf=True).fit(fitted.texts)
-    rows = np.flatnonzero((fitted.votes >= 0).any(axis=1))
+    rows, x = np.flatnonzero((one.fitted.votes >= 0).any(axis=1)), features(one)
     weights = table[rows]
     if not hard:
         mean = weights.mean(axis=0)
         weights = weights * np.sqrt((0.5 * mean + 0.5 / one.n_classes) / np.maximum(mean, 1e-12))
     row, label = np.nonzero(weights > 1e-3)
-    x = words.transform(texts)
     model = LogisticRegression(C=10.0, max_iter=2000)
     return np.asarray(model.fit(x[rows[row]], label, weights[row, label]).predict(x))
 
@@ -209,7 +223,8 @@ def run_peers(
         arrays |= {f"{one.name}/n_fit": np.array(len(one.fitted.votes)) for one in sets}
         np.savez_compressed(votes, **arrays)  # type: ignore[arg-type]
         command = [str(python), str(peers_script.__file__), votes, found, str(seeds)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
         tables = {}
         for name, table in np.load(found).items():
             of_set, method, seed = name.split("/")
@@ -276,7 +291,7 @@ def _compare(
     """Add the tests of ours against majority, and against the best peer."""
     for part in credits[OURS, 0]:
         mine = where(outcomes, set=one.name, part=part, by=by, seed=0)
-        others = [outcome for outcome in mine if outcome.method not in (MAJORITY, OURS)]
+        others = [outcome for outcome in mine if outcome.method not in (MAJORITY, OURS, OURS_LOGISTIC)]
         names = [MAJORITY, *([max(others, key=lambda outcome: outcome.figure).method] if others else [])]
         for other in names:
             test = sign_test(credits[OURS, 0][part], credits[other, 0][part])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reproductions.votes import label_models, peers
-from reproductions.votes.label_models import MAJORITY, OURS, classify, majority, posteriors, run_peers
+from reproductions.votes.label_models import MAJORITY, OURS, OURS_LOGISTIC, classify, majority, posteriors, run_peers
 from reproductions.votes.sets import read_crowd, read_rules
 from spectrem.exceptions import InvalidInputError
 
@@ -75,7 +75,7 @@ def test_the_command_without_other_packages(reproduce, data, monkeypatch):
             ("crowd-bluebird", "all", "votes"),
             *(("youtube", part, by) for part in ("valid", "test") for by in ("votes", "features")),
         ]
-        for method in (MAJORITY, OURS)
+        for method in (MAJORITY, OURS, *([OURS_LOGISTIC] if by == "features" else []))
     }
     assert "Votes alone: accuracy, %" in printed
     assert "Other packages" not in printed

@@ -9,11 +9,12 @@ from spectrem import LabelModel
 
 pytestmark = pytest.mark.filterwarnings("ignore::spectrem.exceptions.ConvergenceWarning")
 # What five anaesthetists, the first of them three times, said of 45 patients ([DawidSkene1979], table 1).
-PATIENTS = """
-1111111 3334334 1122122 2223121 2223222 2223322 1222111 3333433 2222223 2322223 4444444 2223343 1111111 2223212 1211111
-1112111 1111111 1111111 2222221 2221322 2222222 2222221 2223222 2212222 1111111 1111111 2322222 1111111 1111111 1121121
-1111111 3333233 1111111 2222222 2223232 4334343 2212232 2323233 3333432 1111111 1111111 1212111 2322222 1211111 2222222
-""".split()
+PATIENTS = (
+    "1111111 3334334 1122122 2223121 2223222 2223322 1222111 3333433 2222223 2322223 4444444 2223343 1111111 "
+    "2223212 1211111 1112111 1111111 1111111 2222221 2221322 2222222 2222221 2223222 2212222 1111111 1111111 "
+    "2322222 1111111 1111111 1121121 1111111 3333233 1111111 2222222 2223232 4334343 2212232 2323233 3333432 "
+    "1111111 1111111 1212111 2322222 1211111 2222222"
+)
 SPEAKERS = (0, 0, 0, 1, 2, 3, 4)
 
 
@@ -35,7 +36,7 @@ def slow_em(counts, steps):
 def test_the_patients_of_dawid_and_skene():
     rows = [
         (item, source, said)
-        for item, heard in enumerate(PATIENTS)
+        for item, heard in enumerate(PATIENTS.split())
         for source, said in zip(SPEAKERS, heard, strict=True)
     ]
     votes = pl.DataFrame(rows, ["item", "source", "label"], orient="row")

@@ -363,7 +363,7 @@ def _about(about: Mapping[str, Any], seconds: Mapping[tuple[str, str], float]) -
     names = list(dict.fromkeys(of_set for of_set, _ in seconds))
     methods = list(dict.fromkeys(method for _, method in seconds))
     rows = [(method, *(seconds.get((name, method)) for name in names)) for method in methods]
-    tables = [Table("Processor seconds, all seeds", ("method", *(name.removeprefix("crowd-") for name in names)), rows)]
+    tables = [Table("Processor seconds, all seeds", ("method", *names), rows)]
     packages = [(*one, "") for one in about.get("versions", {}).items()]
     packages += [(name, "", why) for name, why in about.get("failures", {}).items()]
     if packages:

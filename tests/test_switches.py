@@ -140,7 +140,7 @@ def test_estimators(estimator, name, value):
         with pytest.raises(InvalidInputError, match=f"^{name} must be True or False"):
             check_parameters(made)
         with pytest.raises(InvalidInputError, match=f"^{name} must be True or False"):
-            made.fit([["a"]]) if estimator != "WordAligner" else made.fit(["a"], ["b"])
+            made.fit(*(["a"], ["b"]) if estimator in ("WordAligner", "SequenceLabelModel") else [[["a"]]])
 
 
 @pytest.mark.parametrize("value", [np.True_, np.False_])

@@ -109,7 +109,7 @@ def similarities(token: Ints, source: Ints, tag: Ints, weights: Floats, n_source
         for counted in (tag[left] == tag[right], 1.0)
     )
     either = np.diag(both)[:, None] + np.diag(both) - both
-    table: Floats = np.divide(same, either, out=np.zeros_like(same), where=either > 0)
+    table: Floats = same / np.where(either > 0, either, 1.0)
     np.fill_diagonal(table, 1.0)
     return table
 
@@ -119,7 +119,7 @@ def strengths(token: Ints, source: Ints, similarity: Floats) -> Floats:
     left, right = _together(token)
     whole = np.rint(similarity / kernel.UNIT)  # sums of whole numbers are the same in any order
     total = np.bincount(left, whole[source[left], source[right]], len(token))
-    shares: Floats = 1.0 / (total * kernel.UNIT)
+    shares: Floats = np.reciprocal(total * kernel.UNIT)
     return shares
 
 
@@ -391,7 +391,7 @@ def tables_of(
     ----------
     tags, shares
         As of the model.
-    n_votes : ndarray of shape (n_sources, n_tags)
+    n_votes : ndarray of shape (n_sources * n_tags,)
         How often every source votes for every tag.
     n_words : int
     precision : float
@@ -406,7 +406,7 @@ def tables_of(
     k, possible = len(tags), possible_moves_of(tags)
     wrong = (1.0 - precision) * shares / (1.0 - shares)[:, None]
     base = np.where(np.eye(k, dtype=bool), precision, wrong)
-    prior = (pseudo_votes[0] + pseudo_votes[1] * n_votes)[:, :, None] * base
+    prior = (pseudo_votes[0] + pseudo_votes[1] * n_votes).reshape(-1, k, 1) * base
     moves = transition_pseudo_count * possible / possible.sum(axis=1, keepdims=True)
     first = ~inside_of(tags)
     rows, priors = {}, {}

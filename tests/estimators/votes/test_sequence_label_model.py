@@ -11,7 +11,7 @@ from spectrem.constraints import at_most, label_proportions, sparsity
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, NotFittedError
 
 TAGS = ("O", "B-A", "I-A", "B-B", "I-B")
-QUIET = {"n_threads": 1, "types": ["A", "B"]}
+QUIET = {"n_threads": 1, "span_types": ["A", "B"]}
 pytestmark = pytest.mark.filterwarnings("ignore::spectrem.exceptions.ConvergenceWarning")
 
 
@@ -173,7 +173,7 @@ def test_spans_and_tables_say_the_same():
     words = [["a", "b", "c"], ["d", "e"]]
     table = [[["B-A", None], ["I-A", "O"], [-1, "B-B"]], np.array([[np.nan, "I-B"], [None, "I-B"]], object)]
     spans = [{"x": [(0, 2, "A")], "y": [(2, 3, "B"), (2, 3, "B")]}, {}]
-    model = SequenceLabelModel(sources=["x", "y"], n_threads=1).fit(words, table)
+    model = SequenceLabelModel(source_names=["x", "y"], n_threads=1).fit(words, table)
     assert model.sources_ == ("x", "y")
     assert model.tags_ == TAGS
     assert all(
@@ -326,7 +326,7 @@ def test_one_tag_for_a_word():
 
 def test_traps():
     words = [["a", "b", "c"]] * 4
-    silent = SequenceLabelModel(n_threads=1, types=["A"]).fit(words, [{}] * 4)
+    silent = SequenceLabelModel(n_threads=1, span_types=["A"]).fit(words, [{}] * 4)
     assert silent.sources_ == ()
     assert silent.predict(words, [{}] * 4) == [["O"] * 3] * 4
     alone = SequenceLabelModel(n_threads=1).fit(words, [{"x": [(0, 2, "A")]}] * 4)
@@ -401,14 +401,14 @@ WORDS = [["a", "b"]]
     (WORDS, [{"x": ["A"]}], {}, {}, "got 'A' of source 'x' in sentence 0; count tokens from 0"),
     (WORDS, [{"x": 3}], {}, {}, "votes must map a source to its spans, got 3 of source 'x' in sentence 0"),
     (WORDS, [{"x": [(0, 2, "A"), (1, 2, "A")]}], {}, {}, "of a source that do not overlap, got .* of source 'x'"),
-    (WORDS, [{"x": [(0, 2, "A")]}], {"sources": ["y"]}, {}, "must be of sources among .'y'., got 'x' in sentence 0"),
-    (WORDS * 2, [{"x": [(0, 1, "A")]}, [["O"], ["O"]]], {}, {}, "sources must name the columns of tables of votes"),
-    (WORDS, [{}], {}, {}, "votes must name a type of spans, got none; list all that there are in types"),
-    (WORDS, [{"x": [(0, 1, "A")]}], {"types": ["B"]}, {}, "votes and y must be for the types .'B'., got 'A'; add it"),
-    (WORDS, [{"x": [(0, 1, "A")]}], {"types": "A"}, {}, "types must be a sequence of types, got the string 'A'"),
-    (WORDS, [{"x": [(0, 1, "A")]}], {"types": ["A", "A"]}, {}, "types must be distinct and at least one, got 'A' twi"),
+    (WORDS, [{"x": [(0, 2, "A")]}], {"source_names": ["y"]}, {}, "must be of sources among .'y'., got 'x' in sent"),
+    (WORDS * 2, [{"x": [(0, 1, "A")]}, [["O"], ["O"]]], {}, {}, "source_names must name the columns of tables"),
+    (WORDS, [{}], {}, {}, "votes must name a type of spans, got none; list all that there are in span_types"),
+    (WORDS, [{"x": [(0, 1, "A")]}], {"span_types": ["B"]}, {}, "must be for the types .'B'., got 'A'; add it"),
+    (WORDS, [{"x": [(0, 1, "A")]}], {"span_types": "A"}, {}, "span_types must be a sequence of span_types, got"),
+    (WORDS, [{"x": [(0, 1, "A")]}], {"span_types": ["A", "A"]}, {}, "span_types must be distinct and at least one"),
     (WORDS, [{"x": [(0, 1, "A")]}], {}, {"y": [["NN", "O"]]}, "y must hold tags of spans, O, B-TYPE or I-TYPE, got"),
-    (WORDS, [{"x": [(0, 1, "A")]}], {}, {"y": [["O", "I-A"]]}, 'I-A after O in sentence 0, token 1; correct the labels$'),
+    (WORDS, [{"x": [(0, 1, "A")]}], {}, {"y": [["O", "I-A"]]}, 'in sentence 0, token 1; correct the labels$'),
     (WORDS, [{"x": [(0, 1, "A")]}], {}, {"y": [["O", {"I-A": 1.0}]]}, "got I-A after O in sentence 0, token 1"),
     (WORDS, [{"x": [(0, 1, "A")]}], {}, {"y": [["O"]]}, r"y must have a label per token of sentence 0 \(2\), got 1"),
     (WORDS, [{"x": [(0, 1, "A")]}], {}, {"sample_weight": [-1]}, "sample_weight"),
@@ -417,8 +417,8 @@ WORDS = [["a", "b"]]
     (WORDS, [{"x": [(0, 1, "A")]}], {"constraints": "E[source == 'z'] <= 1"}, {}, "z"),
     (WORDS, [{"x": [(0, 1, "A")]}], {"precision": 1.0}, {}, "precision must lie between 0 and 1, got 1.0"),
     (WORDS, [{"x": [(0, 1, "A")]}], {"word_pseudo_count": 0.0}, {}, "word_pseudo_count must be finite and above 0"),
-    ([[]], [{}], {"types": ["A"]}, {}, "words must hold at least one word"),
-    ("a b", [{}], {"types": ["A"]}, {}, "must be a sequence of sentences, got the string 'a b'"),
+    ([[]], [{}], {"span_types": ["A"]}, {}, "words must hold at least one word"),
+    ("a b", [{}], {"span_types": ["A"]}, {}, "must be a sequence of sentences, got the string 'a b'"),
 ])  # fmt: skip
 def test_wrong_inputs_are_named(words, votes, settings, named, message):
     with pytest.raises(InvalidInputError, match=message):
@@ -430,7 +430,7 @@ def test_wrong_new_inputs_are_named():
         SequenceLabelModel().predict(WORDS, [{}])
     model = SequenceLabelModel(n_threads=1).fit(WORDS, [{"x": [(0, 1, "A")]}])
     for votes, message in (
-        ([{"y": []}], "must be of sources among .'x'., got 'y' in sentence 0; add it to sources and fit again"),
+        ([{"y": []}], "must be of sources among .'x'., got 'y' in sentence 0; add it to source_names and fit again"),
         ([{"x": [(0, 1, "B")]}], "votes and y must be for the types .'A'., got 'B'"),
         ([[["O", "O"]] * 2], r"of sentence 0, \(2, 1\), got \(2, 2\)"),
     ):

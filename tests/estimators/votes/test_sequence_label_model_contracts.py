@@ -82,7 +82,7 @@ def test_one_constraint_is_as_good_as_a_list_and_is_saved(rules, tmp_path):
 def test_predictions_read_what_was_fitted_and_decode_as_it_is_now():
     fitted = fit()
     tables, paths = fitted.predict_proba(WORDS, VOTES), fitted.predict(WORDS, VOTES)
-    fitted.set_params(silence_cost=0.0, end_cost=0.0, types=["C"], sources=["x"])
+    fitted.set_params(silence_cost=0.0, end_cost=0.0, span_types=["C"], source_names=["x"])
     assert all(map(np.array_equal, tables, fitted.predict_proba(WORDS, VOTES)))
     assert fitted.predict(WORDS, VOTES) == paths
     fitted.set_params(decode="posterior")
@@ -107,9 +107,9 @@ def test_its_representation_and_report():
     ("shares", lambda table: np.eye(5)[0], "shares must be above 0, and every source similar to itself"),
     ("similarity", lambda table: table * 0.0, "shares must be above 0, and every source similar to itself"),
     ("similarity", lambda table: table * np.nan, "similarity must hold probabilities"),
-    ("tag_names", lambda names: names[:4], "tag_names must be O, and B and I of every type"),
-    ("tag_names", lambda names: ["O", "X", "Y", "B-B", "I-B"], "tag_names must be O, and B and I of every type"),
-    ("source_names", lambda names: [0, 0, 1], "sources must be distinct texts or numbers"),
+    ("fitted_tags", lambda names: names[:4], "fitted_tags must be O, and B and I of every type"),
+    ("fitted_tags", lambda names: ["O", "X", "Y", "B-B", "I-B"], "fitted_tags must be O, and B and I of every type"),
+    ("fitted_sources", lambda names: [0, 0, 1], "sources must be distinct texts or numbers"),
 ])  # fmt: skip
 def test_damaged_files_are_refused(name, change, message, tmp_path):
     fit().save(tmp_path / "model")

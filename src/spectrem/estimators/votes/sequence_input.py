@@ -81,13 +81,13 @@ def read_token_votes(votes: Any, lengths: Ints, sources: Sequence[Any] | None) -
 
 def _names_of(listed: list[Any], sources: Sequence[Any] | None) -> tuple[Any, ...]:
     if sources is not None:
-        return check_tags(sources, "sources") if len(sources) else ()
+        return check_tags(sources, "source_names") if len(sources) else ()
     mapped = [entry for entry in listed if isinstance(entry, Mapping)]
     widths = {np.shape(entry)[1] for entry in listed if not isinstance(entry, Mapping) and np.ndim(entry) == 2}
     if mapped and widths:
         raise InvalidInputError(
-            "sources must name the columns of tables of votes where other sentences have mappings, got none; set "
-            "sources"
+            "source_names must name the columns of tables of votes where other sentences have mappings, got none; set "
+            "source_names"
         )
     keys = {key for entry in mapped for key in entry}
     return tuple(sort_tags(check_tag(key, "votes") for key in keys) if mapped else range(max(widths, default=0)))
@@ -134,7 +134,7 @@ def _of_spans(
         if source not in number:
             raise InvalidInputError(
                 f"votes must be of sources among {list(number)!r:.200}, got {quoted(source)} in sentence {sentence}; "
-                "add it to sources and fit again, or leave it out"
+                "add it to source_names and fit again, or leave it out"
             )
         if isinstance(listed, str) or not hasattr(listed, "__iter__"):
             raise InvalidInputError(
@@ -171,13 +171,13 @@ def tags_of(types: Any, named: Collection[str]) -> tuple[str, ...]:
     if wrong:
         raise InvalidInputError(f"y must hold tags of spans, O, B-TYPE or I-TYPE, got {wrong[0]!r}; rename it")
     occurring = sorted({tag.partition("-")[2] for tag in named if tag != "O"})
-    listed = occurring if types is None else list(check_tags(types, "types"))
+    listed = occurring if types is None else list(check_tags(types, "span_types"))
     if not listed:
-        raise InvalidInputError("votes must name a type of spans, got none; list all that there are in types")
+        raise InvalidInputError("votes must name a type of spans, got none; list all that there are in span_types")
     unknown = [one for one in occurring if one not in listed]
     if unknown:
         raise InvalidInputError(
-            f"votes and y must be for the types {listed!r:.200}, got {unknown[0]!r}; add it to types"
+            f"votes and y must be for the types {listed!r:.200}, got {unknown[0]!r}; add it to span_types"
         )
     return ("O", *(f"{letter}{'-' * bool(one)}{one}" for one in listed for letter in "BI"))
 

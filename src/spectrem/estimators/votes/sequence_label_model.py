@@ -55,16 +55,16 @@ _TAG_COLUMNS = ("tag", "label", "previous", "vote")
 
 
 def _write(model: SequenceLabelModel) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    values = {"tag_names": list(model.tags_), "source_names": list(model.sources_)}
+    values = {"fitted_tags": list(model.tags_), "fitted_sources": list(model.sources_)}
     arrays = {"words": storage.pack_names(model.words_), "shares": model.shares_, "similarity": model.similarity_}
     return values, {**arrays, **vars(model.params_)}
 
 
 def _read(model: SequenceLabelModel, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    words, tags = storage.unpack_names(arrays["words"], "words"), tuple(values["tag_names"])
-    sources = storage.check_names(tuple(values["source_names"]), "sources")
+    words, tags = storage.unpack_names(arrays["words"], "words"), tuple(values["fitted_tags"])
+    sources = storage.check_names(tuple(values["fitted_sources"]), "sources")
     if len(tags) < 3 or tags != tags_of([tag.partition("-")[2] for tag in tags[1::2]], ()):
-        raise DamageError("tag_names must be O, and B and I of every type")
+        raise DamageError("fitted_tags must be O, and B and I of every type")
     k, n = len(tags), len(sources)
     shapes = {"initial": (k,), "transition": (k, k), "source": (n * k, k), "word": (len(words), k)}
     _CODEC.check_arrays(arrays, {**shapes, "shares": (k,), "similarity": (n, n)})
@@ -168,7 +168,7 @@ class SequenceLabelModel(Saved, SequenceLabelModelParameters, Estimator):
             lacks are silent. Where I follows no span of its type, it is a vote all the same.
         y : sequence of (sequence of labels, array of shape (n_tokens, n_tags), or None), optional
             Per token a tag; a set of the tags that it may have; a mapping of tags to probabilities; or None. Arrays
-            hold probabilities of the tags O, B and I of each of ``types``. None for sentences without labels.
+            hold probabilities of the tags O, B and I of each of ``span_types``. None for sentences without labels.
         sample_weight : array-like of shape (n_sentences,), optional
             At least 0.
         columns : mapping of name -> sequence, optional
@@ -191,10 +191,10 @@ class SequenceLabelModel(Saved, SequenceLabelModelParameters, Estimator):
         text = read_text(words)
         weights = row_weights(sample_weight, len(text.lengths), "sentence")
         check_words_to_learn("words", text.lengths, weights)
-        cast = read_token_votes(votes, text.lengths, self.sources)
-        order = None if self.types is None else tags_of(self.types, ())
+        cast = read_token_votes(votes, text.lengths, self.source_names)
+        order = None if self.span_types is None else tags_of(self.span_types, ())
         labels = read_labels([None] * len(text.lengths) if y is None else y, text.lengths, order)
-        tags = tags_of(self.types, {*cast.tags, *map(str, labels.tags)})
+        tags = tags_of(self.span_types, {*cast.tags, *map(str, labels.tags)})
         evidence, known = known_tags(labels, tags)
         named = read_sentence_columns(columns, text.lengths, _TAKEN, arcs=False)
         names, sources = _words_of(text.words), np.array(tag_names(cast.sources))
@@ -209,7 +209,7 @@ class SequenceLabelModel(Saved, SequenceLabelModelParameters, Estimator):
         cells = token_cells(
             text.lengths, cast.token, cast.source, tag, tag_numbers(vocabulary, text.words), similarity, len(tags)
         )
-        n_votes = np.bincount(cast.source * len(tags) + tag, of_vote, n * len(tags)).reshape(n, len(tags))
+        n_votes = np.bincount(cast.source * len(tags) + tag, of_vote, n * len(tags)).astype(np.float64)
         tables = partial(
             tables_of, tags, n_votes=n_votes, n_words=len(vocabulary), precision=self.precision,
             pseudo_votes=(self.pseudo_votes, self.pseudo_votes_per_vote), word_pseudo_count=self.word_pseudo_count,
@@ -325,7 +325,7 @@ class SequenceLabelModel(Saved, SequenceLabelModelParameters, Estimator):
         named = read_sentence_columns(columns, text.lengths, _TAKEN, arcs=False)
         if engine.projects(self):
             check_tag_values(self.constraints, fitted.tags_, _TAG_COLUMNS)
-        tags_of(fitted.types_, cast.tags)
+        tags_of(fitted.span_types_, cast.tags)
         tag = tag_numbers(fitted.tags_, cast.tags)[cast.tag]
         word = tag_numbers(fitted.words_, text.words)
         cells = token_cells(text.lengths, cast.token, cast.source, tag, word, fitted.similarity_, len(fitted.tags_))
@@ -351,7 +351,7 @@ class SequenceLabelModel(Saved, SequenceLabelModelParameters, Estimator):
         """Set the attributes that predictions need, from training or a file."""
         self.params_, self.tags_, self.sources_, self.words_ = params, tags, sources, words
         self.shares_, self.similarity_ = shares, similarity
-        self.types_ = tuple(tag.partition("-")[2] for tag in tags[1::2])
+        self.span_types_ = tuple(tag.partition("-")[2] for tag in tags[1::2])
         k = len(tags)
         self.precision_ = np.diagonal(params.source.reshape(-1, k, k), axis1=1, axis2=2).copy()
 

@@ -16,10 +16,10 @@ class SequenceLabelModelParameters(SentenceParameters, CorpusParameters):
 
     Parameters
     ----------
-    types : sequence of str, optional
+    span_types : sequence of str, optional
         All types of spans, such as PER; by default those in votes and labels. One that is empty stands for the tags B
         and I without a type.
-    sources : sequence of str or int, optional
+    source_names : sequence of str or int, optional
         Names of the sources, of tables of votes in the order of columns. By default numbers from 0, or all that
         mappings name, sorted.
     precision : float
@@ -46,9 +46,9 @@ class SequenceLabelModelParameters(SentenceParameters, CorpusParameters):
         vote. Sentences with a label on every token are left alone by constraints inside sentences.
     """
 
-    types: Sequence[str] | None = given(None)
+    span_types: Sequence[str] | None = given(None)
     _: KW_ONLY
-    sources: Sequence[Any] | None = given(None)
+    source_names: Sequence[Any] | None = given(None)
     precision: float = number(0.85, 0, 1, open=True, group=MODEL)
     pseudo_votes: float = number(10.0, group=MODEL)
     pseudo_votes_per_vote: float = number(3.0, group=MODEL)

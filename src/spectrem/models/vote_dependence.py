@@ -26,7 +26,7 @@ _LEAST_Z, _LEAST_SIMILARITY, _LEAST_VARIANCE = 3.0, 0.5, 0.09
 # Similarities are multiples of it.
 _UNIT = 2.0**-20
 # Pairs of answers that are looked at together.
-_MOST_PAIRS = 1 << 17
+_MOST_PAIRS = 1 << 20
 
 
 class Agreement(NamedTuple):
@@ -79,7 +79,7 @@ def agreement_of_rules(
     ([0], [1])
     """
     k = posteriors.shape[1]
-    scale = math.ldexp(1.0, 52 - math.frexp(max(math.fsum(weights), 1e-200))[1])
+    scale = math.ldexp(1.0, 52 - math.frexp(max(math.fsum(weights), 1e-300))[1])
     weighted, whole = np.rint(posteriors * (weights * scale)[:, None]), np.rint(weights * scale)
     says = [_matrix(offsets, cells, n_sources, k, label) for label in range(k)]
     agreed = sparse.triu(sum(one.T @ sparse.diags_array(whole) @ one for one in says), 1).tocoo()
@@ -94,31 +94,35 @@ def agreement_of_rules(
     return _compare(first, second, agreed.data / scale, n_expected, variance, np.minimum(votes[first], votes[second]))
 
 
-def agreement_of_answers(
-    offsets: Ints, cells: NDArray[np.integer], n_sources: int, posteriors: Floats, weights: Floats
-) -> Agreement:
-    """How much more often answers agree than independent ones would, where two sources answer for the same items.
+def agreement_of_answers(offsets: Ints, cells: NDArray[np.integer], log_joint: Floats, table: Floats) -> Agreement:
+    """How much more often answers agree than independent ones would, where other sources say what the labels are.
 
-    Each of the two answers in every class as it does on these very items. Posteriors are best those of the first step
-    of EM, which still listen to all sources alike: copies that outvote the others are right by labels that they have
-    made themselves, and then need no explanation.
+    Copies outvote the others, and by labels that they have made themselves they are right and need no explanation. So
+    labels are those that are left when the answers of both are taken out, and so are their tables.
 
     Parameters
     ----------
-    offsets, cells, n_sources, posteriors, weights
+    offsets, cells
         As in `agreement_of_rules`.
+    log_joint : ndarray of shape (n_items, n_classes)
+        Logarithms of the joint probabilities of classes and answers, nats.
+    table : ndarray of shape (n_sources, n_classes, n_classes), [source, class, vote]
+        Probabilities of answers, above 0.
 
     Examples
     --------
     >>> votes = np.stack([np.arange(40) % 2] * 2 + [np.arange(40) // 2 % 2, np.arange(40) // 4 % 2], axis=1)
     >>> cells = (np.arange(4) * 2 + votes).ravel()
-    >>> pairs = agreement_of_answers(np.arange(0, 161, 4), cells, 4, np.full((40, 2), 0.5), np.ones(40))
+    >>> table = np.tile([[0.7, 0.3], [0.3, 0.7]], (4, 1, 1))
+    >>> joint = np.log(table[np.arange(4), :, votes]).sum(axis=1)
+    >>> pairs = agreement_of_answers(np.arange(0, 161, 4), cells, joint, table)
     >>> pairs.first[pairs.dependent].tolist(), pairs.second[pairs.dependent].tolist()
     ([0], [1])
     """
-    k, size = posteriors.shape[1], np.diff(offsets)
-    item = rows_of(size)
-    later = offsets[1:][item] - np.arange(len(cells)) - 1  # answers after each one on its item
+    n_sources, k, _ = table.shape
+    of_cell = np.log(table).transpose(0, 2, 1).reshape(-1, k)
+    size = np.diff(offsets)
+    later = offsets[1:][rows_of(size)] - np.arange(len(cells)) - 1  # answers after each one on its item
     parts = np.searchsorted(np.cumsum(later), np.arange(_MOST_PAIRS, later.sum(), _MOST_PAIRS))
     runs = list(pairwise([0, *parts.tolist(), len(cells)]))
 
@@ -131,24 +135,26 @@ def agreement_of_answers(
 
     keys = np.unique(np.concatenate([np.unique(pairs_of(*run)[2]) for run in runs]))
     n_agreements, counts = np.zeros(len(keys)), np.zeros((2, k, len(keys) * k))
-    scale = math.ldexp(1.0, 52 - math.frexp(max(math.fsum(weights * size**2), 1e-200))[1])
-    weighted, whole = np.rint(posteriors * (weights * scale)[:, None]), np.rint(weights * scale)
+    item = rows_of(size)
     for run in runs:
         one, other, key = pairs_of(*run)
         at = np.searchsorted(keys, key)
-        n_agreements += np.bincount(at, whole[item[one]] * (cells[one] % k == cells[other] % k), len(keys))
+        n_agreements += np.bincount(at, cells[one] % k == cells[other] % k, len(keys))
+        rest = log_joint[item[one]] - of_cell[cells[one]] - of_cell[cells[other]]
+        rest = np.exp(rest - rest.max(axis=1, keepdims=True))
+        rest /= rest.sum(axis=1, keepdims=True)
         for number, votes in enumerate((one, other)):
             for label in range(k):
-                counts[number, label] += np.bincount(
-                    at * k + cells[votes] % k, weighted[item[one], label], len(keys) * k
-                )
-    by_answer = counts.reshape(2, k, len(keys), k) / scale
+                counts[number, label] += np.bincount(at * k + cells[votes] % k, rest[:, label], len(keys) * k)
+    by_answer = counts.reshape(2, k, len(keys), k)
     n_items = by_answer[0].sum(axis=2)
-    expected = (by_answer[0] * by_answer[1]).sum(axis=2)
-    n_expected = np.divide(expected, n_items, out=np.zeros_like(expected), where=n_items > 0).sum(axis=0)
+    n_expected = np.divide(
+        (by_answer[0] * by_answer[1]).sum(axis=2), n_items, out=np.zeros_like(n_items), where=n_items > 0
+    )
     most = n_items.sum(axis=0)
-    variance = n_expected * (1 - n_expected / np.maximum(most, 1e-300))
-    return _compare(keys // n_sources, keys % n_sources, n_agreements / scale, n_expected, variance, most)
+    expected = n_expected.sum(axis=0)
+    where = (keys // n_sources, keys % n_sources, n_agreements)
+    return _compare(*where, expected, expected * (1 - expected / np.maximum(most, 1e-300)), most)
 
 
 def _compare(

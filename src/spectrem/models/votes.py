@@ -409,7 +409,7 @@ class VoteModel:
 
 def scale_of(total: float) -> float:
     """What expected counts that are no larger than ``total`` are multiplied by to be whole numbers."""
-    return math.ldexp(1.0, _BITS_OF_COUNTS - math.frexp(max(total, 1e-200))[1])
+    return math.ldexp(1.0, _BITS_OF_COUNTS - math.frexp(max(total, 1e-300))[1])
 
 
 def whole_logs(probabilities: Floats) -> Ints:

@@ -201,11 +201,11 @@ def test_agreement_is_that_of_plain_counts():
     rng = np.random.default_rng(4)
     votes = np.where(rng.random((60, 5)) < 0.6, rng.integers(0, 3, (60, 5)), -1)
     votes[:, 4] = np.where(rng.random(60) < 0.9, votes[:, 1], votes[:, 4])
-    weights = rng.integers(0, 3, 60).astype(float)
+    weights, table = rng.integers(0, 3, 60).astype(float), rng.dirichlet(np.ones(3), (5, 3))
     log_joint = np.log(rng.dirichlet(np.ones(3), 60))
     offsets, cells = np.append(0, np.cumsum((votes >= 0).sum(axis=1))), (np.arange(5) * 3 + votes)[votes >= 0]
     of_rules = agreement_of_rules(offsets, cells, 5, np.exp(log_joint), weights)
-    of_answers = agreement_of_answers(offsets, cells, 5, np.exp(log_joint), weights)
+    of_answers = agreement_of_answers(offsets, cells, log_joint, table)
     assert of_rules.dependent.any()
 
     def check(pairs, row, agreed, expected, variance, most):
@@ -227,13 +227,16 @@ def test_agreement_is_that_of_plain_counts():
         check(of_rules, row, agreed, expected, variance, most)
     for row, (s, t) in enumerate(zip(of_answers.first, of_answers.second, strict=True)):
         both = np.flatnonzero((votes[:, s] >= 0) & (votes[:, t] >= 0))
-        expected, q = 0.0, weights[both, None] * np.exp(log_joint[both])
+        expected, q = 0.0, np.zeros((len(both), 3))
+        for at, item in enumerate(both):
+            q[at] = np.exp(log_joint[item]) / table[s, :, votes[item, s]] / table[t, :, votes[item, t]]
+            q[at] /= q[at].sum()
         for y in range(3):
             for label in range(3):
                 one, other = (q[votes[both, source] == label, y].sum() / q[:, y].sum() for source in (s, t))
                 expected += q[:, y].sum() * one * other
-        agreed, most = weights[both] @ (votes[both, s] == votes[both, t]), weights[both].sum()
-        check(of_answers, row, agreed, expected, expected * (1 - expected / most), most)
+        agreed = (votes[both, s] == votes[both, t]).sum()
+        check(of_answers, row, agreed, expected, expected * (1 - expected / len(both)), len(both))
 
 
 def copied(rng=None):
@@ -251,7 +254,7 @@ def copied(rng=None):
 
 def test_copies_of_a_rule_are_said_and_count_once():
     votes, y = copied()
-    weighed, naive = (LabelModel(dependence=how, n_threads=1).fit(votes) for how in ("weigh", "ignore"))
+    weighed, naive = (LabelModel(dependence=how, n_threads=1).fit(votes) for how in ("auto", "ignore"))
     once = LabelModel(n_threads=1).fit(votes[:, :4])
     pairs = weighed.dependent_sources(votes)
     assert {(pair.first, pair.second) for pair in pairs} == {(2, 4), (2, 5), (4, 5)}

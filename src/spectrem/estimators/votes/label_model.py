@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +16,6 @@ from spectrem._damage import DamageError
 from spectrem._reprs import briefly_shown
 from spectrem.constraints import check_columns, check_values
 from spectrem.constraints.columns import read_columns
-from spectrem.corpus import Local
 from spectrem.data.frames import Columns, as_frame
 from spectrem.estimators import engine
 from spectrem.estimators.conventions import Estimator, as_fitted, number_groups, row_weights
@@ -34,7 +32,7 @@ from spectrem.learning import Constant, EStep, Stopping, run_em
 from spectrem.models.classifier import ClassifierModel, Fitted, Sample, class_probabilities, log_probabilities
 from spectrem.models.estep import Statistics
 from spectrem.models.shards import in_corpus_order
-from spectrem.models.vote_dependence import Agreement, agreement_of_answers, agreement_of_rules, vote_weights
+from spectrem.models.vote_dependence import agreement_of_answers, agreement_of_rules, vote_weights
 from spectrem.models.votes import (
     Answers,
     Rules,
@@ -248,10 +246,8 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         group = None if groups is None else _numbers_of(groups, read.n_items)
         votes_of_items = self._cells(read, read.sources, known.classes)
         similar = np.zeros((0, 2), np.int64), np.zeros(0)
-        if self.dependence == "weigh":
-            pairs = self._agreement(kind, votes_of_items, known, read.sources, weights)
-            numbers = np.stack([pairs.first, pairs.second], axis=1)
-            similar = numbers[pairs.dependent], pairs.similarity[pairs.dependent]
+        if self.dependence == "weigh" or (self.dependence == "auto" and kind == "rules"):
+            similar = self._find_similar(votes_of_items, len(read.sources), known, weights)
         _weigh(votes_of_items, len(read.sources), *similar)
         shards = build_shards(**votes_of_items, weights=weights, **_of_items(known, group, more))
         corpus = engine.make_corpus(self, shards)
@@ -451,21 +447,23 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         model, _, shards = fitted._read_new(votes, None, None, groups, columns)
         read = read_votes(votes, fitted.table_columns, repeated=fitted.repeated)
         known = read_known(y, read, fitted.classes_)
-        alike = fitted.dependent_sources(votes)
+        alike = fitted.dependent_sources(votes, None, groups, columns)
         pairs = {name: np.array([getattr(pair, name) for pair in alike]) for name in SourcePair._fields}
         return analyse_votes(fitted, model, shards, read, known, pairs, as_frame(votes, "votes"))
 
-    def dependent_sources(self, votes: Any, y: Any = None) -> list[SourcePair]:
-        """Pairs of sources that agree more often than labels explain, nearly copies, strongest first.
+    def dependent_sources(
+        self, votes: Any, y: Any = None, groups: ArrayLike | None = None, columns: Columns = None
+    ) -> list[SourcePair]:
+        """Pairs of sources that agree more often than the labels explain, nearly copies, strongest first.
 
-        Agreements are held against those that are expected of sources that vote independently given the label. Labels
-        are, for rules, those that most votes name, and for answers those of one step of EM from there. In a model of
-        independent sources the votes of copies count twice; with ``dependence="weigh"`` they count once.
+        Agreements are held against those that are expected of sources that vote independently given the label, whose
+        posterior is that of `predict_proba`. In a model of independent sources their votes count twice: set
+        ``dependence`` to have them weighed, or leave one of the two out.
 
         Parameters
         ----------
-        votes, y
-            As in `fit`, of sources that voted there.
+        votes, y, groups, columns
+            As in `predict_proba`.
 
         Returns
         -------
@@ -481,9 +479,16 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         [(3, 4)]
         """
         fitted = as_fitted(self)
-        read = read_votes(votes, fitted.table_columns, repeated=fitted.repeated)
-        known, cells = read_known(y, read, fitted.classes_), fitted._cells(read, fitted.sources_, fitted.classes_)
-        pairs = fitted._agreement(fitted.kind_, cells, known, fitted.sources_, np.ones(read.n_items))
+        model, cells, shards = fitted._read_new(votes, y, None, groups, columns)
+        where = (cells["offsets"], cells["cells"])
+        if fitted.confusion_ is None:
+            posteriors = fitted.predict_proba(votes, y, None, groups, columns)
+            pairs = agreement_of_rules(*where, len(fitted.sources_), posteriors, np.ones(len(posteriors)))
+        else:
+            table = np.maximum(fitted.confusion_, engine.TINY)
+            possible = VoteParameters(fitted.shares_, np.maximum(fitted.params_.table, engine.TINY))
+            scores = [model.scores(possible, shard).unary for shard in shards]
+            pairs = agreement_of_answers(*where, np.concatenate(scores).reshape(-1, len(fitted.classes_)), table)
         names = fitted.sources_.tolist()
         rows = zip(*(values[pairs.dependent].tolist() for values in pairs[:-1]), strict=True)
         listed = [SourcePair(names[first], names[second], *numbers) for first, second, *numbers in rows]
@@ -532,20 +537,15 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         cells = source * len(classes) + label[read.label]
         return {"offsets": read.offsets, "cells": cells, "n_classes": len(classes), "strengths": strengths}
 
-    def _agreement(
-        self, kind: str, votes: dict[str, Any], known: KnownLabels, sources: NDArray, weights: Floats
-    ) -> Agreement:
-        """How often sources agree, and would by the labels that most votes name, or by those of a first step of EM."""
-        where, n, k = (votes["offsets"], votes["cells"], len(sources)), len(weights), len(known.classes)
-        if kind == "rules":
-            return agreement_of_rules(*where, vote_shares(*where[:2], k, None, known.evidence), weights)
-        total, even = math.fsum(weights * (np.diff(votes["offsets"]) + 1.0)), np.full((1, k), math.fsum(weights) / k)
-        model = VoteModel(known.classes, sources, Answers(), np.arange(len(sources)), total, even)
-        shards = build_shards(**{**votes, "strengths": None}, weights=weights, evidence=known.evidence)
-        home = Local(shards, self.n_threads or os.cpu_count() or 1)
-        params = model.m_step(None, home.sum(model.start))
-        tables = home.collect(engine.free_posteriors, model, params, engine.table)
-        return agreement_of_answers(*where, in_corpus_order(shards, tables, np.ones(n, np.int64)), weights)
+    def _find_similar(
+        self, votes: dict[str, Any], n_sources: int, known: KnownLabels, weights: Floats
+    ) -> tuple[Ints, Floats]:
+        """Dependent sources, where labels are as votes and those that are known say."""
+        where = (votes["offsets"], votes["cells"])
+        posteriors = vote_shares(*where, len(known.classes), None, known.evidence)
+        pairs = agreement_of_rules(*where, n_sources, posteriors, weights)
+        numbers = np.stack([pairs.first, pairs.second], axis=1)[pairs.dependent]
+        return numbers, pairs.similarity[pairs.dependent]
 
     def _model(
         self, known: KnownLabels, sources: NDArray, source_group: Ints, weights: Floats, read: Votes, group: Any

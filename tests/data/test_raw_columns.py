@@ -137,7 +137,9 @@ def test_files_that_are_wrong_are_named_by_line(tmp_path):
         (),
         "line 2: is not JSON: Expecting value at character 12",
     )
-    refuses(lines_of(tmp_path, "[1]"), (), "line 1: holds a list, not a JSON object; write one JSON object on every line")
+    refuses(
+        lines_of(tmp_path, "[1]"), (), "line 1: holds a list, not a JSON object; write one JSON object on every line"
+    )
     refuses(lines_of(tmp_path), (), "t.jsonl is empty; give a file of at least one line")
     refuses(tmp_path / "no.jsonl", (), "no such file")
     refuses(tmp_path / "no.parquet", (), "no such file")

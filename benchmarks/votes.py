@@ -109,7 +109,7 @@ def homes(n_items: int, spill: Path) -> dict[str, str]:
 
 
 def measured(options: argparse.Namespace, python: str, task: str) -> dict[str, Any]:
-    """What a process of its own measures."""
+    """Measurements of a process of its own."""
     command = [python, __file__, "--items", str(options.items), "--child", task]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -54,7 +54,7 @@ GOALS = {
     **{("youtube", "test", VOTES): (84.0, 87.0), ("trec", "valid", VOTES): (54.0, 58.0)},
     ("trec", "test", VOTES): (62.0, 66.0),
 }
-"""What is to be reached at least, and what was hoped for, in per cent."""
+"""Figures that are to be reached at least, and those that were hoped for, in per cent."""
 GAINS = {"youtube": (2.0, 4.0), "sms": (1.0, 5.0), "trec": (1.0, 6.0)}
 """The same of features, over logistic regression on majority labels."""
 

@@ -47,7 +47,7 @@ def of_snorkel(votes: Any, n_fit: int, seed: int) -> Any:
 
 
 SLOW = {("crowd-trec", "crowd-kit GLAD"): "more than seven minutes"}
-"""What is not run, and how long it takes."""
+"""Runs that are left out, and how long they take."""
 METHODS: dict[str, Callable[[Any, int, int], Any]] = {
     **{f"crowd-kit {name}": of_crowdkit(name) for name in ("DawidSkene", "OneCoinDawidSkene", "GLAD", "MACE")},
     "snorkel LabelModel": of_snorkel,

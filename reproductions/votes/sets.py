@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from reproductions.places import find_folder
+from spectrem.data import read_weak_items
 
 PARTS = ("train", "valid", "test")
 
@@ -72,24 +73,16 @@ def read_crowd(data: str | os.PathLike[str] | None, name: str) -> VoteSet:
 def read_rules(data: str | os.PathLike[str] | None, name: str) -> VoteSet:
     """Texts with the votes of labelling functions, by their folder in ``weak``."""
     files = [f"{name}/{part}.json.gz" for part in PARTS]
-    folder = find_folder(data, [*files, f"{name}/label.json.gz"], "weak")
-    parts = {part: _items(_json(folder / file)) for part, file in zip(PARTS, files, strict=True)}
-    return VoteSet(name, len(_json(folder / name / "label.json.gz")), parts)
+    names = f"{name}/label.json.gz"
+    folder = find_folder(data, [*files, names], "weak")
+    classes = json.loads(gzip.decompress((folder / names).read_bytes()))
+    number, parts = {None: -1} | {label: int(k) for k, label in classes.items()}, {}
+    for part, file in zip(PARTS, files, strict=True):
+        read = read_weak_items(folder / file)
+        votes, y = (np.vectorize(number.__getitem__)(np.array(cells, object)) for cells in (read.votes, read.labels))
+        parts[part] = Items(votes.astype(np.int16), y, [text or "" for text in read.texts])
+    return VoteSet(name, len(classes), parts)
 
 
 def _csv(path: Path) -> NDArray[Any]:
     return pl.read_csv(gzip.decompress(path.read_bytes()), infer_schema_length=0).to_numpy()
-
-
-def _json(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
-    return content
-
-
-def _items(rows: Mapping[str, Any]) -> Items:
-    listed: Sequence[Any] = list(rows.values())
-    return Items(
-        np.array([row["weak_labels"] for row in listed], np.int16),
-        np.array([row["label"] for row in listed]),
-        [row["data"]["text"] for row in listed],
-    )

@@ -40,7 +40,7 @@ class Known(NamedTuple):
         return np.append(whole, False).astype(np.bool_)[self.kind]
 
     def evidence(self, names: Sequence[Any]) -> Floats:
-        """What labels say of every item, shape (n_items, n_names), nats; see `spectrem.models.series.SeriesShard`."""
+        """The evidence of labels, shape (n_items, n_names), nats; see `spectrem.models.series.SeriesShard`."""
         number = {name: k for k, name in enumerate(names)}
         table = np.full((len(self.kinds) + 1, len(names)), -np.inf)
         table[-1] = 0.0

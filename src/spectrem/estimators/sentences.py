@@ -198,7 +198,7 @@ class TokenLabels:
         return sort_tags(tag for tags, _ in self.kinds for tag in tags)
 
     def evidence(self, tags: Sequence[Tag]) -> Floats:
-        """What labels say of the tags of every token, nats, shape (n_tokens, n_tags)."""
+        """The evidence of labels on the tags of every token, nats, shape (n_tokens, n_tags)."""
         self.numbers(tags)
         return Known(self.kind, self.kinds).evidence(tags)
 

@@ -4,8 +4,8 @@ Two sources that vote independently given the label agree as often as their tabl
 is their residual agreement. Votes of sources that are nearly copies count less where they agree, so that a rule that is
 there three times speaks once.
 
-All sums are of whole multiples of a power of two and stay below 2**53 of it: they are exact, and neither the order of
-items nor that of sources changes a bit.
+Sums of rules, which change what is learnt, are of whole multiples of a power of two and stay below 2**53 of it: they
+are exact, and neither the order of items nor that of sources changes a bit.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem.models.votes import scale_of
 from spectrem.structures._ragged import ranges_of, rows_of
 
 # Pairs count as dependent from so many standard deviations and this similarity on; variances are at least this.
 _LEAST_Z, _LEAST_SIMILARITY, _LEAST_VARIANCE = 3.0, 0.5, 0.09
 # Similarities are multiples of it.
 _UNIT = 2.0**-20
+# Sums of so many bits are exact.
+_BITS = 52
 # Pairs of answers that are looked at together.
 _MOST_PAIRS = 1 << 20
 
@@ -79,7 +82,7 @@ def agreement_of_rules(
     ([0], [1])
     """
     k = posteriors.shape[1]
-    scale = math.ldexp(1.0, 52 - math.frexp(max(math.fsum(weights), 1e-300))[1])
+    scale = scale_of(math.fsum(weights), _BITS)
     weighted, whole = np.rint(posteriors * (weights * scale)[:, None]), np.rint(weights * scale)
     says = [_matrix(offsets, cells, n_sources, k, label) for label in range(k)]
     agreed = sparse.triu(sum(one.T @ sparse.diags_array(whole) @ one for one in says), 1).tocoo()

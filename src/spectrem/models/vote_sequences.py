@@ -133,7 +133,7 @@ def _together(token: Ints) -> tuple[Ints, Ints]:
 def token_cells(
     lengths: Ints, token: Ints, source: Ints, tag: Ints, word: Ints, similarity: Floats, n_tags: int
 ) -> tuple[Ints, NDArray[np.int32], Floats]:
-    """What speaks for or against the tags of every token: offsets, cells and strengths; see `VoteSequenceShard`.
+    """Offsets, cells and strengths of all that speaks for or against the tags of tokens; see `VoteSequenceShard`.
 
     Parameters
     ----------

@@ -28,6 +28,8 @@ _FAINT = 1e-9
 _LEAST_PRECISION = 1e-3
 # Bits of expected counts and of values, which are whole numbers of units of size 2**-bits times the total.
 _BITS_OF_COUNTS, _BITS_OF_VALUES = 61, 52
+# Totals below this count as this, so that their scale is a number.
+_LEAST_TOTAL = 1e-200
 
 Confusion = Literal["full", "class", "source"]
 
@@ -382,8 +384,8 @@ class VoteModel:
         """The compiled E-step of a shard without constraints, for `EStep.kernel`; equal to the general one."""
         logs = self._logs(params)
         largest = max(float(np.abs(np.where(one > kernel.IMPOSSIBLE, one, 0)).max(initial=0)) for one in logs)
-        bits = _BITS_OF_VALUES - math.frexp(max(self.total * (largest * kernel.UNIT + 1.0), 1e-300))[1]
-        return partial(self._expect, logs, gamma, math.ldexp(1.0, bits))
+        unit = scale_of(self.total * (largest * kernel.UNIT + 1.0), _BITS_OF_VALUES)
+        return partial(self._expect, logs, gamma, unit)
 
     def _expect(self, logs: tuple[Ints, Ints], gamma: float, unit: float, shard: VoteShard) -> EStepResult[Statistics]:
         stats = self._no_counts()
@@ -407,9 +409,9 @@ class VoteModel:
         return whole_logs(np.ascontiguousarray(table)), whole_logs(params.shares)
 
 
-def scale_of(total: float) -> float:
-    """What expected counts that are no larger than ``total`` are multiplied by to be whole numbers."""
-    return math.ldexp(1.0, _BITS_OF_COUNTS - math.frexp(max(total, 1e-300))[1])
+def scale_of(total: float, bits: int = _BITS_OF_COUNTS) -> float:
+    """A power of two that numbers no larger than ``total`` are multiplied by to be whole ones of so many bits."""
+    return math.ldexp(1.0, bits - math.frexp(max(total, _LEAST_TOTAL))[1])
 
 
 def whole_logs(probabilities: Floats) -> Ints:

@@ -204,7 +204,7 @@ def _numbers(name: str, series: Any, categories: Any) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class States:
-    """What labels say of rows.
+    """The evidence of labels on rows.
 
     Attributes
     ----------

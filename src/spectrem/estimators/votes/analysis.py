@@ -1,4 +1,4 @@
-"""What sources, items and a fitted label model say of each other, as tables and as a page."""
+"""The analysis of votes under a fitted label model: of sources and of items, as tables and as a page."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class VoteAnalysis:
     _like: Any = field(repr=False)
 
     def why(self, item: Any, label: Any = None, other: Any = None) -> dict[str, list[Any]]:
-        """What speaks for one label of an item against another: shares of the classes, votes, and constraints.
+        """The reasons for one label of an item against another: shares of the classes, votes, and constraints.
 
         Parameters
         ----------

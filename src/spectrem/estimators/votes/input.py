@@ -180,6 +180,11 @@ class KnownLabels(NamedTuple):
     evidence: Floats | None
     given: Bools | None
 
+    def beside(self, log_probabilities: Floats) -> KnownLabels:
+        """The same with what a classifier says of every item, nats, in addition."""
+        evidence = log_probabilities if self.evidence is None else log_probabilities + self.evidence
+        return self._replace(evidence=evidence)
+
 
 def read_known(y: Any, votes: Votes, classes: Any) -> KnownLabels:
     """Read labels of items, of a mapping by item, else in the order of items; ``classes`` are all that there are."""

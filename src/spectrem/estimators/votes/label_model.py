@@ -256,7 +256,6 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         how = self._how(kind, model, counted, read, weights)
         model = replace(model, sources=how)
         start = model.m_step(None, counted)
-        estep = engine.estep_of(self) if as_sequence(self.constraints) else EStep(kernel=model)
         if isinstance(how, Rules) and how.reference is None:
             # Precisions are compared with shares of classes; these are learnt first and stay then, so that EM climbs.
             settings = engine.run_settings(
@@ -266,12 +265,12 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
                 stopping=Stopping(_STEPS_OF_SHARES, 0.0),
                 on_iteration=lambda record: None,
             )
-            start = run_em(model, corpus, start, estep, **settings).params
+            start = run_em(model, corpus, start, self._estep(model), **settings).params
             of_groups = None if group is None else np.bincount(group.codes, weights, len(group.names))
             how = replace(how, reference=as_reference(np.average(start.shares, axis=0, weights=of_groups)))
             model = replace(model, sources=how, fixed_shares=start.shares)
         all_known = known.given is not None and bool(known.given[weights > 0].all())
-        task = engine.Task(model, corpus, lambda: start, estep, all_known=all_known)
+        task = engine.Task(model, corpus, lambda: start, self._estep(model), all_known=all_known)
         trained, self.label_distributions_ = self._learn(task, shards, read.n_items)
         params, self.classifier_ = trained.params, None
         if X is not None:
@@ -279,16 +278,14 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
             speaks = np.where(_speaks(read, known), weights, 0.0)
             classifier = self._train_classifier(features, known.classes, speaks, params.shares)
             for step in range(self.joint_steps):  # items have the classifier's shares in place of common ones
-                guess = log_probabilities(classifier, features, known.classes)
-                evidence = guess if known.evidence is None else guess + known.evidence
-                of_items = _of_items(known._replace(evidence=evidence), None, more)
+                guessed = known.beside(log_probabilities(classifier, features, known.classes))
+                of_items = _of_items(guessed, None, more)
                 shards = build_shards(**votes_of_items, weights=weights, **of_items)
                 even = np.full((1, len(known.classes)), 1.0 / len(known.classes))
                 model = replace(model, fixed_shares=even, share_counts=even)
                 go_on = partial(VoteParameters, even, trained.params.table)
-                estep = estep if as_sequence(self.constraints) else EStep(kernel=model)
-                corpus = engine.make_corpus(self, shards)
-                task = engine.Task(model, corpus, go_on, estep, n_starts=1, stage=f"joint-{step + 1}")
+                corpus, stage = engine.make_corpus(self, shards), f"joint-{step + 1}"
+                task = engine.Task(model, corpus, go_on, self._estep(model), n_starts=1, stage=stage)
                 trained, self.label_distributions_ = self._learn(task, shards, read.n_items)
                 classifier = self._train_classifier(features, known.classes, weights, None)
             params = replace(params, table=trained.params.table)
@@ -346,12 +343,10 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
                     "votes and X together need a classifier that was trained jointly, got joint_steps=0; give one of "
                     "them: the classifier has learnt from votes already, and would count them twice"
                 )
-        model, cells, shards = fitted._read_new(votes, y, X, groups, columns)
         params = fitted.params_
         if X is not None:
             params = VoteParameters(np.full_like(params.shares, 1.0 / len(fitted.classes_)), params.table)
-        tables = engine.posteriors(fitted, model, params, engine.make_corpus(fitted, shards))
-        return in_corpus_order(shards, tables, np.ones(len(cells["offsets"]) - 1, np.int64))
+        return fitted._posteriors(fitted._read_new(votes, y, X, groups, columns), params)
 
     def predict(
         self,
@@ -415,7 +410,7 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
     def analyse(
         self, votes: Any, y: Any = None, groups: ArrayLike | None = None, columns: Columns = None
     ) -> VoteAnalysis:
-        """What sources and items are like under the model, where it differs from the majority, and what to label next.
+        """Say how sources and items are under the model, where it differs from the majority, and what to label next.
 
         Parameters
         ----------
@@ -444,12 +439,10 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         from spectrem.estimators.votes.analysis import analyse_votes
 
         fitted = as_fitted(self)
-        model, _, shards = fitted._read_new(votes, None, None, groups, columns)
-        read = read_votes(votes, fitted.table_columns, repeated=fitted.repeated)
-        known = read_known(y, read, fitted.classes_)
-        alike = fitted.dependent_sources(votes, None, groups, columns)
+        new = fitted._read_new(votes, None, None, groups, columns)
+        known, alike = read_known(y, new.read, fitted.classes_), fitted._dependent_pairs(new)
         pairs = {name: np.array([getattr(pair, name) for pair in alike]) for name in SourcePair._fields}
-        return analyse_votes(fitted, model, shards, read, known, pairs, as_frame(votes, "votes"))
+        return analyse_votes(fitted, new.model, new.shards, new.read, known, pairs, as_frame(votes, "votes"))
 
     def dependent_sources(
         self, votes: Any, y: Any = None, groups: ArrayLike | None = None, columns: Columns = None
@@ -479,37 +472,43 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         [(3, 4)]
         """
         fitted = as_fitted(self)
-        model, cells, shards = fitted._read_new(votes, y, None, groups, columns)
-        where = (cells["offsets"], cells["cells"])
-        if fitted.confusion_ is None:
-            posteriors = fitted.predict_proba(votes, y, None, groups, columns)
-            pairs = agreement_of_rules(*where, len(fitted.sources_), posteriors, np.ones(len(posteriors)))
-        else:
-            table = np.maximum(fitted.confusion_, engine.TINY)
-            possible = VoteParameters(fitted.shares_, np.maximum(fitted.params_.table, engine.TINY))
-            scores = [model.scores(possible, shard).unary for shard in shards]
-            pairs = agreement_of_answers(*where, np.concatenate(scores).reshape(-1, len(fitted.classes_)), table)
-        names = fitted.sources_.tolist()
-        rows = zip(*(values[pairs.dependent].tolist() for values in pairs[:-1]), strict=True)
-        listed = [SourcePair(names[first], names[second], *numbers) for first, second, *numbers in rows]
-        return sorted(listed, key=lambda pair: (-pair.z, pair.first, pair.second))
+        return fitted._dependent_pairs(fitted._read_new(votes, y, None, groups, columns))
 
     # ---- the model --------------------------------------------------------------------------------------------------
 
-    def _read_new(
-        self, votes: Any, y: Any, X: Any, groups: ArrayLike | None, columns: Columns
-    ) -> tuple[VoteModel, dict[str, Any], list[VoteShard]]:
-        """The model of new items, their votes as keywords of `build_shards`, and all of them, in order, in shards."""
+    def _read_new(self, votes: Any, y: Any, X: Any, groups: ArrayLike | None, columns: Columns) -> _NewItems:
+        """Votes on new items, and the model of these."""
         read = read_votes(votes, self.table_columns, repeated=self.repeated)
         known = read_known(y, read, self.classes_)
         if X is not None:
-            guess = log_probabilities(self.classifier_, read_features(X, read.n_items), self.classes_)
-            known = known._replace(evidence=guess if known.evidence is None else guess + known.evidence)
+            known = known.beside(log_probabilities(self.classifier_, read_features(X, read.n_items), self.classes_))
         cells = self._cells(read, self.sources_, self.classes_)
         _weigh(cells, len(self.sources_), *self._similar)
         group = self._known_groups(groups, read.n_items)
         model = VoteModel(self.classes_, self.sources_, Answers(), self._source_group)
-        return model, cells, build_shards(**cells, **_of_items(known, group, _columns_of(columns, read)))
+        shards = build_shards(**cells, **_of_items(known, group, _columns_of(columns, read)))
+        return _NewItems(read, model, cells["cells"], shards)
+
+    def _posteriors(self, new: _NewItems, params: VoteParameters) -> Floats:
+        """Posteriors of new items, in their order."""
+        tables = engine.posteriors(self, new.model, params, engine.make_corpus(self, new.shards))
+        return in_corpus_order(new.shards, tables, np.ones(new.read.n_items, np.int64))
+
+    def _dependent_pairs(self, new: _NewItems) -> list[SourcePair]:
+        """See `dependent_sources`."""
+        where, n, k = (new.read.offsets, new.cells), new.read.n_items, len(self.classes_)
+        if self.confusion_ is None:
+            posteriors = self._posteriors(new, self.params_)
+            pairs = agreement_of_rules(*where, len(self.sources_), posteriors, np.ones(n))
+        else:
+            table = np.maximum(self.confusion_, engine.TINY)
+            possible = VoteParameters(self.shares_, np.maximum(self.params_.table, engine.TINY))
+            scores = [new.model.scores(possible, shard).unary for shard in new.shards]
+            pairs = agreement_of_answers(*where, np.concatenate(scores).reshape(-1, k), table)
+        names = self.sources_.tolist()
+        rows = zip(*(values[pairs.dependent].tolist() for values in pairs[:-1]), strict=True)
+        listed = [SourcePair(names[first], names[second], *numbers) for first, second, *numbers in rows]
+        return sorted(listed, key=lambda pair: (-pair.z, pair.first, pair.second))
 
     def _grouped(self, sources: NDArray) -> Ints:
         """The row of the table of every source."""
@@ -578,6 +577,10 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         reference = None if model.fixed_shares is None else as_reference(model.fixed_shares[0])
         precision = {} if self.accuracy is None else {"precision": self.accuracy}
         return Rules(n_votes, n_votes / whole, reference, **strength, **precision)
+
+    def _estep(self, model: VoteModel) -> EStep:
+        """The E-step of training: without constraints the compiled one."""
+        return engine.estep_of(self) if as_sequence(self.constraints) else EStep(kernel=model)
 
     def _learn(self, task: engine.Task, shards: list[VoteShard], n_items: int) -> tuple[engine.Trained, Floats]:
         """Train, and the posteriors of all items."""
@@ -650,6 +653,15 @@ def _weigh(votes: dict[str, Any], n_sources: int, pairs: Ints, similarity: Float
         of_pairs = vote_weights(votes["offsets"], votes["cells"], n_sources, votes["n_classes"], pairs, similarity)
         strengths = votes["strengths"]
         votes["strengths"] = of_pairs if strengths is None else strengths * of_pairs
+
+
+class _NewItems(NamedTuple):
+    """Votes on new items as they were read, their model, the cells of the votes, and all items, in order, in shards."""
+
+    read: Votes
+    model: VoteModel
+    cells: Ints
+    shards: list[VoteShard]
 
 
 class _Groups(NamedTuple):

@@ -183,7 +183,7 @@ def tags_of(types: Any, named: Collection[str]) -> tuple[str, ...]:
 
 
 def known_tags(labels: TokenLabels, tags: tuple[str, ...]) -> tuple[Floats | None, Bools]:
-    """What labels say of the tags of every token, nats, and the sentences with a label on every token.
+    """The evidence of labels on the tags of every token, nats, and the sentences with a label on every token.
 
     Raises
     ------

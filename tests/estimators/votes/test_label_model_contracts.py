@@ -1,14 +1,12 @@
 """What holds of every estimator, of label models: homes, checkpoints, saved constraints, damaged files."""
 
-import io
-import json
 from functools import partial
 
 import numpy as np
 import pytest
+from vote_contracts import check_damage, check_homes_and_threads, check_interrupted
 
 from spectrem import E, LabelModel, part
-from spectrem.corpus import OnDask, Spilled
 from spectrem.exceptions import InvalidInputError
 from spectrem.learning import Anneal
 from spectrem.models import votes as model
@@ -42,27 +40,12 @@ def outcome(fitted):
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_homes_and_threads_change_no_bit(name, tmp_path, client):
-    serial = outcome(fit(n_threads=1, **SETTINGS[name]))
-    assert outcome(fit(n_threads=3, **SETTINGS[name])) == serial
-    for home in (partial(Spilled, folder=tmp_path), partial(OnDask, client=client)):
-        assert outcome(fit(corpus=home, **SETTINGS[name])) == serial
-    assert not list(tmp_path.iterdir())
+    check_homes_and_threads(partial(fit, **SETTINGS[name]), outcome, tmp_path, client)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_interrupted_training_goes_on_to_the_same_bits(name, tmp_path):
-    whole = fit(**SETTINGS[name])
-
-    def interrupt(record, after, seen):
-        seen.append(record)
-        if len(seen) == after:
-            raise KeyboardInterrupt
-
-    for after in range(1, whole.n_iter_ + 1):
-        stop = partial(interrupt, after=after, seen=[])
-        with pytest.raises(KeyboardInterrupt):
-            fit(on_iteration=stop, checkpoint=tmp_path / str(after), **SETTINGS[name])
-        assert outcome(fit(checkpoint=tmp_path / str(after), **SETTINGS[name])) == outcome(whole)
+    check_interrupted(partial(fit, **SETTINGS[name]), outcome, tmp_path)
 
 
 @pytest.mark.parametrize("rules", [RIGHT, repr(RIGHT), {"right": RIGHT}, (RIGHT,)])
@@ -86,18 +69,7 @@ def test_one_constraint_is_as_good_as_a_list_and_is_saved(rules, tmp_path):
     ("class_names", lambda names: ["a"], "shares must have shape (1, 1), got (1, 2)"),
 ])  # fmt: skip
 def test_damaged_files_are_refused(name, change, message, tmp_path):
-    fit().save(tmp_path / "model")
-    with np.load(io.BytesIO((tmp_path / "model").read_bytes())) as archive:
-        arrays = dict(archive)
-    header = json.loads(arrays["header"].tobytes())
-    held = arrays if name in arrays else header["settings"]
-    held[name] = change(held[name])
-    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    with (tmp_path / "other").open("wb") as file:
-        np.savez(file, **arrays)
-    with pytest.raises(InvalidInputError) as error:
-        LabelModel.load(tmp_path / "other")
-    assert message in str(error.value)
+    check_damage(fit(), name, change, message, tmp_path)
 
 
 @pytest.mark.parametrize(("votes", "settings", "message"), [

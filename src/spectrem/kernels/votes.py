@@ -123,3 +123,67 @@ def expect(
         for k in range(n_classes):
             row[k] += whole[k]
     return value, -1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def agree(offsets, source, label, item, by_source, ends, classes, weights, first, second, numbers):
+    """How often two sources agree, and would if they voted independently in every class, as they do on these items.
+
+    Parameters
+    ----------
+    offsets, source, label, item
+        Where the votes of an item begin; of every vote its source, what it said, and its item.
+    by_source, ends
+        Numbers of votes, source after source, and where those of a source begin.
+    classes, weights
+        Of every item, whole numbers below 2**53 even in sum, so that sums are exact: its expected classes, and its
+        weight.
+    first, second, numbers
+        Room for the pairs that vote on an item together, the smaller number first, in increasing order; and, for
+        each, for agreements, expected ones, and items, by weight.
+
+    Returns
+    -------
+    int
+        The number of pairs.
+    """
+    n_sources, n_classes = len(ends) - 1, classes.shape[1]
+    agreements, seen = np.zeros(n_sources), np.zeros(n_sources, np.bool_)
+    counts = np.zeros((n_sources, 2, n_classes, n_classes))  # of the other source: its votes or those of this one
+    others = np.empty(n_sources, np.int64)
+    n_pairs = 0
+    for s in range(n_sources):
+        n_others = 0
+        for i in range(ends[s], ends[s + 1]):
+            v = by_source[i]
+            n = item[v]
+            for w in range(offsets[n], offsets[n + 1]):
+                t = source[w]
+                if t <= s:
+                    continue
+                if not seen[t]:
+                    seen[t] = True
+                    others[n_others] = t
+                    n_others += 1
+                if label[v] == label[w]:
+                    agreements[t] += weights[n]
+                here, there = counts[t, 0, label[v]], counts[t, 1, label[w]]
+                for k in range(n_classes):
+                    here[k] += classes[n, k]
+                    there[k] += classes[n, k]
+        for t in np.sort(others[:n_others]):
+            expected, total = 0.0, 0.0
+            for k in range(n_classes):
+                size, product = 0.0, 0.0
+                for vote in range(n_classes):
+                    size += counts[t, 0, vote, k]
+                    product += counts[t, 0, vote, k] * counts[t, 1, vote, k]
+                if size > 0.0:
+                    expected += product / size
+                total += size
+            first[n_pairs], second[n_pairs] = s, t
+            numbers[n_pairs, 0], numbers[n_pairs, 1], numbers[n_pairs, 2] = agreements[t], expected, total
+            n_pairs += 1
+            seen[t], agreements[t] = False, 0.0
+            counts[t] = 0.0
+    return n_pairs

@@ -11,7 +11,6 @@ are exact, and neither the order of items nor that of sources changes a bit.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +18,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from spectrem._arrays import Bools, Floats, Ints
+from spectrem.kernels import votes as kernel
 from spectrem.models.votes import scale_of
-from spectrem.structures._ragged import ranges_of, rows_of
+from spectrem.structures._ragged import offsets_of, rows_of
 
 # Pairs count as dependent from so many standard deviations and this similarity on; variances are at least this.
 _LEAST_Z, _LEAST_SIMILARITY, _LEAST_VARIANCE = 3.0, 0.5, 0.09
@@ -28,8 +28,6 @@ _LEAST_Z, _LEAST_SIMILARITY, _LEAST_VARIANCE = 3.0, 0.5, 0.09
 _UNIT = 2.0**-20
 # Sums of so many bits are exact.
 _BITS = 52
-# Pairs of answers that are looked at together.
-_MOST_PAIRS = 1 << 20
 
 
 class Agreement(NamedTuple):
@@ -97,67 +95,95 @@ def agreement_of_rules(
     return _compare(first, second, agreed.data / scale, n_expected, variance, np.minimum(votes[first], votes[second]))
 
 
-def agreement_of_answers(offsets: Ints, cells: NDArray[np.integer], log_joint: Floats, table: Floats) -> Agreement:
-    """How much more often answers agree than independent ones would, where other sources say what the labels are.
+def agreement_of_answers(
+    offsets: Ints, cells: NDArray[np.integer], n_sources: int, posteriors: Floats, weights: Floats
+) -> Agreement:
+    """How much more often answers agree than independent ones would, where two sources answer for the same items.
 
-    Copies outvote the others, and by labels that they have made themselves they are right and need no explanation. So
-    labels are those that are left when the answers of both are taken out, and so are their tables.
+    Each of the two answers in every class as it does on these very items. Posteriors are best those of the first step
+    of EM, which still listen to all sources alike: copies that outvote the others are right by labels that they have
+    made themselves, and then need no explanation.
 
     Parameters
     ----------
-    offsets, cells
+    offsets, cells, n_sources, posteriors, weights
         As in `agreement_of_rules`.
-    log_joint : ndarray of shape (n_items, n_classes)
-        Logarithms of the joint probabilities of classes and answers, nats.
-    table : ndarray of shape (n_sources, n_classes, n_classes), [source, class, vote]
-        Probabilities of answers, above 0.
 
     Examples
     --------
     >>> votes = np.stack([np.arange(40) % 2] * 2 + [np.arange(40) // 2 % 2, np.arange(40) // 4 % 2], axis=1)
     >>> cells = (np.arange(4) * 2 + votes).ravel()
-    >>> table = np.tile([[0.7, 0.3], [0.3, 0.7]], (4, 1, 1))
-    >>> joint = np.log(table[np.arange(4), :, votes]).sum(axis=1)
-    >>> pairs = agreement_of_answers(np.arange(0, 161, 4), cells, joint, table)
+    >>> pairs = agreement_of_answers(np.arange(0, 161, 4), cells, 4, np.full((40, 2), 0.5), np.ones(40))
     >>> pairs.first[pairs.dependent].tolist(), pairs.second[pairs.dependent].tolist()
     ([0], [1])
     """
-    n_sources, k, _ = table.shape
-    of_cell = np.log(table).transpose(0, 2, 1).reshape(-1, k)
-    size = np.diff(offsets)
-    later = offsets[1:][rows_of(size)] - np.arange(len(cells)) - 1  # answers after each one on its item
-    parts = np.searchsorted(np.cumsum(later), np.arange(_MOST_PAIRS, later.sum(), _MOST_PAIRS))
-    runs = list(pairwise([0, *parts.tolist(), len(cells)]))
-
-    def pairs_of(first: int, last: int) -> tuple[Ints, Ints, Ints]:
-        """Pairs of answers on an item, and the number of each pair of sources."""
-        one = np.repeat(np.arange(first, last), later[first:last])
-        other = ranges_of(np.arange(first, last) + 1, later[first:last])
-        source, of_other = cells[one] // k, cells[other] // k
-        return one, other, np.minimum(source, of_other) * n_sources + np.maximum(source, of_other)
-
-    keys = np.unique(np.concatenate([np.unique(pairs_of(*run)[2]) for run in runs]))
-    n_agreements, counts = np.zeros(len(keys)), np.zeros((2, k, len(keys) * k))
-    item = rows_of(size)
-    for run in runs:
-        one, other, key = pairs_of(*run)
-        at = np.searchsorted(keys, key)
-        n_agreements += np.bincount(at, cells[one] % k == cells[other] % k, len(keys))
-        rest = log_joint[item[one]] - of_cell[cells[one]] - of_cell[cells[other]]
-        rest = np.exp(rest - rest.max(axis=1, keepdims=True))
-        rest /= rest.sum(axis=1, keepdims=True)
-        for number, votes in enumerate((one, other)):
-            for label in range(k):
-                counts[number, label] += np.bincount(at * k + cells[votes] % k, rest[:, label], len(keys) * k)
-    by_answer = counts.reshape(2, k, len(keys), k)
-    n_items = by_answer[0].sum(axis=2)
-    n_expected = np.divide(
-        (by_answer[0] * by_answer[1]).sum(axis=2), n_items, out=np.zeros_like(n_items), where=n_items > 0
+    k, size = posteriors.shape[1], np.diff(offsets)
+    source, label = np.divmod(cells, k)
+    scale = scale_of(math.fsum(weights * size**2), _BITS)
+    ends = offsets_of(np.bincount(source, minlength=n_sources))
+    most = min(n_sources * (n_sources - 1) // 2, int((size * (size - 1)).sum()) // 2)
+    first, second, numbers = np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, 3))
+    n_pairs = kernel.agree(
+        offsets,
+        source,
+        label,
+        rows_of(size),
+        np.argsort(source.astype(np.min_scalar_type(n_sources)), kind="stable"),  # few bits are sorted by counting
+        ends,
+        np.rint(posteriors * (weights * scale)[:, None]),
+        np.rint(weights * scale),
+        first,
+        second,
+        numbers,
     )
-    most = n_items.sum(axis=0)
-    expected = n_expected.sum(axis=0)
-    where = (keys // n_sources, keys % n_sources, n_agreements)
-    return _compare(*where, expected, expected * (1 - expected / np.maximum(most, 1e-300)), most)
+    n_agreements, n_expected, n_items = numbers[:n_pairs].T / scale
+    variance = n_expected * (1 - n_expected / np.maximum(n_items, 1e-300))
+    return _compare(first[:n_pairs], second[:n_pairs], n_agreements, n_expected, variance, n_items)
+
+
+def copies_in(
+    offsets: Ints, cells: NDArray[np.integer], members: Bools, posteriors: Floats, strengths: Floats
+) -> tuple[Ints, Floats]:
+    """Votes of a group of sources beside one by a better source of the group, and how often these say the same.
+
+    Sources are the better the more of their votes are expected to be right.
+
+    Parameters
+    ----------
+    offsets, cells, posteriors
+        As in `agreement_of_rules`.
+    members : ndarray of shape (n_sources,), bool
+        The sources of the group.
+    strengths : ndarray of shape (n_votes,)
+        How much every vote counts.
+
+    Returns
+    -------
+    copies : ndarray of shape (n_copies,), int64
+        Numbers of the votes.
+    counts : ndarray of shape (n_sources, n_classes, n_classes), [source, vote of the best source, its vote]
+
+    Examples
+    --------
+    >>> offsets, cells = np.array([0, 2, 4, 5]), np.array([0, 2, 1, 2, 3])
+    >>> posteriors = np.array([[0.9, 0.1], [0.2, 0.8], [0.9, 0.1]])
+    >>> copies, counts = copies_in(offsets, cells, np.array([True, True]), posteriors, np.ones(5))
+    >>> copies.tolist(), counts[1].tolist()
+    ([1, 3], [[1.0, 0.0], [1.0, 0.0]])
+    """
+    k, item = posteriors.shape[1], rows_of(np.diff(offsets))
+    source, label = cells // k, cells % k
+    scale = scale_of(math.fsum(strengths), _BITS)
+    right = np.bincount(source, np.rint(strengths * posteriors[item, label] * scale), len(members))
+    votes = np.flatnonzero(members[source])
+    votes = votes[np.lexsort((source[votes], -right[source[votes]], item[votes]))]
+    _, first, of_item = np.unique(item[votes], return_index=True, return_inverse=True)
+    best = votes[first][of_item]
+    beside = source[votes] != source[best]
+    copies, best = votes[beside], best[beside]
+    place = (source[copies] * k + label[best]) * k + label[copies]
+    counts = np.bincount(place, np.rint(strengths[copies] * scale), len(members) * k * k) / scale
+    return copies, counts.reshape(-1, k, k)
 
 
 def _compare(

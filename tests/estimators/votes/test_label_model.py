@@ -21,7 +21,7 @@ from spectrem.estimators.votes.input import read_votes
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, NotFittedError
 from spectrem.learning import EStep, pose
 from spectrem.learning.estep import Step, expect
-from spectrem.models.vote_dependence import agreement_of_answers, agreement_of_rules
+from spectrem.models.vote_dependence import agreement_of_answers, agreement_of_rules, copies_in
 from spectrem.models.votes import Answers, Rules, VoteModel, VoteParameters, build_shards, precisions
 
 RNG = np.random.default_rng(11)
@@ -201,11 +201,11 @@ def test_agreement_is_that_of_plain_counts():
     rng = np.random.default_rng(4)
     votes = np.where(rng.random((60, 5)) < 0.6, rng.integers(0, 3, (60, 5)), -1)
     votes[:, 4] = np.where(rng.random(60) < 0.9, votes[:, 1], votes[:, 4])
-    weights, table = rng.integers(0, 3, 60).astype(float), rng.dirichlet(np.ones(3), (5, 3))
+    weights = rng.integers(0, 3, 60).astype(float)
     log_joint = np.log(rng.dirichlet(np.ones(3), 60))
     offsets, cells = np.append(0, np.cumsum((votes >= 0).sum(axis=1))), (np.arange(5) * 3 + votes)[votes >= 0]
     of_rules = agreement_of_rules(offsets, cells, 5, np.exp(log_joint), weights)
-    of_answers = agreement_of_answers(offsets, cells, log_joint, table)
+    of_answers = agreement_of_answers(offsets, cells, 5, np.exp(log_joint), weights)
     assert of_rules.dependent.any()
 
     def check(pairs, row, agreed, expected, variance, most):
@@ -214,6 +214,8 @@ def test_agreement_is_that_of_plain_counts():
         np.testing.assert_allclose(numbers, [agreed, expected, z, np.clip(similarity, 0, 1)], rtol=1e-9, atol=1e-6)
         assert pairs.dependent[row] == (z > 3 and similarity >= 0.5)
 
+    together = (votes >= 0).astype(int).T @ (votes >= 0)
+    assert len(of_answers.first) == (np.triu(together, 1) > 0).sum()
     for row, (s, t) in enumerate(zip(of_rules.first, of_rules.second, strict=True)):
         agreed = weights @ ((votes[:, s] >= 0) & (votes[:, s] == votes[:, t]))
         expected = variance = 0.0
@@ -227,16 +229,31 @@ def test_agreement_is_that_of_plain_counts():
         check(of_rules, row, agreed, expected, variance, most)
     for row, (s, t) in enumerate(zip(of_answers.first, of_answers.second, strict=True)):
         both = np.flatnonzero((votes[:, s] >= 0) & (votes[:, t] >= 0))
-        expected, q = 0.0, np.zeros((len(both), 3))
-        for at, item in enumerate(both):
-            q[at] = np.exp(log_joint[item]) / table[s, :, votes[item, s]] / table[t, :, votes[item, t]]
-            q[at] /= q[at].sum()
+        expected, q = 0.0, weights[both, None] * np.exp(log_joint[both])
         for y in range(3):
             for label in range(3):
                 one, other = (q[votes[both, source] == label, y].sum() / q[:, y].sum() for source in (s, t))
                 expected += q[:, y].sum() * one * other
-        agreed = (votes[both, s] == votes[both, t]).sum()
-        check(of_answers, row, agreed, expected, expected * (1 - expected / len(both)), len(both))
+        agreed, most = weights[both] @ (votes[both, s] == votes[both, t]), weights[both].sum()
+        check(of_answers, row, agreed, expected, expected * (1 - expected / most), most)
+
+
+def test_copies_are_votes_beside_those_of_the_best_source():
+    rng = np.random.default_rng(4)
+    votes = np.where(rng.random((60, 5)) < 0.6, rng.integers(0, 3, (60, 5)), -1)
+    posteriors, strengths = rng.dirichlet(np.ones(3), 60), rng.random((60, 5))
+    offsets, cells = np.append(0, np.cumsum((votes >= 0).sum(axis=1))), (np.arange(5) * 3 + votes)[votes >= 0]
+    members = np.array([True, False, True, True, False])
+    copies, counts = copies_in(offsets, cells, members, posteriors, strengths[votes >= 0])
+    right = [sum(strengths[i, s] * posteriors[i, votes[i, s]] for i in range(60) if votes[i, s] >= 0) for s in range(5)]
+    number, plain, expected = np.cumsum((votes >= 0).ravel()).reshape(60, 5) - 1, [], np.zeros((5, 3, 3))
+    for item in range(60):
+        best, *others = sorted((s for s in (0, 2, 3) if votes[item, s] >= 0), key=lambda s: -right[s]) or [None]
+        for s in others:
+            plain.append(number[item, s])
+            expected[s, votes[item, best], votes[item, s]] += strengths[item, s]
+    assert sorted(copies) == sorted(plain)
+    np.testing.assert_allclose(counts, expected, atol=1e-9)
 
 
 def copied(rng=None):
@@ -254,7 +271,7 @@ def copied(rng=None):
 
 def test_copies_of_a_rule_are_said_and_count_once():
     votes, y = copied()
-    weighed, naive = (LabelModel(dependence=how, n_threads=1).fit(votes) for how in ("auto", "ignore"))
+    weighed, naive = (LabelModel(dependence=how, n_threads=1).fit(votes) for how in ("weigh", "ignore"))
     once = LabelModel(n_threads=1).fit(votes[:, :4])
     pairs = weighed.dependent_sources(votes)
     assert {(pair.first, pair.second) for pair in pairs} == {(2, 4), (2, 5), (4, 5)}

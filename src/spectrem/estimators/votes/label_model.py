@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,6 +26,7 @@ from spectrem.estimators.selftraining.self_trainer import weight_names
 from spectrem.estimators.shared_parameters import as_sequence
 from spectrem.estimators.storage import Codec, Member, Saved, distributions, finite
 from spectrem.estimators.table_input import score_rows
+from spectrem.estimators.votes.dependence import find_dependent
 from spectrem.estimators.votes.input import KnownLabels, Votes, read_features, read_known, read_votes
 from spectrem.estimators.votes.parameters import LabelModelParameters, default_classifier
 from spectrem.exceptions import InvalidInputError, quoted
@@ -32,7 +34,7 @@ from spectrem.learning import Constant, EStep, Stopping, run_em
 from spectrem.models.classifier import ClassifierModel, Fitted, Sample, class_probabilities, log_probabilities
 from spectrem.models.estep import Statistics
 from spectrem.models.shards import in_corpus_order
-from spectrem.models.vote_dependence import agreement_of_answers, agreement_of_rules, vote_weights
+from spectrem.models.vote_dependence import Agreement, vote_weights
 from spectrem.models.votes import (
     Answers,
     Rules,
@@ -42,7 +44,6 @@ from spectrem.models.votes import (
     as_reference,
     build_shards,
     precisions,
-    vote_shares,
 )
 
 # Iterations in which rules learn the shares of classes, which then stay.
@@ -246,8 +247,10 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         group = None if groups is None else _numbers_of(groups, read.n_items)
         votes_of_items = self._cells(read, read.sources, known.classes)
         similar = np.zeros((0, 2), np.int64), np.zeros(0)
-        if self.dependence == "weigh" or (self.dependence == "auto" and kind == "rules"):
-            similar = self._find_similar(votes_of_items, len(read.sources), known, weights)
+        if self.dependence == "weigh":
+            pairs = self._find_dependent(kind, read, known, read.sources, source_group, weights)
+            numbers = np.stack([pairs.first, pairs.second], axis=1)
+            similar = numbers[pairs.dependent], pairs.similarity[pairs.dependent]
         _weigh(votes_of_items, len(read.sources), *similar)
         shards = build_shards(**votes_of_items, weights=weights, **_of_items(known, group, more))
         corpus = engine.make_corpus(self, shards)
@@ -440,23 +443,23 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
 
         fitted = as_fitted(self)
         new = fitted._read_new(votes, None, None, groups, columns)
-        known, alike = read_known(y, new.read, fitted.classes_), fitted._dependent_pairs(new)
+        known = read_known(y, new.read, fitted.classes_)
+        alike = fitted._dependent_pairs(new.read, known._replace(evidence=None, given=None))
         pairs = {name: np.array([getattr(pair, name) for pair in alike]) for name in SourcePair._fields}
         return analyse_votes(fitted, new.model, new.shards, new.read, known, pairs, as_frame(votes, "votes"))
 
-    def dependent_sources(
-        self, votes: Any, y: Any = None, groups: ArrayLike | None = None, columns: Columns = None
-    ) -> list[SourcePair]:
-        """Pairs of sources that agree more often than the labels explain, nearly copies, strongest first.
+    def dependent_sources(self, votes: Any, y: Any = None) -> list[SourcePair]:
+        """Pairs of sources that agree more often than labels explain, nearly copies, strongest first.
 
-        Agreements are held against those that are expected of sources that vote independently given the label, whose
-        posterior is that of `predict_proba`. In a model of independent sources their votes count twice: set
-        ``dependence`` to have them weighed, or leave one of the two out.
+        Agreements are held against those that are expected of sources that vote independently given the label. Labels
+        are, for rules, those that most votes name, and for answers those of one step of EM from there; of a group that
+        agrees beyond these, votes also have to be more probable as copies of the best source of the group. Where a
+        model takes copies for independent they outvote the others; with ``dependence="weigh"`` they count once.
 
         Parameters
         ----------
-        votes, y, groups, columns
-            As in `predict_proba`.
+        votes, y
+            As in `fit`, of sources that voted there.
 
         Returns
         -------
@@ -472,7 +475,8 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         [(3, 4)]
         """
         fitted = as_fitted(self)
-        return fitted._dependent_pairs(fitted._read_new(votes, y, None, groups, columns))
+        read = read_votes(votes, fitted.table_columns, repeated=fitted.repeated)
+        return fitted._dependent_pairs(read, read_known(y, read, fitted.classes_))
 
     # ---- the model --------------------------------------------------------------------------------------------------
 
@@ -487,24 +491,17 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         group = self._known_groups(groups, read.n_items)
         model = VoteModel(self.classes_, self.sources_, Answers(), self._source_group)
         shards = build_shards(**cells, **_of_items(known, group, _columns_of(columns, read)))
-        return _NewItems(read, model, cells["cells"], shards)
+        return _NewItems(read, model, shards)
 
     def _posteriors(self, new: _NewItems, params: VoteParameters) -> Floats:
         """Posteriors of new items, in their order."""
         tables = engine.posteriors(self, new.model, params, engine.make_corpus(self, new.shards))
         return in_corpus_order(new.shards, tables, np.ones(new.read.n_items, np.int64))
 
-    def _dependent_pairs(self, new: _NewItems) -> list[SourcePair]:
+    def _dependent_pairs(self, read: Votes, known: KnownLabels) -> list[SourcePair]:
         """See `dependent_sources`."""
-        where, n, k = (new.read.offsets, new.cells), new.read.n_items, len(self.classes_)
-        if self.confusion_ is None:
-            posteriors = self._posteriors(new, self.params_)
-            pairs = agreement_of_rules(*where, len(self.sources_), posteriors, np.ones(n))
-        else:
-            table = np.maximum(self.confusion_, engine.TINY)
-            possible = VoteParameters(self.shares_, np.maximum(self.params_.table, engine.TINY))
-            scores = [new.model.scores(possible, shard).unary for shard in new.shards]
-            pairs = agreement_of_answers(*where, np.concatenate(scores).reshape(-1, k), table)
+        where = (self.sources_, self._source_group, np.ones(read.n_items))
+        pairs = self._find_dependent(self.kind_, read, known, *where)
         names = self.sources_.tolist()
         rows = zip(*(values[pairs.dependent].tolist() for values in pairs[:-1]), strict=True)
         listed = [SourcePair(names[first], names[second], *numbers) for first, second, *numbers in rows]
@@ -536,15 +533,14 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         cells = source * len(classes) + label[read.label]
         return {"offsets": read.offsets, "cells": cells, "n_classes": len(classes), "strengths": strengths}
 
-    def _find_similar(
-        self, votes: dict[str, Any], n_sources: int, known: KnownLabels, weights: Floats
-    ) -> tuple[Ints, Floats]:
-        """Dependent sources, where labels are as votes and those that are known say."""
-        where = (votes["offsets"], votes["cells"])
-        posteriors = vote_shares(*where, len(known.classes), None, known.evidence)
-        pairs = agreement_of_rules(*where, n_sources, posteriors, weights)
-        numbers = np.stack([pairs.first, pairs.second], axis=1)[pairs.dependent]
-        return numbers, pairs.similarity[pairs.dependent]
+    def _find_dependent(
+        self, kind: str, read: Votes, known: KnownLabels, sources: NDArray, source_group: Ints, weights: Floats
+    ) -> Agreement:
+        """Which sources vote alike, by number."""
+        model = replace(self._model(known, sources, source_group, weights, read, None), sources=self._answers())
+        votes = self._cells(read, sources, known.classes)
+        where = votes["offsets"], votes["cells"], votes["strengths"], known.evidence, weights
+        return find_dependent(kind, model, *where, self.n_threads or os.cpu_count() or 1)
 
     def _model(
         self, known: KnownLabels, sources: NDArray, source_group: Ints, weights: Floats, read: Votes, group: Any
@@ -569,14 +565,18 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
 
     def _how(self, kind: str, model: VoteModel, counted: Statistics, read: Votes, weights: Floats) -> Answers | Rules:
         """How sources vote; ``counted`` are expected counts of the classes that votes name."""
-        strength = {} if self.strength is None else {"strength": self.strength}
         if kind == "answers":
-            return Answers(self.confusion, **strength, **({} if self.accuracy is None else {"accuracy": self.accuracy}))
+            return self._answers()
         n_votes = model.expected_votes(counted)[0].sum(axis=1)
         whole = math.fsum(weights) * np.bincount(model.source_group, minlength=len(n_votes))[:, None]
         reference = None if model.fixed_shares is None else as_reference(model.fixed_shares[0])
+        strength = {} if self.strength is None else {"strength": self.strength}
         precision = {} if self.accuracy is None else {"precision": self.accuracy}
         return Rules(n_votes, n_votes / whole, reference, **strength, **precision)
+
+    def _answers(self) -> Answers:
+        strength = {} if self.strength is None else {"strength": self.strength}
+        return Answers(self.confusion, **strength, **({} if self.accuracy is None else {"accuracy": self.accuracy}))
 
     def _estep(self, model: VoteModel) -> EStep:
         """The E-step of training: without constraints the compiled one."""
@@ -656,11 +656,10 @@ def _weigh(votes: dict[str, Any], n_sources: int, pairs: Ints, similarity: Float
 
 
 class _NewItems(NamedTuple):
-    """Votes on new items as they were read, their model, the cells of the votes, and all items, in order, in shards."""
+    """Votes on new items as they were read, their model, and all items, in order, in shards."""
 
     read: Votes
     model: VoteModel
-    cells: Ints
     shards: list[VoteShard]
 
 

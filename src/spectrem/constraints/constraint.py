@@ -305,15 +305,11 @@ class Expectation:
         >>> (E[part("relation") == "Kill"] <= E[part("type") == "Peop"].at("mention", "first")).per("sentence", "pair")
         (E[part("relation") == "Kill"] <= E[part("type") == "Peop"].at("mention", "first")).per("sentence", "pair")
         """
-        if (
-            not isinstance(column, str)
-            or not isinstance(key, str)
-            or any(t.at or t.kind == "count" for t in self.terms)
-        ):
+        named = isinstance(column, str) and isinstance(key, str)
+        if not named or any(term.at or term.kind == "count" for term in self.terms):
             raise InvalidInputError(
                 f"{quoted(self)}.at({column!r}, {key!r}): at takes the names of two columns, once, behind an "
-                "expectation; "
-                'write E[...].at("mention", "first")'
+                'expectation; write E[...].at("mention", "first")'
             )
         return replace(self, terms=tuple(replace(term, at=(column, key)) for term in self.terms))
 

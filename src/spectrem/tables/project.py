@@ -154,12 +154,8 @@ def check_log_scores(values: Floats, offsets: Ints) -> None:
     tops = np.maximum.reduceat(values, offsets[:-1])
     beyond = np.isfinite(tops) & (np.abs(tops) > LARGEST_LOG)
     if beyond.any():
-        _check_cells(
-            np.repeat(beyond, np.diff(offsets)) & (values == np.repeat(tops, np.diff(offsets))),
-            "large log",
-            values,
-            offsets,
-        )
+        sizes = np.diff(offsets)
+        _check_cells(np.repeat(beyond, sizes) & (values == np.repeat(tops, sizes)), "large log", values, offsets)
     impossible = np.isneginf(tops)
     if impossible.any():
         row = int(impossible.argmax())

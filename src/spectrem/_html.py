@@ -88,6 +88,11 @@ def paragraphs(lines: Iterable[str]) -> str:
     return "".join(f"<p>{escape(line)}</p>" for line in lines)
 
 
+def and_more(more: int, what: str = "more") -> str:
+    """A paragraph that says how many things are not shown, if there are any."""
+    return f"<p>and {more:,} {what}</p>" if more > 0 else ""
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of cells that are HTML already; one wider than the page is scrolled."""
     top = "".join(f"<th>{name}</th>" for name in head)

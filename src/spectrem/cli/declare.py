@@ -184,9 +184,8 @@ def takes(
         if any(one.name == "load" and one.default is inspect.Parameter.empty for one in merged):
             for info in [one.annotation.__metadata__[0] for one in options if one in merged]:
                 info.show_default = info.show_default and OF_MODEL
-        offered = merged
-        if shown is not None:
-            offered = [*merged, _help_all(sum(one.name not in shown for one in merged))]
+        hidden = [] if shown is None else [_help_all(sum(one.name not in shown for one in merged))]
+        offered = [*merged, *hidden]
 
         @wraps(command)
         def call(**values: Any) -> None:

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def _numbered(sentence: int) -> str:
-    return f"sentence {sentence + 1}"
-
-
 def check_same_text(
     names: tuple[str, str], sides: tuple[Any, Any], words: Callable[[Any], list[Sequence[str]]]
 ) -> None:
@@ -53,7 +49,7 @@ def check_same_text(
         if list(left) != list(right):
             pair = next(pair for pair in zip_longest(left, right) if pair[0] != pair[1])
             differ = f"{len(left)} and {len(right)} words" if None in pair else " and ".join(map(quoted, pair))
-            places = [getattr(side, "place", _numbered)(number) for side in sides]
+            places = [side.place(number) if hasattr(side, "place") else f"sentence {number + 1}" for side in sides]
             first, second = (f"{name}, {place}" for name, place in zip(names, places, strict=True))
             raise InvalidInputError(
                 f"{first}, and {second}, must have the same words, but have {differ} in {quoted(' '.join(left))}; give "

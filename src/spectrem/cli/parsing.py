@@ -308,9 +308,8 @@ def _train_grammar(options: TrainingOptions, settings: dict[str, Any]) -> None:
 def _crossing_outcome(parser: Any) -> str:
     """How many heads were lifted, and sentences left out, since arcs crossed."""
     lifted = f", {counted(parser.n_lifted_, 'head')} lifted since arcs crossed" if parser.n_lifted_ else ""
-    return (
-        f"{lifted}, {counted(parser.n_skipped_, 'sentence')} left out since arcs cross" if parser.n_skipped_ else lifted
-    )
+    skipped = f", {counted(parser.n_skipped_, 'sentence')} left out since arcs cross" if parser.n_skipped_ else ""
+    return lifted + skipped
 
 
 def replaced(sentences: FileTrees, others: Iterable[ParsedSentence]) -> FileTrees:

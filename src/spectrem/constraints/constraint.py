@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Floats
 from spectrem._first_use import sparse as sp
-from spectrem._html import MOST_LINES, page, paragraphs
+from spectrem._html import MOST_LINES, and_more, page
 from spectrem.constraints.columns import Column, plain, quote
 from spectrem.constraints.compilation.rows import Norm, Slack
 from spectrem.exceptions import InvalidInputError, counted, quoted, shorten
@@ -160,9 +160,8 @@ def _page_of(constraints: Sequence[Any]) -> str:
         unnamed = replace(one, label=None) if isinstance(one, Constraint) else one
         name = "" if label is None else f"<strong>{escape(shorten(label))}</strong>: "
         lines.append(f"<p>{name}<code>{escape(shorten(repr(unnamed), 300))}</code></p>")
-    more = len(constraints) - len(lines)
     title = f"{counted(len(constraints), 'constraint')}{', all of which must hold' * (len(constraints) > 1)}"
-    return page(title, *lines, paragraphs([f"and {more:,} more"] if more else []))
+    return page(title, *lines, and_more(len(constraints) - len(lines)))
 
 
 Sense = Literal["<=", ">=", "=="]
@@ -249,9 +248,7 @@ class Expectation:
     @property
     def is_single(self) -> bool:
         """Whether it is one bare ``E[...]`` or ``E.count(...)``."""
-        if len(self.terms) != 1 or self.constant:
-            return False
-        return self.terms[0].coefficient == 1 and self.terms[0].over is None
+        return not self.constant and [(term.coefficient, term.over) for term in self.terms] == [(1, None)]
 
     def per(self, *columns: str | Sequence[str]) -> Expectation:
         """Take the expectation once per group: per distinct value of ``columns`` among the parts.
@@ -308,15 +305,11 @@ class Expectation:
         >>> (E[part("relation") == "Kill"] <= E[part("type") == "Peop"].at("mention", "first")).per("sentence", "pair")
         (E[part("relation") == "Kill"] <= E[part("type") == "Peop"].at("mention", "first")).per("sentence", "pair")
         """
-        if (
-            not isinstance(column, str)
-            or not isinstance(key, str)
-            or any(t.at or t.kind == "count" for t in self.terms)
-        ):
+        named = isinstance(column, str) and isinstance(key, str)
+        if not named or any(term.at or term.kind == "count" for term in self.terms):
             raise InvalidInputError(
                 f"{quoted(self)}.at({column!r}, {key!r}): at takes the names of two columns, once, behind an "
-                "expectation; "
-                'write E[...].at("mention", "first")'
+                'expectation; write E[...].at("mention", "first")'
             )
         return replace(self, terms=tuple(replace(term, at=(column, key)) for term in self.terms))
 
@@ -837,7 +830,8 @@ class Constraint:
 
     def __repr__(self) -> str:
         groups = groups_text(self.groups) if self.groups else ""
-        last = (".allow_empty()" if self.may_be_empty else "") + _name_text(self.label)
+        last = ".allow_empty()" * self.may_be_empty
+        last += "" if self.label is None else f".named({quote(self.label)})"
         if self.over is not None:
             assert self.allowance is not None
             inner = repr(replace(self.expression, groups=self.groups or None))
@@ -969,7 +963,6 @@ class CustomConstraint(Protocol):
         -------
         Constraint or LinearConstraint
         """
-        ...
 
 
 AnyConstraint = Constraint | LinearConstraint | CustomConstraint
@@ -1056,10 +1049,6 @@ def check_name(name: str) -> str:
 
 def _slack_text(slack: Slack | None) -> str:
     return "" if slack is None else f".slack({slack.kind}={slack.strength!r}, norm={quote(slack.norm)})"
-
-
-def _name_text(name: str | None) -> str:
-    return "" if name is None else f".named({quote(name)})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -748,14 +748,10 @@ def _why_not(constraint: object) -> str:
 
 def _yaml(text: str) -> str:
     """Bare where YAML reads the same text, else in single quotes, or as in JSON."""
-    if (
-        _PLAIN.fullmatch(text)
-        and not text.endswith((" ", ":"))
-        and not _is_open(text)
-        and not _UNPRINTABLE.search(text)
-    ):
-        return text
-    return _json(text) if _UNPRINTABLE.search(text) else "'" + text.replace("'", "''") + "'"
+    if _UNPRINTABLE.search(text):
+        return _json(text)
+    is_bare = _PLAIN.fullmatch(text) and not text.endswith((" ", ":")) and not _is_open(text)
+    return text if is_bare else "'" + text.replace("'", "''") + "'"
 
 
 def _json(text: str) -> str:

@@ -528,7 +528,8 @@ def pair_features(sentence: RelationSentence) -> list[list[str]]:
     shared: dict[_Span, list[str]] = {}
     pairs = []
     for first, second in sentence.pairs:
-        sign, one, other = (">", first, second) if _in_order(sentence, first, second) else ("<", second, first)
+        in_order = sentence.mentions[first] < sentence.mentions[second]
+        sign, one, other = (">", first, second) if in_order else ("<", second, first)
         if (one, other) not in shared:
             shared[one, other] = list(_of_place(sentence, lower, sentence.mentions[one], sentence.mentions[other]))
         features = [sign, *(sign + feature for feature in shared[one, other])]
@@ -540,19 +541,6 @@ def pair_features(sentence: RelationSentence) -> list[list[str]]:
         features.append(f"{sign}shapes={'|'.join(ends)}")
         pairs.append(list(dict.fromkeys(features)))
     return pairs
-
-
-def _in_order(sentence: RelationSentence, first: int, second: int) -> bool:
-    return sentence.mentions[first] < sentence.mentions[second]
-
-
-def _distance(left: _Span, right: _Span) -> int:
-    """The number of words between two mentions, in one of the classes 1 to 8."""
-    return int(np.searchsorted(_DISTANCES, max(right[0] - left[1], 0), side="right"))
-
-
-def _mentions_between(sentence: RelationSentence, left: _Span, right: _Span) -> int:
-    return min(sum(left < span < right for span in sentence.mentions), _MOST_MENTIONS)
 
 
 def _of_mention(sentence: RelationSentence, lower: Sequence[str], start: int, stop: int) -> Iterator[str]:
@@ -603,8 +591,8 @@ def _of_place(sentence: RelationSentence, lower: Sequence[str], left: _Span, rig
     tags = sentence.tags
     start, stop = left[1], max(right[0], left[1])
     between = lower[start:stop]
-    yield f"mentions={_mentions_between(sentence, left, right)}"
-    yield f"distance={_distance(left, right)}"
+    yield f"mentions={min(sum(left < span < right for span in sentence.mentions), _MOST_MENTIONS)}"
+    yield f"distance={np.searchsorted(_DISTANCES, stop - start, side='right')}"  # in one of the classes 1 to 8
     if len(between) <= _MOST_BETWEEN:
         yield from (f"b={word}" for word in between)
         yield from (f"b={'_'.join(two)}" for two in pairwise(between))

@@ -664,13 +664,8 @@ def write_shared_task(path: str | os.PathLike[str], links: Links) -> None:
     0001 1 1 S
     0001 2 2 S
     """
-    rows = zip(
-        (links.sentence + 1).tolist(),
-        (links.source + 1).tolist(),
-        (links.target + 1).tolist(),
-        links.sure.tolist(),
-        strict=True,
-    )
+    columns = (links.sentence + 1, links.source + 1, links.target + 1, links.sure)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
     write_lines(path, (f"{n:04d} {i} {j} {'S' if sure else 'P'}" for n, i, j, sure in rows))
 
 

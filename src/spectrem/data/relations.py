@@ -9,7 +9,7 @@ from itertools import permutations
 from operator import index
 from typing import Any
 
-from spectrem._html import MOST_LINES, MOST_SHOWN, page, paragraphs, table
+from spectrem._html import MOST_LINES, MOST_SHOWN, and_more, page, table
 from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_texts
 from spectrem.data.files import Lines, open_output, read_lines
@@ -157,9 +157,8 @@ class RelationSentences(list[RelationSentence]):
     """Sentences with mentions and relations, of which notebooks show the first."""
 
     def _repr_html_(self) -> str:
-        more = len(self) - MOST_SHOWN
-        rest = paragraphs([f"and {more:,} more"] if more > 0 else [])
-        return page(counted(len(self), "sentence"), *(sentence._picture() for sentence in self[:MOST_SHOWN]), rest)
+        pictures = (sentence._picture() for sentence in self[:MOST_SHOWN])
+        return page(counted(len(self), "sentence"), *pictures, and_more(len(self) - MOST_SHOWN))
 
 
 def _pairs(name: str, values: Any) -> tuple[tuple[int, int], ...]:

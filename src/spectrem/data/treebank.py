@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from spectrem._arrays import Ints
 from spectrem._heads import ROOT, UNKNOWN_HEAD
-from spectrem._html import MOST_SHOWN, page, paragraphs
+from spectrem._html import MOST_SHOWN, and_more, page
 from spectrem._reprs import briefly_shown
 from spectrem._validate import as_array, as_bool, as_integers, as_texts
 from spectrem.data.files import Lines, read_lines, write_texts
@@ -64,10 +64,8 @@ class Trees(list[ParsedSentence]):
     """Sentences of a treebank, of which notebooks show the first."""
 
     def _repr_html_(self) -> str:
-        more = len(self) - MOST_SHOWN
         pictures = (f"<div>{sentence._picture()}</div>" for sentence in self[:MOST_SHOWN])
-        rest = paragraphs([f"and {more:,} more"] if more > 0 else [])
-        return page(counted(len(self), "sentence"), *pictures, rest)
+        return page(counted(len(self), "sentence"), *pictures, and_more(len(self) - MOST_SHOWN))
 
 
 class FileTrees(Trees):
@@ -263,7 +261,10 @@ def projectivise(heads: ArrayLike) -> Ints:
     >>> projectivise([2, 3, -2, -2])
     array([-2,  3, -2, -2])
     """
-    tree = _check_fit(as_integers(heads, "heads").copy())
+    tree = as_integers(heads, "heads").copy()
+    problem = describe_problem(tree)
+    if problem is not None:
+        raise InvalidInputError(f"heads must fit a tree, but {problem[1]}; repair them or leave the sentence out")
     if is_projective(tree):
         return tree
     partial = bool((tree == UNKNOWN_HEAD).any())
@@ -273,14 +274,6 @@ def projectivise(heads: ArrayLike) -> Ints:
             return tree
         over = tree[tree[lifted]]
         tree[lifted] = UNKNOWN_HEAD if partial and over == ROOT else over
-
-
-def _check_fit(heads: Ints) -> Ints:
-    """Heads as they are; `InvalidInputError` if they fit no tree."""
-    problem = describe_problem(heads)
-    if problem is not None:
-        raise InvalidInputError(f"heads must fit a tree, but {problem[1]}; repair them or leave the sentence out")
-    return heads
 
 
 def _shortest_lift(heads: Ints) -> int | None:

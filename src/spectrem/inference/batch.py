@@ -155,9 +155,11 @@ class _Task:
 
     def solve(self, scores: Parts, rows: Rows, first: Floats) -> Projection:
         """Project onto all rows; ``first`` holds the multipliers to start from."""
-        weightless = self._weightless(rows)
-        if weightless.any():
-            return self._solve_weightless(scores, rows, first, weightless)
+        inside = rows.row_instance >= 0
+        if self.weights is not None and not inside.all():
+            weightless = inside & (self.weights[rows.row_instance] == 0)
+            if weightless.any():
+                return self._solve_weightless(scores, rows, first, weightless)
         if self.gamma <= 0 and self.solver is None:
             rows = tidy_rows(rows)
         dual = BatchDual(self.structure, scores, rows, max(self.gamma, 0.0), self.weights)
@@ -193,13 +195,6 @@ class _Task:
         multipliers = np.zeros(len(wanted))
         multipliers[wanted] = solved.multipliers
         return replace(solved, multipliers=multipliers, skipped=np.flatnonzero(~wanted), free_expected=None)
-
-    def _weightless(self, rows: Rows) -> Bools:
-        """Rows inside instances of weight 0, if there are rows of corpus scope, too."""
-        inside = rows.row_instance >= 0
-        if self.weights is None or inside.all():
-            return np.zeros(len(inside), np.bool_)
-        return inside & (self.weights[rows.row_instance] == 0)
 
     def _solve_weightless(self, scores: Parts, rows: Rows, first: Floats, weightless: Bools) -> Projection:
         """Project instances of weight 0, which do not change the multipliers of the others, at those multipliers."""

@@ -717,11 +717,8 @@ def _number(value: float, digits: int = 7) -> str:
 
 def _advice(conflict: Conflict, rows: Rows) -> str:
     one = len(conflict.rows) == 1
-    text = (
-        "relax the bound, give the constraint slack (a penalty or a bound)"
-        if one
-        else "relax one of the bounds, give one of the constraints slack (a penalty or a bound)"
-    )
+    which = "the bound, give the constraint" if one else "one of the bounds, give one of the constraints"
+    text = f"relax {which} slack (a penalty or a bound)"
     if (rows.row_instance[conflict.rows] < 0).all():
         return f"{text}, or leave {'it' if one else 'one of them'} out"
     return f"{text}, drop the instance, or leave constraints out there with {setting('infeasible', 'skip')}"

@@ -358,11 +358,9 @@ class DualFunction(Protocol):
 
     def evaluate(self, multipliers: Floats, active: Bools) -> Evaluation:
         """Value and gradient; only problems in ``active``, shape (n_problems,), are computed."""
-        ...
 
     def infeasible(self, multipliers: Floats, active: Bools) -> Bools:
         """Problems, shape (n_problems,), that the direction of ``multipliers`` proves to have no feasible point."""
-        ...
 
 
 class BatchDual:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Floats, Ints
-from spectrem._html import BLUE, ORANGE, facts, page, paragraphs, table, with_bar
+from spectrem._html import BLUE, ORANGE, and_more, facts, page, paragraphs, table, with_bar
 from spectrem._reprs import brief_dataclass
 from spectrem.exceptions import InvalidInputError, counted, warn_unconverged
 from spectrem.structures.parts import Parts
@@ -137,7 +137,7 @@ class Projection:
             facts({**total, **cost, "largest violation": f"{self.violation:.3g}", **left_out}),
             paragraphs([f"{binding:,} of {counted(len(self.multipliers), 'row')} of the constraints have a price."]),
             table(("row", "price, nats"), prices) if prices else "",
-            paragraphs([f"and {binding - len(prices):,} of smaller prices"] if binding > len(prices) else []),
+            and_more(binding - len(prices), "of smaller prices"),
         )
 
 

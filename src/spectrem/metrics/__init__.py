@@ -1,88 +1,15 @@
 """Measures of how good predictions are."""
 
-from spectrem.metrics.alignment import AlignmentScores, alignment_scores, expected_f1_threshold
-from spectrem.metrics.attachment import (
-    AttachmentScores,
-    attachment_scores,
-    compare_attachments,
-    head_is_next,
-    not_punctuation,
-)
-from spectrem.metrics.chunks import (
-    BracketingComparison,
-    BracketScores,
-    Chunk,
-    ChunkCounts,
-    ChunkScores,
-    LabelScores,
-    RelationScores,
-    binary_ceiling,
-    bracket_scores,
-    branching,
-    chunk_scores,
-    compare_bracketings,
-    find_chunks,
-    relation_scores,
-)
+# ruff: noqa: F403 - a public name is listed in its own file only
+from spectrem.metrics import alignment, attachment, chunks, tagging
+from spectrem.metrics.alignment import *
+from spectrem.metrics.attachment import *
+from spectrem.metrics.chunks import *
 from spectrem.metrics.reliability import Reliability, reliability
-from spectrem.metrics.tagging import (
-    SignTest,
-    StateMapping,
-    TaggingComparison,
-    ambiguous_tokens,
-    average_l1_linf,
-    compare_taggings,
-    correct_tokens,
-    cross_entropy,
-    many_to_one,
-    mutual_information,
-    one_to_one,
-    posterior_entropy,
-    sign_test,
-    tag_entropy,
-    tagging_accuracy,
-    v_measure,
-)
+from spectrem.metrics.tagging import *
 
-__all__ = [
-    "AlignmentScores",
-    "AttachmentScores",
-    "BracketScores",
-    "BracketingComparison",
-    "Chunk",
-    "ChunkCounts",
-    "ChunkScores",
-    "LabelScores",
-    "RelationScores",
-    "Reliability",
-    "SignTest",
-    "StateMapping",
-    "TaggingComparison",
-    "alignment_scores",
-    "ambiguous_tokens",
-    "attachment_scores",
-    "average_l1_linf",
-    "binary_ceiling",
-    "bracket_scores",
-    "branching",
-    "chunk_scores",
-    "compare_attachments",
-    "compare_bracketings",
-    "compare_taggings",
-    "correct_tokens",
-    "cross_entropy",
-    "expected_f1_threshold",
-    "find_chunks",
-    "head_is_next",
-    "many_to_one",
-    "mutual_information",
-    "not_punctuation",
-    "one_to_one",
-    "posterior_entropy",
-    "relation_scores",
-    "reliability",
-    "sign_test",
-    "tag_entropy",
-    "tagging_accuracy",
-    "v_measure",
-]
+__all__ = ["Reliability", "reliability"]
+__all__ += alignment.__all__
+__all__ += attachment.__all__
+__all__ += chunks.__all__
+__all__ += tagging.__all__

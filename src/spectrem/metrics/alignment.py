@@ -11,6 +11,8 @@ from spectrem.data import Links
 from spectrem.exceptions import InvalidInputError
 from spectrem.metrics.reliability import check_probabilities
 
+__all__ = ["AlignmentScores", "alignment_scores", "expected_f1_threshold"]
+
 
 @dataclass(frozen=True)
 class AlignmentScores:

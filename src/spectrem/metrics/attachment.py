@@ -15,6 +15,8 @@ from spectrem._validate import as_array, as_lengths
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.metrics.tagging import TaggingComparison, compare_taggings
 
+__all__ = ["AttachmentScores", "attachment_scores", "compare_attachments", "head_is_next", "not_punctuation"]
+
 
 @dataclass(frozen=True)
 class AttachmentScores:

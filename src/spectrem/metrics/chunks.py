@@ -17,6 +17,23 @@ from spectrem._validate import as_bool, as_lengths
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.metrics.tagging import SignTest, check_same_length, sign_test
 
+__all__ = [
+    "BracketScores",
+    "BracketingComparison",
+    "Chunk",
+    "ChunkCounts",
+    "ChunkScores",
+    "LabelScores",
+    "RelationScores",
+    "binary_ceiling",
+    "bracket_scores",
+    "branching",
+    "chunk_scores",
+    "compare_bracketings",
+    "find_chunks",
+    "relation_scores",
+]
+
 
 class Chunk(NamedTuple):
     """Tokens ``start`` to ``stop - 1`` of a sentence, of a type such as NP.

@@ -15,6 +15,25 @@ from spectrem._reprs import brief_dataclass
 from spectrem._validate import check_same_index
 from spectrem.exceptions import InvalidInputError, quoted
 
+__all__ = [
+    "SignTest",
+    "StateMapping",
+    "TaggingComparison",
+    "ambiguous_tokens",
+    "average_l1_linf",
+    "compare_taggings",
+    "correct_tokens",
+    "cross_entropy",
+    "many_to_one",
+    "mutual_information",
+    "one_to_one",
+    "posterior_entropy",
+    "sign_test",
+    "tag_entropy",
+    "tagging_accuracy",
+    "v_measure",
+]
+
 Labels: TypeAlias = Sequence[Hashable] | NDArray[Any]
 
 

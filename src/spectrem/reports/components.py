@@ -52,14 +52,8 @@ class Components:
             name = f"{swatch(COLOURS[k % len(COLOURS)])}{k}"
             rows.append((name, f"{self.sizes[k]:,}", f"{self.params.weights[k]:.1%}", *cells))
         head = ("component", "rows", "weight", *(escape(name) for name in features))
-        left_out = [
-            f"{number - most} more {what}"
-            for number, most, what in (
-                (len(order), MOST_COMPONENTS, "components"),
-                (len(self.features), MOST_FEATURES, "features"),
-            )
-            if number > most
-        ]
+        limits = (len(order), MOST_COMPONENTS, "components"), (len(self.features), MOST_FEATURES, "features")
+        left_out = [f"{number - most} more {what}" for number, most, what in limits if number > most]
         others = f"<p>and {' and '.join(left_out)}</p>" if left_out else ""
         drawing = self._picture()
         drawn = "; the picture shows the ellipses of one standard deviation" if drawing else ""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spectrem._arrays import Floats
-from spectrem._html import BLUE, MOST_LINES, ORANGE, paragraphs, picture, swatch, table, with_bar
+from spectrem._html import BLUE, MOST_LINES, ORANGE, and_more, paragraphs, picture, swatch, table, with_bar
 from spectrem.exceptions import shorten
 from spectrem.learning.schedule import Record
 from spectrem.reports.constraints import (
@@ -202,8 +202,7 @@ def constraint_tables(constraints: Sequence[ConstraintReport]) -> str:
         if single or count_demands(report) > 1:
             n_lines += len(chosen)
             tables.append(_constraint(report, chosen, most[report.is_share], is_open=n_lines <= MOST_LINES))
-    left_out = len(constraints) - len(shown)
-    rest = f"<p>and {left_out:,} more constraints</p>" if left_out else ""
+    rest = and_more(len(constraints) - len(shown), "more constraints")
     return _LEGEND + ("" if single else _overview(shown)) + rest + "".join(tables)
 
 
@@ -283,7 +282,7 @@ def _constraint(report: ConstraintReport, chosen: Sequence[Demand], most: float,
         for demand in chosen
     ]
     none = ", none of which binds" if len(chosen) < MOST_ROWS else ""
-    rest = f"<p>and {n - len(chosen):,} more{none}</p>" if n > len(chosen) else ""
+    rest = and_more(n - len(chosen), f"more{none}")
     price = "price, per percentage point" if report.is_share else "price"
     values = table(("", "without the constraints", "under them", price), rows) if n else ""
     return f"<details{' open' * is_open}>{heading}{values}{rest}</details>"

@@ -101,10 +101,7 @@ def _picture(pair: LinkedPair) -> str:
             f'stroke="{colour}" stroke-width="2" stroke-opacity="{0.25 + 0.75 * probability:.2f}">'
             f"<title>{escape(words)}</title></line>"
         )
-    for words_of_side, known, x, anchor in (
-        (sides[0], linked[0], left, "end"),
-        (sides[1], linked[1], left + _MIDDLE, "start"),
-    ):
+    for words_of_side, known, x, anchor in zip(sides, linked, (left, left + _MIDDLE), ("end", "start"), strict=True):
         for k, word in enumerate(words_of_side):
             pale = "" if k in known else ' fill-opacity="0.45"'
             shown = clipped(word, _LONGEST)

@@ -187,11 +187,9 @@ def report_weighted(
 
 def price_copies(rows: Rows, weights: Floats | None, multipliers: Floats) -> NDArray:
     """Prices of rows, those inside an instance for all its copies together, shape (n_rows,)."""
-    return (
-        multipliers
-        if weights is None
-        else multipliers * np.where(rows.row_instance >= 0, weights[rows.row_instance], 1.0)
-    )
+    if weights is None:
+        return multipliers
+    return multipliers * np.where(rows.row_instance >= 0, weights[rows.row_instance], 1.0)
 
 
 def prices_by_name(constraints: Iterable[tuple[str, Floats]]) -> dict[str, Floats]:

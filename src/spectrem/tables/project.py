@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem._html import BLUE, document, facts, page, paragraphs, table, with_bar
+from spectrem._html import BLUE, and_more, document, facts, page, table, with_bar
 from spectrem._progress import progress_bar, share_shown
 from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_bool, as_sample_weight, check_same_index
@@ -154,12 +154,8 @@ def check_log_scores(values: Floats, offsets: Ints) -> None:
     tops = np.maximum.reduceat(values, offsets[:-1])
     beyond = np.isfinite(tops) & (np.abs(tops) > LARGEST_LOG)
     if beyond.any():
-        _check_cells(
-            np.repeat(beyond, np.diff(offsets)) & (values == np.repeat(tops, np.diff(offsets))),
-            "large log",
-            values,
-            offsets,
-        )
+        sizes = np.diff(offsets)
+        _check_cells(np.repeat(beyond, sizes) & (values == np.repeat(tops, sizes)), "large log", values, offsets)
     impossible = np.isneginf(tops)
     if impossible.any():
         row = int(impossible.argmax())
@@ -548,16 +544,13 @@ def expected_of(cells: Cells, rows: Rows, values: Floats) -> Floats:
     if rows.alike is None:
         expected: Floats = weigh_rows(cells.structure, rows, cells.weights).matrix @ values
         return expected
-    return rows.matrix @ rows.alike.add_up(values, _weights(cells))
+    weights = np.broadcast_to(1.0, cells.structure.n_instances) if cells.weights is None else cells.weights
+    return rows.matrix @ rows.alike.add_up(values, weights)
 
 
 def expected_before(cells: Cells, rows: Rows) -> Floats:
     """Expected values under the probabilities that the table had before the projection."""
     return expected_of(cells, rows, cells.structure.smoothed_max(cells.scores, 1.0)[1].unary)
-
-
-def _weights(cells: Cells) -> Floats:
-    return np.broadcast_to(1.0, cells.structure.n_instances) if cells.weights is None else cells.weights
 
 
 def _distinct_rows(
@@ -638,8 +631,7 @@ class Decision:
             "gap": f"{self.gap:.3g} nats",
             "violation": f"{self.violation:.3g}",
         }
-        left = len(counts) - MOST_LINES
-        rest = paragraphs([f"and {left:,} more labels"] if left > 0 else [])
+        rest = and_more(len(counts) - MOST_LINES, "more labels")
         return page("Decision", facts(summary), table(("label", "rows"), rows), rest)
 
 

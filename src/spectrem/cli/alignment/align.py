@@ -347,54 +347,51 @@ class AlignmentJob:
         from spectrem.cli.alignment.writing import Layout, write_alignment
         from spectrem.data import open_output
 
-        columns = _COLUMNS if self.options.dictionary is None else (*_COLUMNS, "listed")
+        options = self.options
+        columns = _COLUMNS if options.dictionary is None else (*_COLUMNS, "listed")
         texts = self.settings.get("constraints", ())
         parse_options(texts, columns)  # before anything is read
-        if self.options.constraints is not None:
-            self.settings["constraints"] = (*texts, *parse_options((), columns, self.options.constraints))
+        if options.constraints is not None:
+            self.settings["constraints"] = (*texts, *parse_options((), columns, options.constraints))
         with ExitStack() as stack:
             # opened first: who reads a pipe sees its end if the work fails
             streams = {
                 name: stack.enter_context(open_output(path))
                 for name in ("output", "probabilities", "scores", "tokens", "report")
-                if (path := getattr(self.options, name)) is not None
+                if (path := getattr(options, name)) is not None
             }
             loaded = self.loaded
-            bar = stack.enter_context(
-                progress_bar(self._cost(loaded), shown=not self.options.quiet and not self._prints())
-            )
+            shown = not options.quiet and not self._prints()
+            bar = stack.enter_context(progress_bar(self._cost(loaded), shown=shown))
             bar("Reading")
             pairs, dev = self._read(loaded)
             bitext = pairs.bitext
-            anchors = None if self.options.anchors is None else _read_links(self.options.anchors, bitext)
+            anchors = None if options.anchors is None else _read_links(options.anchors, bitext)
             aligner = loaded or self._trained(bitext, anchors, dev, bar)
-            if self.options.update:
+            if options.update:
                 self._fit(aligner, *self._joined(bitext, anchors, dev), bar)
             if loaded is not None and dev is not None:
                 aligner.tune(dev[0], None, dev[1])
-            if self.options.save is not None:
-                aligner.save(self.options.save, min_count=self.options.save_min_count or 0.0)
+            if options.save is not None:
+                aligner.save(options.save, min_count=options.save_min_count or 0.0)
             share = _LAST_COST / max(bitext.n_pairs, 1)
             gallery = None
-            if self.options.report is not None:
+            if options.report is not None:
                 from spectrem.estimators.alignment.gallery import Gallery
 
                 gallery = Gallery(pairs.tokens)
-            layout = Layout(
-                self.options.output_format, self.options.min_probability, self.options.min_score, self.languages or ()
-            )
+            layout = Layout(options.output_format, options.min_probability, options.min_score, self.languages or ())
             n_written = 0
             for n_pairs, n_kept in write_alignment(aligner, pairs, anchors, streams, layout, gallery):
                 n_written += n_kept
                 bar("Aligning", share * n_pairs)
             if gallery is not None:
                 streams["report"].write(gallery.report(aligner).to_html(command_line()))
-        if not self.options.quiet:
+        if not options.quiet:
             self._report(aligner, pairs, dev)
-            if self.options.min_score is not None:
-                least = self.options.min_score
+            if options.min_score is not None:
                 of = counted(bitext.n_pairs, "sentence pair")
-                say(f"kept {n_written} of {of}, those with a score of at least {least:g}")
+                say(f"kept {n_written} of {of}, those with a score of at least {options.min_score:g}")
 
     @cached_property
     def dictionary(self) -> dict[str, dict[str, float]] | None:
@@ -466,13 +463,12 @@ class AlignmentJob:
             vocabularies = (loaded.source_vocabulary_, loaded.target_vocabulary_)
             lowercase = lowercase or all(word == word.lower() for one in vocabularies for word in one.words)
         folder, later = spill_folder(self.settings), lowercase and self._shows_words()
+        is_memory = self.options.source.lower().removesuffix(".gz").endswith(".tmx")
         pairs = data.read_pairs(
             self.options.source,
             self.options.target,
             columns=two_names("--columns", self.options.columns),
-            languages=self.languages
-            if self.options.output_format != "tmx" or _is_memory(self.options.source)
-            else None,
+            languages=self.languages if self.options.output_format != "tmx" or is_memory else None,
             tokenize=self.tokenizes,
             lowercase=lowercase and not later,
             folder=folder,
@@ -609,11 +605,6 @@ class AlignmentJob:
         )
         apart = ", ".join(f"{n} {outcome}" for n, outcome in outcomes if n)
         return summary + f"; pairs apart: {apart}" * bool(apart)
-
-
-def _is_memory(path: str) -> bool:
-    """Whether a file is a translation memory, by its name."""
-    return path.lower().removesuffix(".gz").endswith(".tmx")
 
 
 def _read_links(path: str, bitext: Bitext) -> Links:

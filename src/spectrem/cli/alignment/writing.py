@@ -135,23 +135,13 @@ def probability_lines(posteriors: LinkPosteriors, min_probability: float) -> Ite
     ['0-0:0.9 1-1:0.25 1-2:0.5 1-NULL:0.25 NULL-1:0.75 NULL-2:0.5']
     """
     for both, forward, backward in zip(posteriors.average, posteriors.forward, posteriors.backward, strict=True):
-        entries = [f"{i}-{j}:{p:.4g}" for i, j, p in _entries(both, min_probability)]
-        for word, mass in enumerate(_null(backward.sum(axis=1)) if both.size else ()):
-            if mass >= min_probability:
-                entries.append(f"{word}-NULL:{mass:.4g}")
-        for word, mass in enumerate(_null(forward.sum(axis=0)) if both.size else ()):
-            if mass >= min_probability:
-                entries.append(f"NULL-{word}:{mass:.4g}")
+        rows, columns = (both >= min_probability).nonzero()
+        cells = zip(rows.tolist(), columns.tolist(), both[rows, columns].tolist(), strict=True)
+        entries = [f"{i}-{j}:{p:.4g}" for i, j, p in cells]
+        for name, linked in (("{}-NULL", backward.sum(axis=1)), ("NULL-{}", forward.sum(axis=0))):
+            null = (1.0 - linked).clip(0.0, 1.0).tolist() if both.size else ()
+            entries += [f"{name.format(k)}:{p:.4g}" for k, p in enumerate(null) if p >= min_probability]
         yield " ".join(entries)
-
-
-def _entries(matrix: Floats, least: float) -> Iterator[tuple[int, int, float]]:
-    rows, columns = (matrix >= least).nonzero()
-    return zip(rows.tolist(), columns.tolist(), matrix[rows, columns].tolist(), strict=True)
-
-
-def _null(linked: Floats) -> list[float]:
-    return (1.0 - linked).clip(0.0, 1.0).tolist()
 
 
 def _write_tokens(streams: Mapping[str, TextIO], pairs: EncodedPairs, numbers: Iterable[int]) -> None:

@@ -16,7 +16,7 @@ from spectrem.cli.files import command_files, opened
 from spectrem.cli.rules import Rule, check_rules, excludes, needs
 from spectrem.cli.tables.options import TableOptions, WeightOption, list_names, split_names, weight_column
 from spectrem.estimators.shared_parameters import CONSTRAINTS
-from spectrem.exceptions import InvalidInputError, listed, spelled
+from spectrem.exceptions import InvalidInputError, counted, listed, spelled
 
 if TYPE_CHECKING:
     import numpy as np
@@ -188,9 +188,10 @@ def _summary(scores: Scores, table: ProjectedTable, decision: Decision | None, g
     """Lines of the summary: what was projected, violations, the constraints that bind, decisions."""
     from spectrem.reports.constraints import constraint_lines, total_cost
 
-    rows = "1 row" if len(table.proba) == 1 else f"{len(table.proba)} rows"
+    n_rows, onto = sum(len(report.bound) for report in table.constraints), counted(len(table.constraints), "constraint")
+    onto += "" if n_rows == len(table.constraints) else f" ({n_rows} rows of them)"
     summary = [
-        f"projected {rows}, labels {scores.described}, onto {_counted(table.constraints)}",
+        f"projected {counted(len(table.proba), 'row')}, labels {scores.described}, onto {onto}",
         f"worst violation {table.violation_before:.3g} before, {table.violation_after:.2g} after"
         + ("" if table.kl is None else f", cost {table.kl:.4g} nats"),
     ]
@@ -236,12 +237,6 @@ def price_table(reports: Sequence[ConstraintReport]) -> TableFile:
     ]
     empty = polars.DataFrame(schema=text | dict.fromkeys(numbers, polars.Float64))
     return TableFile("prices", polars.concat([empty, *parts], how="diagonal").lazy(), is_text=True)
-
-
-def _counted(reports: Sequence[ConstraintReport]) -> str:
-    rows = sum(len(report.bound) for report in reports)
-    named = f"{len(reports)} constraint{'s' * (len(reports) != 1)}"
-    return named if rows == len(reports) else f"{named} ({rows} rows of them)"
 
 
 # ---- scores and how results and errors go back into their table ------------------------------------------------------

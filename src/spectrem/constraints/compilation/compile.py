@@ -251,17 +251,12 @@ def _resolved(constraints: Constraints, table: PartTable) -> list[_Form]:
     return forms
 
 
-def _counted_columns(constraint: Constraint | LinearConstraint, table: PartTable) -> set[str]:
-    """Columns whose frequencies a constraint reads."""
-    return {counted for name in used_columns(constraint) if (counted := table.derived_from(name)) is not None}
-
-
 def _describe(forms: Sequence[_Form], table: PartTable, knows_corpus: bool) -> tuple[CorpusFacts, list[Draft | None]]:
     """Facts of one shard, and from the same work its rows over several instances.
 
     Rows that depend on counts over the corpus are left out unless the table ``knows_corpus``.
     """
-    derived = [_counted_columns(constraint, table) for constraint, _ in forms]
+    derived = [{of for name in used_columns(one) if (of := table.derived_from(name)) is not None} for one, _ in forms]
     counts = {name: table.count(name) for name in sorted(set().union(*derived))}
     numbered = table.numbered
     steady: dict[str, bool] = {}

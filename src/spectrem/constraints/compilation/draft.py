@@ -200,10 +200,8 @@ class PartTable:
             return self.base.column(name)[self.structure.part_of]
         if name in self.structure_columns:
             values = as_column(name, self.structure_columns[name])
-            first = {"occurrence": self.first_occurrence, self.structure.instance_name: self.first_instance}.get(
-                name, 0
-            )
-            return numbers_of(values) + first if first else values
+            firsts = {"occurrence": self.first_occurrence, self.structure.instance_name: self.first_instance}
+            return numbers_of(values) + firsts[name] if firsts.get(name) else values
         if (counted := self.derived_from(name)) is not None:
             counts = self.count(counted) if self.frequencies is None else self.frequencies[counted]
             values, code = distinct(self.column(counted))
@@ -566,8 +564,7 @@ def _weights(weight: Column | EllipsisType, constraint: Constraint, table: PartT
     if isinstance(values, Coded) or values.dtype.kind not in "biuf":
         raise InvalidInputError(
             f"{quoted(constraint.name)}: {quoted(weight)} is text, not a weight; compare it, as in "
-            f'E[{quoted(weight)} == "VERB"], '
-            "or count every part with E[...]"
+            f'E[{quoted(weight)} == "VERB"], or count every part with E[...]'
         )
     if weight.operation == "part" and values.dtype.kind in "iu" and table.is_own(weight.operands[0]):
         raise InvalidInputError(

@@ -133,11 +133,8 @@ class CorpusDual:
         if np.count_nonzero(direction) == 1:  # what one row can be, whatever the others demand
             reached = self.slope(direction / np.abs(direction[worst]))[1][worst]
             demanded = f" ({demand_of(head, worst, self.bounds[worst], reached, direction[worst] > 0)})"
-        because = ""
-        if self.inside:
-            because = (
-                f", perhaps because of constraints inside instances or groups ({', '.join(map(quoted, self.inside))})"
-            )
+        inside = ", ".join(map(quoted, self.inside))
+        because = f", perhaps because of constraints inside instances or groups ({inside})" if inside else ""
         return InfeasibleConstraintError(
             f"{quoted(head.name)}: {setting('no feasible q')} over the corpus{demanded}{others}; "
             f"the price of row {worst}{where} grows without end{because}; relax the bound or give the constraint slack "

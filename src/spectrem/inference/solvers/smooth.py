@@ -104,7 +104,6 @@ class Solver(Protocol):
         Solution
             Multipliers, and how each problem ended.
         """
-        ...
 
 
 class History:

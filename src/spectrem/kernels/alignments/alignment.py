@@ -68,12 +68,8 @@ def tails(width, step):
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _add_four(n, m0, m1, m2, m3, source, at, out, first):
     """out += four neighbouring moves at a time; the loop becomes vector instructions."""
-    s0, s1, s2, s3 = (
-        source[at : at + n],
-        source[at - 1 : at - 1 + n],
-        source[at - 2 : at - 2 + n],
-        source[at - 3 : at - 3 + n],
-    )
+    s0, s1 = source[at : at + n], source[at - 1 : at - 1 + n]
+    s2, s3 = source[at - 2 : at - 2 + n], source[at - 3 : at - 3 + n]
     part = out[first : first + n]
     for k in range(n):
         part[k] += (m0 * s0[k] + m1 * s1[k]) + (m2 * s2[k] + m3 * s3[k])
@@ -357,14 +353,8 @@ def sum_pass(scores, gamma, active, weights, values, marginals, expected, status
         if built != columns:
             first, stop = max(0, width + 1 - columns), min(2 * width, width + columns) + 1
             top_jump, moves_floored = _floored(jump, first, stop if columns else first, gamma, moves, moves_bound)
-            top_leave, depart_floored = _floored(
-                departure[columns, : columns + 1],
-                np.int64(0),
-                columns + 1 if columns else 0,
-                gamma,
-                depart,
-                depart_bound,
-            )
+            leave, stop = departure[columns, : columns + 1], columns + 1 if columns else 0
+            top_leave, depart_floored = _floored(leave, np.int64(0), stop, gamma, depart, depart_bound)
             shift, floored = top_jump + top_leave, 1.0 * moves_floored + 1.0 * depart_floored
             built = columns
         emit = emit_space[: rows * (columns + 1)].reshape(rows, columns + 1)

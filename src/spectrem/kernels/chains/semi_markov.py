@@ -278,11 +278,8 @@ def sum_pass(token_offsets, active, unary, factors, longest, gamma, weights, val
     tables, n_shared = _tables_of(factors, n_states, longest, unit), np.zeros(len(factors) + MARGIN)
     entered, near, began = np.zeros((2, rows)), np.zeros(rows), np.zeros(rows)
     done, near_done = np.zeros((2, width * stride)), np.zeros(width * stride)
-    starts, ending, terms = (
-        np.empty((stride, n_states), np.int64),
-        np.zeros(width + MARGIN),
-        np.zeros(longest + width + MARGIN),
-    )
+    starts = np.empty((stride, n_states), np.int64)
+    ending, terms = np.zeros(width + MARGIN), np.zeros(longest + width + MARGIN)
     product, begun = np.ones((2, width + MARGIN)), np.ones((2, width + MARGIN))
     for n in range(len(values)):
         first, last = token_offsets[n], token_offsets[n + 1]

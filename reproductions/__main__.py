@@ -70,6 +70,7 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "draws": (_count, "how often links, labelled sentences of each number, or splits of the features are drawn"),
     "best": (partial(_count, least=0), "CoDL also with so many labellings of every sentence, by a beam search"),
     "languages": (_names, "with commas between"),
+    "sets": (_names, "with commas between"),
     "seed": (partial(_count, least=0), "the same seed gives the same result"),
     "peers": (
         Path,

@@ -116,6 +116,7 @@ def draw_bars(
     n_rows = -(-len(panels) // n_columns)
     figure = Figure(figsize=(width * n_columns, height * n_rows + 0.9), layout="constrained")
     entries: dict[str, Artist] = {}
+    labels = list(dict.fromkeys(label for panel in panels for label in panel.bars))
     places: Any = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
     for axes in places[len(panels) :]:
         axes.remove()
@@ -124,8 +125,9 @@ def draw_bars(
         share = 0.8 / max(1, len(panel.bars))
         for number, (label, (heights, errors)) in enumerate(panel.bars.items()):
             middle = centres + (number - (len(panel.bars) - 1) / 2) * share
-            colour = COLOURS[number % len(COLOURS)]
-            drawn = axes.bar(middle, heights, share, yerr=errors, color=colour, capsize=2, error_kw={"linewidth": 1})
+            again, place = divmod(labels.index(label), len(COLOURS))
+            look = {"color": COLOURS[place], "hatch": "//" * again, "edgecolor": "white", "linewidth": 0}
+            drawn = axes.bar(middle, heights, share, yerr=errors, capsize=2, error_kw={"linewidth": 1}, **look)
             entries.setdefault(label, drawn)
         if panel.marks is not None:
             marks = axes.hlines(panel.marks, centres - 0.45, centres + 0.45, colors="black", linestyles="--")

@@ -1,68 +1,95 @@
-"""Labels from weak votes: crowds and rules, beside majority vote and the label models of other packages.
+"""Labels from weak votes: crowds, rules and spans, beside majority vote and the label models of other packages.
 
 * No paper prints these numbers together. Crowds (bluebird, RTE, dog, TREC) are learnt from whole and judged on the
-  items whose truth is known. Rules are those of the WRENCH benchmark (youtube, SMS, TREC questions): votes of the
-  training part are learnt from, labels of no part are.
+  items whose truth is known. Rules are those of the WRENCH benchmark (youtube, SMS, TREC questions), and so are
+  dictionaries and patterns that mark spans (WikiGold, LaptopReview, NCBI-Disease): votes of the training part are
+  learnt from, labels of no part are.
 * Ours are the defaults, the same for all sets. They were chosen by the likelihood of votes left out (crowds, some 60
-  settings) and on validation parts (rules some 180, features some 200); test figures of rules were looked at twice, of
-  features four times on the way.
+  settings) and on validation parts (rules some 180, features some 200, spans some 120, CRFs some 55); test figures of
+  rules were looked at twice, of features four times, of spans twice, of CRFs once on the way.
 * A method that ties k classes is right by 1/k where the truth is among them; where it says nothing, by one over the
-  number of classes. Majority vote ties often, its share of ties is shown.
+  number of classes. Majority vote ties often, its share of ties is shown. Of the tags of a token that tie, those with I
+  are taken, or those with B, and then the first type by name.
 * Packages run with their defaults. Those of crowd-kit label only what they learn from and get the votes of all parts.
   Methods with random starts are run with each seed, and shown as mean and standard deviation.
 * Features: words, punctuation and pairs of them, TF-IDF with logarithmic counts, logistic regression with C = 10 on
   the training items that have a vote. Majority labels are hard, and a tie is shared; posteriors are soft labels, those
   of a class weighted by the square root of a ratio: of half its share and half an even one, over its share.
   "Spectrem" is the classifier that `LabelModel` trains on the same features in one call.
-* Pairs are compared by a sign test over items with truth, which is McNemar's exact test where nothing is shared. The
-  best peer is the one that is best on the very items, by its first seed.
+* Spans are right where tokens and type are, as conlleval counts them, and figures are F1 of all sentences of a part.
+  Steps are those of EM; the default is 5. CRFs are `CRFTagger("words", scheme="bio", C=10)`, which sees text alone,
+  trained on the posteriors of ours and on the tags of the others.
+* Pairs are compared by a sign test over items with truth, which is McNemar's exact test where nothing is shared; of
+  spans over the F1 of sentences, 1 where there are no spans and none are found. The best peer is the one that is best
+  on the very items, by its first seed.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
 
 from reproductions.figures import BarPanel, draw_bars
-from reproductions.records import group, spread, where
+from reproductions.records import Spread, group, spread, where
 from reproductions.report import Report, Table, bullets, listing, percent, tell
 from reproductions.votes import peers as peers_script
-from reproductions.votes.sets import VoteSet, read_crowd, read_rules
-from spectrem import LabelModel
+from reproductions.votes.methods import (
+    Floats,
+    Taggings,
+    classify,
+    label_sentences,
+    learn_with_features,
+    majority,
+    majority_tags,
+    posteriors,
+    train_tagger,
+)
+from reproductions.votes.sets import SentenceSet, VoteSet, read_crowd, read_rules, read_sentences
 from spectrem.exceptions import InvalidInputError
-from spectrem.metrics import SignTest, sign_test
+from spectrem.metrics import SignTest, chunk_scores, sign_test
 
 CROWDS = ("crowd-bluebird", "crowd-rte", "crowd-dog", "crowd-trec")
 RULES = ("youtube", "sms", "trec")
-QUICK = {"crowds": CROWDS[:1], "rules": RULES[:1], "seeds": 1}
+SENTENCES = ("wikigold", "LaptopReview", "NCBI-Disease")
+QUICK = {"sets": (*CROWDS[:1], *RULES[:1], *SENTENCES[1:2]), "seeds": 1}
 MAJORITY, OURS, OURS_LOGISTIC = "majority", "Spectrem", "Spectrem, logistic regression"
-VOTES, FEATURES = "votes", "features"
+TIES_TO_B, TIES_TO_I = "majority, ties to B", "majority, ties to I"
+STEPS = (2, 15)
+VOTES, FEATURES, SPANS, CRF = "votes", "features", "votes for spans", "CRF"
+TITLES = {
+    **{VOTES: "Votes alone: accuracy, %", FEATURES: "With features: accuracy, % (SMS: F1)"},
+    **{SPANS: "Votes for spans alone: F1, %", CRF: "CRFs of text alone: F1 of spans, %"},
+}
 GOALS = {
     **{("crowd-bluebird", "all", VOTES): (88.9, 90.5), ("crowd-rte", "all", VOTES): (92.8, 93.1)},
     **{("crowd-dog", "all", VOTES): (84.0, 84.5), ("crowd-trec", "all", VOTES): (70.4, 71.2)},
     **{("youtube", "test", VOTES): (84.0, 87.0), ("trec", "valid", VOTES): (54.0, 58.0)},
-    ("trec", "test", VOTES): (62.0, 66.0),
+    **{("trec", "test", VOTES): (62.0, 66.0), ("wikigold", "test", SPANS): (57.0, 62.0)},
+    **{("LaptopReview", "test", SPANS): (72.5, 74.0), ("NCBI-Disease", "test", SPANS): (77.0, 79.0)},
 }
 """Figures that are to be reached at least, and those that were hoped for, in per cent."""
 GAINS = {"youtube": (2.0, 4.0), "sms": (1.0, 5.0), "trec": (1.0, 6.0)}
 """The same of features, over logistic regression on majority labels."""
-
-Floats = NDArray[np.float64]
+CRF_GAIN, CRF_AIMS = 1.0, {"wikigold": 60.0, "LaptopReview": 66.0, "NCBI-Disease": 76.0}
+"""What a CRF is to gain at least over the same on majority tags, ties to I, and what was hoped for."""
 
 
 class Outcome(NamedTuple):
-    """One method on one part of a set; ``figure`` is accuracy, or F1 of SMS with features, in per cent."""
+    """One method on one part of a set; ``figure`` is accuracy, or F1 of SMS with features and of spans, in per cent.
+
+    ``items`` are sentences where spans are marked, of which ``tied`` says nothing.
+    """
 
     set: str
     part: str
@@ -71,7 +98,7 @@ class Outcome(NamedTuple):
     seed: int
     items: int
     figure: float
-    tied: float
+    tied: float | None = None
 
 
 class Compared(NamedTuple):
@@ -87,8 +114,7 @@ class Compared(NamedTuple):
 def run(
     data: str | Path | None = None,
     *,
-    crowds: Sequence[str] = CROWDS,
-    rules: Sequence[str] = RULES,
+    sets: Sequence[str] = (*CROWDS, *RULES, *SENTENCES),
     seeds: int = 5,
     peers: str | Path | None = None,
     threads: int | None = None,
@@ -99,7 +125,7 @@ def run(
     ----------
     data : path, optional
         See `find_folder`.
-    crowds, rules : sequence of str
+    sets : sequence of str
         Folders in ``weak``.
     seeds : int
         Of methods with random starts.
@@ -108,42 +134,32 @@ def run(
         names. They are left out where there is none.
     threads : int, optional
     """
-    sets = [*(read_crowd(data, name) for name in crowds), *(read_rules(data, name) for name in rules)]
+    known = (*CROWDS, *RULES, *SENTENCES)
+    if wrong := [name for name in sets if name not in known]:
+        raise InvalidInputError(f"sets must be among {', '.join(known)}, got {', '.join(wrong)}")
+    items = [
+        (read_crowd if name in CROWDS else read_rules)(data, name) for name in known if name in {*sets} - {*SENTENCES}
+    ]
+    sentences = [read_sentences(data, name) for name in SENTENCES if name in sets]
     python = peers or os.environ.get("SPECTREM_PEERS")
-    theirs, about = ({}, {}) if python is None else run_peers(sets, Path(python), seeds)
+    theirs, about = ({}, {}) if python is None else run_peers([*items, *sentences], Path(python), seeds)
     outcomes: list[Outcome] = []
     compared: list[Compared] = []
     seconds: dict[tuple[str, str], float] = {
         tuple(name.split("/")): value for name, value in about.get("seconds", {}).items()
     }
-    for one in sets:
-        tables = {(MAJORITY, 0): majority(one.votes, one.n_classes)}
-        started = time.process_time()
-        tables[OURS, 0] = posteriors(one, threads)
-        seconds[one.name, OURS] = round(time.process_time() - started, 1)
-        tables |= {key[1:]: _filled(table) for key, table in theirs.items() if key[0] == one.name}
-        credits = {key: _judge(one, VOTES, *key, table, outcomes) for key, table in tables.items()}
-        _compare(one, VOTES, credits, outcomes, compared)
-        tell(f"{one.name}: labelled by votes")
-        if one.fitted.texts:
-            credits = {}
-            for (method, seed), table in tables.items():
-                if seed == 0:
-                    labels = np.eye(one.n_classes)[classify(one, table, hard=method == MAJORITY)]
-                    name = OURS_LOGISTIC if method == OURS else method
-                    credits[name, 0] = _judge(one, FEATURES, name, 0, labels, outcomes)
-            labels = np.eye(one.n_classes)[learn_with_features(one, threads)]
-            credits[OURS, 0] = _judge(one, FEATURES, OURS, 0, labels, outcomes)
-            _compare(one, FEATURES, credits, outcomes, compared)
-            tell(f"{one.name}: labelled by features")
+    for one in items:
+        of_peers = {key[1:]: table for key, table in theirs.items() if key[0] == one.name}
+        seconds[one.name, OURS] = _label_items(one, of_peers, threads, outcomes, compared)
+    for each in sentences:
+        taggings = {key[1]: tags for key, tags in theirs.items() if key[0] == each.name}
+        seconds[each.name, OURS] = _label_sentences(each, taggings, threads, outcomes, compared)
     return Report(
-        title="Labels from weak votes: crowds and rules",
+        title="Labels from weak votes: crowds, rules and spans",
         tables=[
-            _figures("Votes alone: accuracy, %", outcomes, VOTES),
-            *([_figures("With features: accuracy, % (SMS: F1)", outcomes, FEATURES)] if rules else []),
-            _tests(compared),
-            _goals(outcomes),
-            _ties(outcomes),
+            *(_figures(title, outcomes, by) for by, title in TITLES.items() if where(outcomes, by=by)),
+            *(_tests(compared), _goals(outcomes)),
+            *([_ties(outcomes)] if items else []),
             *_about(about, seconds),
         ],
         numbers=listing(outcomes),
@@ -154,82 +170,118 @@ def run(
     )
 
 
-# ---- methods --------------------------------------------------------------------------------------------------------
+def _label_items(
+    one: VoteSet,
+    theirs: Mapping[tuple[str, int], Floats],
+    threads: int | None,
+    outcomes: list[Outcome],
+    compared: list[Compared],
+) -> float:
+    """Add outcomes and tests of a crowd or of rules; processor seconds of our label model."""
+    tables = {(MAJORITY, 0): majority(one.votes, one.n_classes)}
+    started = time.process_time()
+    tables[OURS, 0] = posteriors(one, threads)
+    used = round(time.process_time() - started, 1)
+    tables |= {key: _filled(table) for key, table in theirs.items()}
+    credits = {key: _judge(one, VOTES, *key, table, outcomes) for key, table in tables.items()}
+    _compare(one.name, VOTES, credits, outcomes, compared)
+    tell(f"{one.name}: labelled by votes")
+    if one.fitted.texts:
+        credits = {}
+        for (method, seed), table in tables.items():
+            if seed == 0:
+                labels = np.eye(one.n_classes)[classify(one, table, hard=method == MAJORITY)]
+                name = OURS_LOGISTIC if method == OURS else method
+                credits[name, 0] = _judge(one, FEATURES, name, 0, labels, outcomes)
+        labels = np.eye(one.n_classes)[learn_with_features(one, threads)]
+        credits[OURS, 0] = _judge(one, FEATURES, OURS, 0, labels, outcomes)
+        _compare(one.name, FEATURES, credits, outcomes, compared)
+        tell(f"{one.name}: labelled by features")
+    return used
 
 
-def majority(votes: NDArray[np.int16], n_classes: int) -> Floats:
-    """The classes with most votes, which share 1 where they tie; an item without votes is of all.
+def _label_sentences(
+    one: SentenceSet,
+    theirs: Mapping[str, Mapping[str, Taggings]],
+    threads: int | None,
+    outcomes: list[Outcome],
+    compared: list[Compared],
+) -> float:
+    """Add outcomes and tests of spans; processor seconds of our label model."""
+    started = time.process_time()
+    ours = label_sentences(one, threads)
+    used = round(time.process_time() - started, 1)
+    models = {OURS: ours}
+    models |= {f"{OURS}, {steps} steps": label_sentences(one, threads, max_iter=steps) for steps in STEPS}
+    taggings = {
+        name: {part: majority_tags(part_of, ours.tags_, first) for part, part_of in one.parts.items()}
+        for name, first in ((TIES_TO_I, "I"), (TIES_TO_B, "B"))
+    }
+    for name, model in models.items():
+        taggings[name] = {part: model.predict(some.words, some.votes) for part, some in one.parts.items()}
+    taggings |= {name: dict(tags) for name, tags in theirs.items()}
+    credits = {(name, 0): _judge_spans(one, SPANS, name, tags, outcomes) for name, tags in taggings.items()}
+    _compare(one.name, SPANS, credits, outcomes, compared)
+    tell(f"{one.name}: labelled by votes")
+    credits = {}
+    for name, tags in taggings.items():
+        if name == OURS or name not in models:
+            labels = ours.label_distributions_ if name == OURS else tags["train"]
+            tagger = train_tagger(one, labels, ours.tags_, threads)
+            found: Any = {part: tagger.predict(some.words) for part, some in one.parts.items() if part != "train"}
+            credits[name, 0] = _judge_spans(one, CRF, name, found, outcomes)
+    _compare(one.name, CRF, credits, outcomes, compared)
+    tell(f"{one.name}: labelled by CRFs")
+    return used
 
-    Examples
-    --------
-    >>> majority(np.array([[0, 0, 1], [0, 1, -1], [-1, -1, -1]], np.int16), 2).tolist()
-    [[1.0, 0.0], [0.5, 0.5], [0.5, 0.5]]
-    """
-    counts = (votes[:, :, None] == np.arange(n_classes)).sum(axis=1)
-    best = counts == counts.max(axis=1, keepdims=True)
-    return np.asarray(best / best.sum(axis=1, keepdims=True))
 
-
-def posteriors(one: VoteSet, threads: int | None = None) -> Floats:
-    """Ours, of the items of all parts."""
-    model = LabelModel(classes=range(one.n_classes), n_threads=threads).fit(one.fitted.votes)
-    return np.asarray(model.predict_proba(one.votes))
-
-
-def learn_with_features(one: VoteSet, threads: int | None = None) -> NDArray[np.int64]:
-    """Classes of the texts of all parts, by the classifier that our label model trains in the same call."""
-    x, n = features(one), len(one.fitted.y)
-    model = LabelModel(classes=range(one.n_classes), n_threads=threads).fit(one.fitted.votes, X=x[:n])
-    return np.asarray(model.predict(X=x))
-
-
-def features(one: VoteSet) -> Any:
-    """Words, punctuation and pairs of them in the texts of all parts, those that the training part has."""
-    texts = [text for items in one.parts.values() for text in items.texts]
-    words = TfidfVectorizer(token_pattern=r"\w+|[^\w\s]+", ngram_range=(1, 2), sublinear_tf=True)
-    return words.fit(one.fitted.texts).transform(texts)
-
-
-def classify(one: VoteSet, table: Floats, *, hard: bool) -> NDArray[np.int64]:
-    """Classes of the texts of all parts, by a logistic regression on the labels of the training part.
-
-    Parameters
-    ----------
-    one : VoteSet
-    table : ndarray of shape (n_items, n_classes)
-        Probabilities of classes, of which those of the training part are learnt from.
-    hard : bool
-        Whether they are labels, with 1/k where k tie, and are not weighted.
-    """
-    rows, x = np.flatnonzero((one.fitted.votes >= 0).any(axis=1)), features(one)
-    weights = table[rows]
-    if not hard:
-        mean = weights.mean(axis=0)
-        weights = weights * np.sqrt((0.5 * mean + 0.5 / one.n_classes) / np.maximum(mean, 1e-12))
-    row, label = np.nonzero(weights > 1e-3)
-    model = LogisticRegression(C=10.0, max_iter=2000)
-    return np.asarray(model.fit(x[rows[row]], label, weights[row, label]).predict(x))
+# ---- other packages -------------------------------------------------------------------------------------------------
 
 
 def run_peers(
-    sets: Sequence[VoteSet], python: Path, seeds: int
-) -> tuple[dict[tuple[Any, ...], Floats], dict[str, Any]]:
-    """Posteriors of other packages by set, method and seed, and what was run: see `reproductions.votes.peers`."""
+    sets: Sequence[VoteSet | SentenceSet], python: Path, seeds: int
+) -> tuple[dict[tuple[str, str, int], Any], dict[str, Any]]:
+    """Labels of other packages by set, method and seed, and what was run: see `reproductions.votes.peers`.
+
+    Labels of items are posteriors; of sentences they are tags by part.
+    """
     if not python.is_file():
         raise InvalidInputError(f"peers must be the Python of an environment with other packages, got {python}")
     with tempfile.TemporaryDirectory() as folder:
-        votes, found = (os.path.join(folder, f"{name}.npz") for name in ("votes", "posteriors"))
-        arrays = {f"{one.name}/votes": one.votes for one in sets}
-        arrays |= {f"{one.name}/n_fit": np.array(len(one.fitted.votes)) for one in sets}
-        np.savez_compressed(votes, **arrays)  # type: ignore[arg-type]
-        command = [str(python), str(peers_script.__file__), votes, found, str(seeds)]
+        votes, labels = (os.path.join(folder, f"{name}.npz") for name in ("votes", "labels"))
+        arrays: dict[str, Any] = {}
+        for one in sets:
+            of_set = {"votes": one.votes, "n_fit": len(one.fitted.votes)} if isinstance(one, VoteSet) else encode(one)
+            arrays |= {f"{one.name}/{name}": np.array(value) for name, value in of_set.items()}
+        np.savez_compressed(votes, **arrays)
+        command = [str(python), str(peers_script.__file__), votes, labels, str(seeds)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
-        tables = {}
-        for name, table in np.load(found).items():
+        answers = {}
+        for name, table in np.load(labels).items():
             of_set, method, seed = name.split("/")
-            tables[of_set, method, int(seed)] = table
-        return tables, json.loads(done.stdout.splitlines()[-1])
+            one = next(one for one in sets if one.name == of_set)
+            answers[of_set, method, int(seed)] = table if isinstance(one, VoteSet) else decode(one, table)
+        return answers, json.loads(done.stdout.splitlines()[-1])
+
+
+def encode(one: SentenceSet) -> dict[str, Any]:
+    """Votes on all tokens as `reproductions.votes.peers` takes them."""
+    tables = [table for part in one.parts.values() for table in part.votes]
+    number = {None: -1, "O": -1} | {tag: k for k, tag in enumerate(one.tags) if tag != "O"}
+    return {
+        "votes": np.vectorize(number.__getitem__, otypes=[np.int16])(np.concatenate(tables)),
+        "n_fit": len(one.fitted.words),
+        "lengths": [len(table) for table in tables],
+        "tags": one.tags,
+        "sources": one.fitted.sources,
+    }
+
+
+def decode(one: SentenceSet, numbers: NDArray[np.int64]) -> dict[str, Taggings]:
+    """Tags by part, from their numbers on all tokens."""
+    remaining = iter(np.array(one.tags, object)[numbers])
+    return {part: [list(islice(remaining, len(words))) for words in some.words] for part, some in one.parts.items()}
 
 
 def _filled(table: Floats) -> Floats:
@@ -270,6 +322,21 @@ def _judge(one: VoteSet, by: str, method: str, seed: int, table: Floats, outcome
     return credits
 
 
+def _judge_spans(
+    one: SentenceSet, by: str, method: str, taggings: Mapping[str, Taggings], outcomes: list[Outcome]
+) -> dict[str, Floats]:
+    """Add the outcomes on every part that is judged; F1 of sentences, by part."""
+    credits = {}
+    for part, some in one.parts.items():
+        if part != "train":
+            gold = [tags or [] for tags in some.tags]
+            each = [chunk_scores([tags], [right]).f1 for tags, right in zip(taggings[part], gold, strict=True)]
+            credits[part] = np.nan_to_num(each, nan=1.0)
+            figure = percent(chunk_scores(taggings[part], gold).f1)
+            outcomes.append(Outcome(one.name, part, by, method, 0, len(gold), figure))
+    return credits
+
+
 def f1(found: NDArray[np.bool_], gold: NDArray[np.bool_]) -> float:
     """Twice the right ones over those found and those there are.
 
@@ -282,7 +349,7 @@ def f1(found: NDArray[np.bool_], gold: NDArray[np.bool_]) -> float:
 
 
 def _compare(
-    one: VoteSet,
+    of_set: str,
     by: str,
     credits: Mapping[tuple[str, int], Mapping[str, Floats]],
     outcomes: Sequence[Outcome],
@@ -290,12 +357,16 @@ def _compare(
 ) -> None:
     """Add the tests of ours against majority, and against the best peer."""
     for part in credits[OURS, 0]:
-        mine = where(outcomes, set=one.name, part=part, by=by, seed=0)
-        others = [outcome for outcome in mine if outcome.method not in (MAJORITY, OURS, OURS_LOGISTIC)]
-        names = [MAJORITY, *([max(others, key=lambda outcome: outcome.figure).method] if others else [])]
+        others = [
+            outcome
+            for outcome in where(outcomes, set=of_set, part=part, by=by, seed=0)
+            if not outcome.method.startswith((MAJORITY, OURS))
+        ]
+        names = [name for name, _ in credits if name.startswith(MAJORITY)]
+        names += [max(others, key=lambda outcome: outcome.figure).method] if others else []
         for other in names:
             test = sign_test(credits[OURS, 0][part], credits[other, 0][part])
-            compared.append(Compared(one.name, part, by, other, test))
+            compared.append(Compared(of_set, part, by, other, test))
 
 
 # ---- the report -----------------------------------------------------------------------------------------------------
@@ -320,9 +391,12 @@ def _figures(title: str, outcomes: Sequence[Outcome], by: str) -> Table:
 
 
 def _goal(outcomes: Sequence[Outcome], of_set: str, part: str, by: str) -> tuple[float, float] | None:
-    if by == VOTES or part != "test" or of_set not in GAINS:
+    if by not in (FEATURES, CRF) or part != "test":
         return GOALS.get((of_set, part, by))
-    base = where(outcomes, set=of_set, part=part, by=by, method=MAJORITY)[0].figure
+    method = MAJORITY if by == FEATURES else TIES_TO_I
+    base = where(outcomes, set=of_set, part=part, by=by, method=method)[0].figure
+    if by == CRF:
+        return base + CRF_GAIN, CRF_AIMS[of_set]
     return base + GAINS[of_set][0], base + GAINS[of_set][1]
 
 
@@ -334,7 +408,7 @@ def _tests(compared: Sequence[Compared]) -> Table:
         )
         for one in compared
     ]
-    columns = ("", "by", "against", "ours better, items", "other better, items", "p")
+    columns = ("", "by", "against", "ours better, times", "other better, times", "p")
     return Table("Spectrem against majority and the best peer", columns, rows)
 
 
@@ -381,7 +455,7 @@ def _claims(outcomes: Sequence[Outcome], compared: Sequence[Compared]) -> dict[s
     worse = [
         one
         for one in compared
-        if one.other == MAJORITY and one.test.n_first < one.test.n_second and one.test.p_value < 0.05
+        if one.other.startswith(MAJORITY) and one.test.n_first < one.test.n_second and one.test.p_value < 0.05
     ]
     listed = ", ".join(f"{one.set} {one.part} by {one.by}" for one in worse) or "nowhere"
     claims[f"Never below majority vote beyond noise (p < .05: {listed})"] = not worse
@@ -390,13 +464,14 @@ def _claims(outcomes: Sequence[Outcome], compared: Sequence[Compared]) -> dict[s
 
 def _figure(outcomes: Sequence[Outcome]) -> Any:
     panels = []
-    for by, title in ((VOTES, "Votes alone"), (FEATURES, "With features")):
+    for by, title in TITLES.items():
         here = [outcome for outcome in where(outcomes, by=by) if outcome.part != "valid"]
         if here:
             names, bars = list(group(here, "set")), {}
             for method in group(here, "method"):
-                each = [spread(where(here, set=name, method=method), "figure", ddof=1) for name in names]
+                runs = [where(here, set=name, method=method) for name in names]
+                each = [spread(some, "figure", ddof=1) if some else Spread(math.nan, 0.0) for some in runs]
                 bars[method] = ([one.mean for one in each], [one.deviation for one in each])
-            groups = [name.removeprefix("crowd-") for name in names]
-            panels.append(BarPanel(title, "accuracy, % (SMS with features: F1)", groups, bars))
+            name, _, unit = title.partition(": ")
+            panels.append(BarPanel(name, unit, [name.removeprefix("crowd-") for name in names], bars))
     return draw_bars(panels, title="Labels from weak votes", n_columns=1, width=9)

@@ -1,9 +1,12 @@
 """Other packages on the same votes, run by the Python of an environment where they are, which need not have Spectrem.
 
-``python peers.py VOTES POSTERIORS SEEDS``: VOTES is an archive of NumPy's with an array (n_items, n_sources) of labels
-0, 1, ... and -1 for silence under ``SET/votes``, and under ``SET/n_fit`` the number of its first items to learn from.
-POSTERIORS gets ``SET/PACKAGE METHOD/SEED``, arrays (n_items, n_classes), and NaN where the package has no answer. What
-was run, with versions, and what failed and why, is printed as JSON.
+``python peers.py VOTES LABELS SEEDS``: VOTES is an archive of NumPy's with an array (n_items, n_sources) of labels 0,
+1, ... and -1 for silence under ``SET/votes``, and under ``SET/n_fit`` the number of its first items to learn from.
+Sentences have a row per token, and under ``SET/lengths`` the numbers of their tokens, under ``SET/tags`` the names of
+the labels, O among them, and under ``SET/sources`` those of the sources; ``SET/n_fit`` are sentences.
+LABELS gets ``SET/PACKAGE METHOD/SEED``: of items posteriors (n_items, n_classes), and NaN where the package has no
+answer; of sentences the number of the tag of every token. What was run, with versions, and what failed and why, is
+printed as JSON.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ RANDOM = ("crowd-kit MACE", "snorkel LabelModel")
 """Methods that have a seed."""
 
 
-def of_crowdkit(method: str) -> Callable[[Any, int, int], Any]:
+def of_crowdkit(method: str) -> Callable[..., Any]:
     """The posteriors of a method of crowd-kit, which labels only what it learns from: all items, none with a label."""
 
     def posteriors(votes: Any, n_fit: int, seed: int) -> Any:
@@ -46,27 +49,72 @@ def of_snorkel(votes: Any, n_fit: int, seed: int) -> Any:
     return model.predict_proba(votes)
 
 
+def of_skweak(module: str, aggregator: str) -> Callable[..., Any]:
+    """The tags of spans that an aggregator of skweak finds, learnt from the spans of the sources in first sentences."""
+
+    def tags_of_tokens(votes: Any, n_fit: int, seed: int, lengths: Any, tags: Any, sources: Any) -> Any:
+        tokens = import_module("spacy.tokens")
+        vocabulary = import_module("spacy.vocab").Vocab()
+        number = {tag: k for k, tag in enumerate(tags.tolist())}
+        types = list(dict.fromkeys(tag[2:] for tag in number if tag != "O"))
+        documents, stop = [], 0
+        for length in lengths.tolist():
+            start, stop = stop, stop + length
+            document = tokens.Doc(vocabulary, words=["-"] * length)
+            for source, column in zip(sources.tolist(), votes[start:stop].T, strict=True):
+                named = ["O" if vote < 0 else str(tags[vote]) for vote in column]
+                document.spans[source] = [tokens.Span(document, *span) for span in spans_of(named)]
+            documents.append(document)
+        model = getattr(import_module(f"skweak.{module}"), aggregator)("labels", types)
+        model.fit(documents[:n_fit])
+        answers = np.full(stop, number["O"])
+        for first, document in zip(np.cumsum(lengths) - lengths, map(model, documents), strict=True):
+            for span in document.spans["labels"]:
+                answers[first + span.start : first + span.end] = number[f"I-{span.label_}"]
+                answers[first + span.start] = number[f"B-{span.label_}"]
+        return answers
+
+    return tags_of_tokens
+
+
+def spans_of(tags: list[str]) -> list[tuple[int, int, str]]:
+    """First token, the one behind the last, and type of the spans that tags B, I and O mark; I may begin one."""
+    spans: list[tuple[int, int, str]] = []
+    for token, tag in enumerate(tags):
+        if tag[0] == "I" and spans and spans[-1][1:] == (token, tag[2:]):
+            spans[-1] = (spans[-1][0], token + 1, tag[2:])
+        elif tag != "O":
+            spans.append((token, token + 1, tag[2:]))
+    return spans
+
+
 SLOW = {("crowd-trec", "crowd-kit GLAD"): "more than seven minutes"}
 """Runs that are left out, and how long they take."""
-METHODS: dict[str, Callable[[Any, int, int], Any]] = {
+METHODS: dict[str, Callable[..., Any]] = {
     **{f"crowd-kit {name}": of_crowdkit(name) for name in ("DawidSkene", "OneCoinDawidSkene", "GLAD", "MACE")},
     "snorkel LabelModel": of_snorkel,
 }
+SENTENCE_METHODS: dict[str, Callable[..., Any]] = {
+    "skweak SequentialMajorityVoter": of_skweak("voting", "SequentialMajorityVoter"),
+    "skweak HMM": of_skweak("generative", "HMM"),
+}
 
 
-def main(votes: str, posteriors: str, seeds: int) -> None:
+def main(votes: str, labels: str, seeds: int) -> None:
     """Run every method on every set, with each seed if it has one."""
     warnings.simplefilter("ignore")
     outcome: dict[str, dict[str, Any]] = {"versions": {}, "failures": {}, "seconds": {}}
-    for package in dict.fromkeys(name.split()[0] for name in METHODS):
+    for package in dict.fromkeys(name.split()[0] for name in [*METHODS, *SENTENCE_METHODS]):
         try:
             outcome["versions"][package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             outcome["failures"][package] = "not installed"
-    arrays = dict(np.load(votes))
+    sets: dict[str, dict[str, Any]] = {}
+    for key, array in np.load(votes).items():
+        sets.setdefault(key.split("/")[0], {})[key.split("/")[1]] = array if array.ndim else int(array)
     tables = {}
-    for name in (key.removesuffix("/votes") for key in arrays if key.endswith("/votes")):
-        for method, run in METHODS.items():
+    for name, arrays in sets.items():
+        for method, run in (SENTENCE_METHODS if "lengths" in arrays else METHODS).items():
             if method.split()[0] in outcome["failures"]:
                 continue
             if (name, method) in SLOW:
@@ -75,13 +123,13 @@ def main(votes: str, posteriors: str, seeds: int) -> None:
             started = time.process_time()
             for seed in range(seeds if method in RANDOM else 1):
                 try:
-                    tables[f"{name}/{method}/{seed}"] = run(arrays[f"{name}/votes"], int(arrays[f"{name}/n_fit"]), seed)
+                    tables[f"{name}/{method}/{seed}"] = run(seed=seed, **arrays)
                 except Exception as error:  # whatever a package raises is its result
                     outcome["failures"][f"{name}, {method}"] = f"{type(error).__name__}: {error}"[:300]
                     break
             outcome["seconds"][f"{name}/{method}"] = round(time.process_time() - started, 1)
             print(f"{name}, {method}: {outcome['seconds'][f'{name}/{method}']} s", file=sys.stderr, flush=True)
-    np.savez_compressed(posteriors, **tables)
+    np.savez_compressed(labels, **tables)
     print(json.dumps(outcome))
 
 

@@ -1,4 +1,5 @@
-"""Public votes: crowds as tables of items and workers, rules on texts in the JSON of the WRENCH benchmark."""
+"""Public votes: crowds as tables of items and workers; in the JSON of the WRENCH benchmark rules on texts, and
+dictionaries and patterns on sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from reproductions.places import find_folder
-from spectrem.data import read_weak_items
+from spectrem.data import WeakSentences, read_weak_items, read_weak_sentences
 
 PARTS = ("train", "valid", "test")
 
@@ -55,6 +56,25 @@ class VoteSet(NamedTuple):
         return np.concatenate([items.votes for items in self.parts.values()])
 
 
+class SentenceSet(NamedTuple):
+    """Sentences with votes on their words and with the tags that are right, by part as of rules."""
+
+    name: str
+    parts: Mapping[str, WeakSentences]
+
+    @property
+    def fitted(self) -> WeakSentences:
+        """The sentences whose votes are learnt from."""
+        return self.parts["train"]
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """O, then B and I of every type that is voted for, sorted by type."""
+        votes = {tag for part in self.parts.values() for table in part.votes for tag in table.flat if tag}
+        types = sorted({tag[2:] for tag in votes - {"O"}})
+        return ("O", *(f"{letter}-{one}" for one in types for letter in "BI"))
+
+
 def read_crowd(data: str | os.PathLike[str] | None, name: str) -> VoteSet:
     """A crowd, by its folder in ``weak``."""
     folder = find_folder(data, (f"{name}/label.csv.gz", f"{name}/truth.csv.gz"), "weak") / name
@@ -82,6 +102,15 @@ def read_rules(data: str | os.PathLike[str] | None, name: str) -> VoteSet:
         votes, y = (np.vectorize(number.__getitem__)(np.array(cells, object)) for cells in (read.votes, read.labels))
         parts[part] = Items(votes.astype(np.int16), y, [text or "" for text in read.texts])
     return VoteSet(name, len(classes), parts)
+
+
+def read_sentences(data: str | os.PathLike[str] | None, name: str) -> SentenceSet:
+    """Sentences with the votes of dictionaries and patterns, by their folder in ``weak``."""
+    files = [f"{name}/{part}.json.gz" for part in PARTS]
+    folder = find_folder(data, files, "weak")
+    return SentenceSet(
+        name, {part: read_weak_sentences(folder / file) for part, file in zip(PARTS, files, strict=True)}
+    )
 
 
 def _csv(path: Path) -> NDArray[Any]:

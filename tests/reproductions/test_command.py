@@ -35,7 +35,7 @@ OPTIONS = {
     "dmv": {"--data", "--threads"},
     "universal-rules": {"--data", "--languages", "--threads"},
     "occupancy": {"--data", "--seed", "--starts", "--threads"},
-    "label-models": {"--data", "--peers", "--seeds", "--threads"},
+    "label-models": {"--data", "--peers", "--seeds", "--sets", "--threads"},
 }
 
 

@@ -6,20 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from spectrem.estimators.declare import documented
+from spectrem.estimators.series import parameters
 from spectrem.estimators.series.hidden_markov_model import HiddenMarkovModel, codec_of
-from spectrem.estimators.series.parameters import (
-    CategoricalHMMParameters,
-    GaussianHMMParameters,
-    GaussianMixtureHMMParameters,
-    MultinomialHMMParameters,
-    PoissonHMMParameters,
-)
 from spectrem.models.emissions import Categorical, Gaussian, GaussianMixture, Multinomial, Poisson
 
 
 @documented
 @dataclass(eq=False, repr=False)
-class GaussianHMM(HiddenMarkovModel, GaussianHMMParameters):
+class GaussianHMM(HiddenMarkovModel, parameters.GaussianHMMParameters):
     """A hidden Markov model whose states emit rows of numbers from Gaussians: `HMM` with ``emissions=Gaussian(...)``.
 
     Use when a series of numbers switches between a few regimes.
@@ -57,7 +51,7 @@ class GaussianHMM(HiddenMarkovModel, GaussianHMMParameters):
 
 @documented
 @dataclass(eq=False, repr=False)
-class GaussianMixtureHMM(HiddenMarkovModel, GaussianMixtureHMMParameters):
+class GaussianMixtureHMM(HiddenMarkovModel, parameters.GaussianMixtureHMMParameters):
     """A hidden Markov model whose states emit rows of numbers from mixtures of Gaussians; hmmlearn's ``GMMHMM``.
 
     Use when the rows of a state form several groups.
@@ -94,7 +88,7 @@ class GaussianMixtureHMM(HiddenMarkovModel, GaussianMixtureHMMParameters):
 
 @documented
 @dataclass(eq=False, repr=False)
-class PoissonHMM(HiddenMarkovModel, PoissonHMMParameters):
+class PoissonHMM(HiddenMarkovModel, parameters.PoissonHMMParameters):
     """A hidden Markov model whose states emit counts: `HMM` with ``emissions=Poisson(...)``.
 
     Use when events are counted per day, year or place in a row.
@@ -121,7 +115,7 @@ class PoissonHMM(HiddenMarkovModel, PoissonHMMParameters):
 
 @documented
 @dataclass(eq=False, repr=False)
-class CategoricalHMM(HiddenMarkovModel, CategoricalHMMParameters):
+class CategoricalHMM(HiddenMarkovModel, parameters.CategoricalHMMParameters):
     """A hidden Markov model whose states emit categories: `HMM` with ``emissions=Categorical(...)``.
 
     Use when a series is of symbols; words are tagged by `spectrem.HMMTagger`, which has dictionaries, too.
@@ -148,7 +142,7 @@ class CategoricalHMM(HiddenMarkovModel, CategoricalHMMParameters):
 
 @documented
 @dataclass(eq=False, repr=False)
-class MultinomialHMM(HiddenMarkovModel, MultinomialHMMParameters):
+class MultinomialHMM(HiddenMarkovModel, parameters.MultinomialHMMParameters):
     """A hidden Markov model whose states emit rows of counts: `HMM` with ``emissions=Multinomial(...)``.
 
     Use when every row counts what of several kinds happened, and how much in all says nothing.

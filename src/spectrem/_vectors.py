@@ -174,6 +174,20 @@ def _power_of_two(builder: Any, a: Any) -> Any:
     return builder.bitcast(builder.shl(bits, _integers(_FRACTION)), _DOUBLES)
 
 
+def _add_whole(builder: Any, a: Any, b: Any) -> Any:
+    whole = builder.add(builder.bitcast(a, _INTEGERS), builder.bitcast(b, _INTEGERS))
+    return builder.bitcast(whole, _DOUBLES)
+
+
+def _of_whole(builder: Any, a: Any) -> Any:
+    return builder.sitofp(builder.bitcast(a, _INTEGERS), _DOUBLES)
+
+
+def _to_whole(builder: Any, a: Any) -> Any:
+    bits = builder.bitcast(builder.fadd(a, _constant(_WHOLE)), _INTEGERS)
+    return builder.bitcast(builder.sub(bits, builder.bitcast(_constant(_WHOLE), _INTEGERS)), _DOUBLES)
+
+
 def _across(step: Callable[[Any, Any, Any], Any]) -> Any:
     """A function that folds the lanes of a vector into one number, halves of them at a time."""
 
@@ -207,6 +221,11 @@ any_below = _operation(2, types.boolean, _any_below)
 exponent = _operation(1, _VECTOR, _exponent)
 # power_of_two(a): 2**a, for whole numbers -1022 <= a <= 1023; 0 for -1023
 power_of_two = _operation(1, _VECTOR, _power_of_two)
+# A vector may hold the bits of 64-bit integers, as loaded from an array of these and stored to one:
+# add_whole(a, b): their sums; of_whole(a): the numbers that they are; to_whole(a): numbers below 2**51, rounded to them
+add_whole = _operation(2, _VECTOR, _add_whole)
+of_whole = _operation(1, _VECTOR, _of_whole)
+to_whole = _operation(1, _VECTOR, _to_whole)
 # total(a), largest(a): the sum of all lanes, and the largest of them
 total = _across(lambda builder, a, b: builder.fadd(a, b))
 largest = _across(_larger)

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from spectrem._compiled import njit
+from spectrem._logs import exponentials
 from spectrem._vectors import (
     LANES,
+    add_whole,
     any_below,
     exponent,
     larger,
@@ -14,9 +16,11 @@ from spectrem._vectors import (
     load,
     load_one,
     load_some,
+    of_whole,
     power_of_two,
     spread,
     store,
+    to_whole,
     total,
 )
 
@@ -76,3 +80,27 @@ def test_some_numbers_and_what_all_lanes_make(count):
     expected = np.where(np.arange(LANES) < count, numbers[1:], -3.0)
     assert run_across(numbers, count, -3.0, out) == (expected.sum(), expected.max())
     np.testing.assert_array_equal(out, expected)
+
+
+@njit(error_model="numpy")
+def run_whole(left, right, numbers, out, sums):
+    a, b = load(left, 0), load(right, 0)
+    store(sums, 0, add_whole(a, b))
+    store(sums, LANES, to_whole(load(numbers, 0)))
+    store(out, 0, of_whole(a))
+    store(out, LANES, exponentials(load(numbers, LANES)))
+
+
+def test_whole_numbers_and_exponentials():
+    rng = np.random.default_rng(2)
+    left, right = (rng.integers(-(2**61), 2**61, LANES) for _ in range(2))
+    numbers = np.concatenate(
+        [np.array([0.5, 1.5, -2.5, 2.0**50 + 0.75, 0.0, -0.3, 7.0, -(2.0**50)]), -rng.exponential(30, 8)]
+    )
+    numbers[-3:] = 0.0, -707.9, -np.inf
+    out, sums = np.zeros(2 * LANES), np.zeros(2 * LANES, np.int64)
+    run_whole(left, right, numbers, out, sums)
+    np.testing.assert_array_equal(sums, [*(left + right), *np.rint(numbers[:LANES]).astype(np.int64)])
+    np.testing.assert_array_equal(out[:LANES], left.astype(np.float64))
+    np.testing.assert_allclose(out[LANES:-1], np.exp(numbers[LANES:-1]), rtol=4e-16)
+    assert 0 < out[-1] < 1e-307

@@ -10,6 +10,9 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem._logs import exponentials
+from spectrem._vectors import LANES, add_whole, largest, load, of_whole, spread, store, to_whole
+from spectrem._vectors import total as sum_of_lanes
 
 BITS = 40
 """Logarithms are rounded to 2**-40 nats: 4,000 votes of 745 nats, the most that a probability can cost, fit in 63 bits.
@@ -17,6 +20,8 @@ BITS = 40
 UNIT = 2.0**-BITS
 IMPOSSIBLE = -(1 << 62)
 """The logarithm of 0, which is never added."""
+MOST_ROUNDED = 2.0**51
+"""Vectors of numbers below it are rounded at once."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -90,38 +95,70 @@ def expect(
         The first item that has no possible class, or -1.
     """
     n_classes = table.shape[1]
-    total, whole = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
-    q = np.empty(n_classes)
+    width = (n_classes + LANES - 1) // LANES * LANES
+    # Rows of whole vectors: lanes beyond the classes are impossible and count 0.
+    rows, priors = np.zeros((len(table), width), np.int64), np.full((len(shares), width), -np.inf)
+    rows[:, :n_classes] = table
+    for g in range(len(shares)):
+        for k in range(n_classes):
+            priors[g, k] = shares[g, k] * UNIT if shares[g, k] > IMPOSSIBLE else -np.inf
+    is_sum = len(strengths) == 0 and (len(table) == 0 or table.min() > IMPOSSIBLE)  # of whole numbers, and no more
+    logs, first_logs, per_gamma = rows.ravel(), priors.ravel(), 1.0 / gamma
+    added, added_sizes = np.zeros(len(table) * width, np.int64), np.zeros(len(shares) * width, np.int64)
+    total, whole, q = np.empty(n_classes, np.int64), np.zeros(width, np.int64), np.empty(width)
     value = np.int64(0)
     for n in range(len(offsets) - 1):
-        at = group[n] if len(group) else 0
-        total[:] = shares[at]
-        _add_up(cells, strengths, offsets[n], offsets[n + 1], table, total)
-        top, best = -np.inf, 0
-        for k in range(n_classes):
-            q[k] = total[k] * UNIT if total[k] > IMPOSSIBLE else -np.inf
-            if len(evidence):
+        at, first, last = group[n] if len(group) else 0, offsets[n], offsets[n + 1]
+        if is_sum:
+            for c in range(0, width, LANES):
+                vector = spread(0.0)  # its bits are those of the integer 0
+                for v in range(first, last):
+                    vector = add_whole(vector, load(logs, cells[v] * width + c))
+                store(q, c, of_whole(vector) * spread(UNIT) + load(first_logs, at * width + c))
+        else:
+            total[:] = 0
+            _add_up(cells, strengths, first, last, table, total)
+            for k in range(n_classes):
+                q[k] = total[k] * UNIT + priors[at, k] if total[k] > IMPOSSIBLE else -np.inf
+            q[n_classes:] = -np.inf
+        if len(evidence):
+            for k in range(n_classes):
                 q[k] += evidence[n, k]
-            if q[k] > top:
-                top, best = q[k], k
+        top = -np.inf
+        for c in range(0, width, LANES):
+            top = max(top, largest(load(q, c)))
         if top == -np.inf:
             return value, n
+        share = weights[n] * scale
         if gamma > 0.0:
             norm = 0.0
-            for k in range(n_classes):
-                q[k] = math.exp((q[k] - top) / gamma)
-                norm += q[k]
+            for c in range(0, width, LANES):
+                vector = exponentials((load(q, c) - spread(top)) * spread(per_gamma))
+                norm += sum_of_lanes(vector)
+                store(q, c, vector)
             top += gamma * math.log(norm)
-            for k in range(n_classes):
-                whole[k] = np.int64(np.rint(q[k] / norm * weights[n] * scale))
+            for c in range(0, width, LANES):
+                store(whole, c, to_whole(load(q, c) * spread(share / norm)))
+            if share >= MOST_ROUNDED:
+                for k in range(n_classes):
+                    whole[k] = np.int64(np.rint(q[k] / norm * share))
         else:
             whole[:] = 0
-            whole[best] = np.int64(np.rint(weights[n] * scale))
+            whole[np.argmax(q)] = np.int64(np.rint(share))
         value += np.int64(np.rint(top * weights[n] * unit_of_value))
-        _count(cells, strengths, offsets[n], offsets[n + 1], whole, counts)
-        row = sizes[at]
-        for k in range(n_classes):
-            row[k] += whole[k]
+        if len(strengths):
+            _count(cells, strengths, first, last, whole[:n_classes], counts)
+        else:
+            for c in range(0, width, LANES):
+                vector = load(whole, c)
+                for v in range(first, last):
+                    place = cells[v] * width + c
+                    store(added, place, add_whole(load(added, place), vector))
+        for c in range(0, width, LANES):
+            place = at * width + c
+            store(added_sizes, place, add_whole(load(added_sizes, place), load(whole, c)))
+    counts += added.reshape(len(table), width)[:, :n_classes]
+    sizes += added_sizes.reshape(len(shares), width)[:, :n_classes]
     return value, -1
 
 

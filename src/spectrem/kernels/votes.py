@@ -20,6 +20,8 @@ BITS = 40
 UNIT = 2.0**-BITS
 IMPOSSIBLE = -(1 << 62)
 """The logarithm of 0, which is never added."""
+COUNTS_AT_ONCE = 1 << 19
+"""Counts of pairs of sources that are held at a time, 4 MiB."""
 MOST_ROUNDED = 2.0**51
 """Vectors of numbers below it are rounded at once."""
 
@@ -163,64 +165,72 @@ def expect(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def agree(offsets, source, label, item, by_source, ends, classes, weights, first, second, numbers):
+def agree(offsets, cells, n_sources, posteriors, weights, scale, first, second, numbers):
     """How often two sources agree, and would if they voted independently in every class, as they do on these items.
 
     Parameters
     ----------
-    offsets, source, label, item
-        Where the votes of an item begin; of every vote its source, what it said, and its item.
-    by_source, ends
-        Numbers of votes, source after source, and where those of a source begin.
-    classes, weights
-        Of every item, whole numbers below 2**53 even in sum, so that sums are exact: its expected classes, and its
-        weight.
+    offsets, cells
+        Votes of items, as above.
+    n_sources : int
+    posteriors, weights
+        Classes of every item, and how much it counts.
+    scale : float
+        What weights are multiplied by and rounded, so that their sums are whole numbers below 2**53, which are exact.
     first, second, numbers
         Room for the pairs that vote on an item together, the smaller number first, in increasing order; and, for
-        each, for agreements, expected ones, and items, by weight.
+        each, for agreements, expected ones, and items, by weight times scale.
 
     Returns
     -------
     int
         The number of pairs.
     """
-    n_sources, n_classes = len(ends) - 1, classes.shape[1]
-    agreements, seen = np.zeros(n_sources), np.zeros(n_sources, np.bool_)
-    counts = np.zeros((n_sources, 2, n_classes, n_classes))  # of the other source: its votes or those of this one
-    others = np.empty(n_sources, np.int64)
-    n_pairs = 0
-    for s in range(n_sources):
-        n_others = 0
-        for i in range(ends[s], ends[s + 1]):
-            v = by_source[i]
-            n = item[v]
-            for w in range(offsets[n], offsets[n + 1]):
-                t = source[w]
-                if t <= s:
+    k = posteriors.shape[1]
+    # Items are gone through for some sources at a time, whose counts beside all others stay in the cache.
+    n_rows = max(1, min(n_sources, COUNTS_AT_ONCE // max(n_sources * 2 * k * k, 1)))
+    agreements = np.empty((n_rows, n_sources))
+    counts = np.empty((n_rows, n_sources, 2, k, k))  # votes of the two by class, where both vote
+    most = 0
+    for n in range(len(offsets) - 1):
+        most = max(most, offsets[n + 1] - offsets[n])
+    source, label, whole, n_pairs = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(k), 0
+    for start in range(0, n_sources, n_rows):
+        agreements[:], counts[:] = 0.0, 0.0
+        for n in range(len(offsets) - 1):
+            size = offsets[n + 1] - offsets[n]
+            for v in range(size):
+                source[v] = cells[offsets[n] + v] // k
+                label[v] = cells[offsets[n] + v] - source[v] * k
+            weight = np.rint(weights[n] * scale)
+            for y in range(k):
+                whole[y] = np.rint(posteriors[n, y] * weights[n] * scale)
+            for v in range(size):
+                row = source[v] - start
+                if row < 0 or row >= n_rows:
                     continue
-                if not seen[t]:
-                    seen[t] = True
-                    others[n_others] = t
-                    n_others += 1
-                if label[v] == label[w]:
-                    agreements[t] += weights[n]
-                here, there = counts[t, 0, label[v]], counts[t, 1, label[w]]
-                for k in range(n_classes):
-                    here[k] += classes[n, k]
-                    there[k] += classes[n, k]
-        for t in np.sort(others[:n_others]):
-            expected, total = 0.0, 0.0
-            for k in range(n_classes):
-                size, product = 0.0, 0.0
-                for vote in range(n_classes):
-                    size += counts[t, 0, vote, k]
-                    product += counts[t, 0, vote, k] * counts[t, 1, vote, k]
-                if size > 0.0:
-                    expected += product / size
-                total += size
-            first[n_pairs], second[n_pairs] = s, t
-            numbers[n_pairs, 0], numbers[n_pairs, 1], numbers[n_pairs, 2] = agreements[t], expected, total
-            n_pairs += 1
-            seen[t], agreements[t] = False, 0.0
-            counts[t] = 0.0
+                for w in range(size):
+                    if source[w] > source[v]:
+                        t = source[w]
+                        if label[v] == label[w]:
+                            agreements[row, t] += weight
+                        here, there = counts[row, t, 0, label[v]], counts[row, t, 1, label[w]]
+                        for y in range(k):
+                            here[y] += whole[y]
+                            there[y] += whole[y]
+        for row in range(min(n_rows, n_sources - start)):
+            for t in range(start + row + 1, n_sources):
+                expected, total = 0.0, 0.0
+                for y in range(k):
+                    size_of_class, product = 0.0, 0.0
+                    for vote in range(k):
+                        size_of_class += counts[row, t, 0, vote, y]
+                        product += counts[row, t, 0, vote, y] * counts[row, t, 1, vote, y]
+                    if size_of_class > 0.0:
+                        expected += product / size_of_class
+                    total += size_of_class
+                if total > 0.0:
+                    first[n_pairs], second[n_pairs] = start + row, t
+                    numbers[n_pairs, 0], numbers[n_pairs, 1], numbers[n_pairs, 2] = agreements[row, t], expected, total
+                    n_pairs += 1
     return n_pairs

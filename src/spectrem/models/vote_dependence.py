@@ -20,7 +20,7 @@ from scipy import sparse
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.kernels import votes as kernel
 from spectrem.models.votes import scale_of
-from spectrem.structures._ragged import offsets_of, rows_of
+from spectrem.structures._ragged import rows_of
 
 # Pairs count as dependent from so many standard deviations and this similarity on; variances are at least this.
 _LEAST_Z, _LEAST_SIMILARITY, _LEAST_VARIANCE = 3.0, 0.5, 0.09
@@ -117,25 +117,11 @@ def agreement_of_answers(
     >>> pairs.first[pairs.dependent].tolist(), pairs.second[pairs.dependent].tolist()
     ([0], [1])
     """
-    k, size = posteriors.shape[1], np.diff(offsets)
-    source, label = np.divmod(cells, k)
+    size = np.diff(offsets)
     scale = scale_of(math.fsum(weights * size**2), _BITS)
-    ends = offsets_of(np.bincount(source, minlength=n_sources))
     most = min(n_sources * (n_sources - 1) // 2, int((size * (size - 1)).sum()) // 2)
     first, second, numbers = np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, 3))
-    n_pairs = kernel.agree(
-        offsets,
-        source,
-        label,
-        rows_of(size),
-        np.argsort(source.astype(np.min_scalar_type(n_sources)), kind="stable"),  # few bits are sorted by counting
-        ends,
-        np.rint(posteriors * (weights * scale)[:, None]),
-        np.rint(weights * scale),
-        first,
-        second,
-        numbers,
-    )
+    n_pairs = kernel.agree(offsets, cells, n_sources, posteriors, weights, scale, first, second, numbers)
     n_agreements, n_expected, n_items = numbers[:n_pairs].T / scale
     variance = n_expected * (1 - n_expected / np.maximum(n_items, 1e-300))
     return _compare(first[:n_pairs], second[:n_pairs], n_agreements, n_expected, variance, n_items)

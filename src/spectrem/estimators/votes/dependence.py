@@ -15,7 +15,7 @@ from spectrem.estimators import engine
 from spectrem.learning import EStep, Stopping, run_em
 from spectrem.models.shards import in_corpus_order
 from spectrem.models.vote_dependence import Agreement, agreement_of_answers, agreement_of_rules, copies_in
-from spectrem.models.votes import VoteModel, VoteShard, build_shards, vote_shares
+from spectrem.models.votes import VoteModel, build_shards, vote_shares
 from spectrem.structures._ragged import rows_of
 
 # EM that compares two explanations of votes: iterations at most, and nats that the last one gains.
@@ -53,20 +53,15 @@ def find_dependent(
     if kind == "rules":
         return agreement_of_rules(*where, len(model.names), vote_shares(*where, k, None, evidence), weights)
 
-    def shards_of(kept: Bools) -> list[VoteShard]:
-        ends = np.append(0, np.cumsum(kept))[offsets]
-        return build_shards(
-            ends, cells[kept], k, weights, None if strengths is None else strengths[kept], evidence=evidence
-        )
-
     def log_probability(kept: Bools) -> float:
         """The objective of EM on some of the votes, nats."""
-        corpus, stopping = Local(shards_of(kept), n_threads), Stopping(_MAX_ITER, _TOL, 1.0)
+        strong, ends = None if strengths is None else strengths[kept], np.append(0, np.cumsum(kept))[offsets]
+        some = build_shards(ends, cells[kept], k, weights, strong, evidence=evidence)
+        corpus, stopping = Local(some, n_threads), Stopping(_MAX_ITER, _TOL, 1.0)
         start = model.m_step(None, corpus.sum(model.start))
         return run_em(model, corpus, start, EStep(kernel=model), stopping=stopping).history[-1].objective
 
-    kept = np.ones(len(cells), bool)
-    shards = shards_of(kept)
+    shards = build_shards(*where, k, weights, strengths, evidence=evidence)
     corpus = Local(shards, n_threads)
     tables = corpus.collect(engine.free_posteriors, model, model.m_step(None, corpus.sum(model.start)), engine.table)
     posteriors = in_corpus_order(shards, tables, np.ones(n, np.int64))
@@ -78,7 +73,8 @@ def find_dependent(
     group = connected_components(graph, directed=False)[1]
     dependent, least_gain = np.zeros(len(pairs.first), bool), math.log1p(math.fsum(weights))
     counted = weights[rows_of(np.diff(offsets))] * (1.0 if strengths is None else strengths)
-    before, even = log_probability(kept), np.full(k, 1.0 / k)
+    kept, even = np.ones(len(cells), bool), np.full(k, 1.0 / k)
+    before = log_probability(kept)
     strongest_first = alike[np.argsort(-pairs.z[alike], kind="stable")]
     for one in dict.fromkeys(group[pairs.first[strongest_first]].tolist()):
         copies, counts = copies_in(*where, group == one, posteriors, counted)

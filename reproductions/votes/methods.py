@@ -125,5 +125,5 @@ def label_sentences(one: SentenceSet, threads: int | None = None, **parameters: 
 
 def train_tagger(one: SentenceSet, labels: Any, tags: Sequence[str], threads: int | None = None) -> CRFTagger:
     """A tagger of text, learnt from labels of the training part: tags, or probabilities of these tags."""
-    tagger = CRFTagger("words", tags=tags, scheme="bio", C=10.0, n_threads=threads)
+    tagger = CRFTagger("words", tags=tags, scheme="bio", n_threads=threads)
     return tagger.fit(one.fitted.words, labels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -329,10 +329,8 @@ class VoteSequenceModel:
         """Counts where every token has the tag that most of its votes name; among equals I, then the first type."""
         k, first = self.n_tags, self._first(shard)
         cast = shard.cells < len(self.names) * k
-        place = rows_of(np.diff(shard.offsets))[cast] * k + shard.cells[cast] % k
-        table: Floats = np.bincount(place, minlength=len(first) * k).astype(np.float64).reshape(-1, k)
-        table[:, 0] = np.where(table.any(axis=1), -1.0, 1.0)
-        table[:, self.inside] += _INSIDE * (table[:, self.inside] > 0)
+        token, tag = rows_of(np.diff(shard.offsets))[cast], shard.cells[cast] % k
+        table = majority_scores(token, tag, len(first), self.tags)
         if shard.evidence is not None:  # where votes are against a label, the label stands
             table = (np.maximum(table, 0.0) + _FAINT) * np.exp(shard.evidence)
         best = table.argmax(axis=1)
@@ -354,7 +352,33 @@ class VoteSequenceModel:
         return np.repeat(first, np.where(first, self.n_tags, self.n_tags**2))
 
 
-def inside_of(tags: tuple[str, ...]) -> Bools:
+def majority_scores(token: Ints, tag: NDArray[Any], n_tokens: int, tags: Sequence[str]) -> Floats:
+    """How many votes every tag has, where the largest is the majority: O where there are none, I before B of equals.
+
+    Parameters
+    ----------
+    token, tag : ndarrays of shape (n_votes,), int
+    n_tokens : int
+    tags : sequence of str
+        O first, then B and I of every type.
+
+    Returns
+    -------
+    ndarray of shape (n_tokens, n_tags)
+
+    Examples
+    --------
+    >>> majority_scores(np.array([0, 0]), np.array([1, 2]), 2, ["O", "B", "I"]).argmax(axis=1).tolist()
+    [2, 0]
+    """
+    k, inside = len(tags), inside_of(tags)
+    table: Floats = np.bincount(token * k + tag, minlength=n_tokens * k).astype(np.float64).reshape(-1, k)
+    table[:, 0] = np.where(table.any(axis=1), -1.0, 1.0)
+    table[:, inside] += _INSIDE * (table[:, inside] > 0)
+    return table
+
+
+def inside_of(tags: Sequence[str]) -> Bools:
     """Which tags go on with a span."""
     return np.array([tag.startswith("I") for tag in tags], np.bool_)
 

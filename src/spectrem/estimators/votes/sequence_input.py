@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.estimators.crf.scheme import check_labels, possible_moves
+from spectrem.estimators.crf.scheme import check_labels
 from spectrem.estimators.labels import is_unlabelled
 from spectrem.estimators.sentences import TokenLabels, as_sentences, check_tag, check_tags, sort_tags
 from spectrem.exceptions import InvalidInputError, quoted, setting
+from spectrem.models.tag_schemes import possible_moves
 from spectrem.structures._ragged import offsets_of, rows_of
 
 

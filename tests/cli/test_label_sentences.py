@@ -100,6 +100,7 @@ def test_sources_are_chosen_by_name_and_kept_in_the_order_of_the_model(label, ne
     plain = SequenceLabelModel(n_threads=1).fit(news.words, [one[:, [2, 0]] for one in news.votes])
     model = load(tmp_path / "model.npz")
     assert (model.objective_, model.sources_) == (plain.objective_, ("places", "caps"))
+    np.testing.assert_array_equal(model.precision_, plain.precision_)
     done = label("predict", news.json, "--hard", "-o", tmp_path / "out.conll")
     assert done.exit_code == 0, done.stderr
     expected = plain.predict(news.words, [one[:, [2, 0]] for one in news.votes])

@@ -141,7 +141,7 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
                 *("conserved_arcs", "is_projective", "projectivise", "ROOT", "UNKNOWN_HEAD"),
             ],
             "Relations": ["RelationSentence", "read_relations", "write_relations"],
-            "Votes": ["read_weak_items", "read_weak_sentences", "WeakItems", "WeakSentences"],
+            "Votes": ["read_weak_items", "read_weak_columns", "read_weak_sentences", "WeakItems", "WeakSentences"],
             "Tables and bytes": ["read_table", "TableFile", "read_bytes"],
             "Features": [
                 *("FeatureIndex", "Vocabulary", "token_features", "mention_features", "pair_features", "UNKNOWN"),

@@ -26,6 +26,7 @@ HOMONYMS = {
     "--min-count": "expected links in lexicon; words seen once teach a parser how unseen ones behave",
     "--n-components": "components of a mixture in cluster, states in states fit",
     "--n-init": "states are found from several kinds of starts, each by its own way",
+    "--output": "label fit writes labels only where that is asked for; elsewhere output is what a command is for",
     "--output-format": "every kind of output has formats of its own",
     "--project-at-predict": "agreement, the default in align, is as much a part of alignment as of training",
     "--tol": "aligners take all of their few iterations; that of cluster is as in scikit-learn",

@@ -275,8 +275,3 @@ def test_a_label_that_is_called_as_another_column_is_refused(fit, run, tmp_path)
     done = run("label", "predict", tmp_path / "n.csv", "--load", tmp_path / "model.npz")
     assert "would both be called 'label'; write --hard" in done.stderr
     assert run("label", "predict", tmp_path / "n.csv", "--load", tmp_path / "model.npz", "--hard").exit_code == 0
-
-
-def test_votes_on_words_are_refused_by_the_name_of_their_reader(fit, tmp_path):
-    (tmp_path / "s.json").write_text('{"0": {"weak_labels": [[]], "data": {"text": ["a"]}}}')
-    assert "not on items; read_weak_sentences reads them" in fit(tmp_path / "s.json")[0].stderr

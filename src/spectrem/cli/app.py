@@ -43,6 +43,7 @@ _SPELLINGS = {
     "n_components": "--n-components",
     "project_at_predict": "--project-at-predict",
     "scheme": "--scheme",
+    "span_types": "--span-types",
     "states": "--states",
     "time_limit": "--time-limit",
     "y": "labels",

@@ -45,7 +45,7 @@ from spectrem.data.treebank import (
     read_conllu,
     write_conllu,
 )
-from spectrem.data.weak import WeakItems, WeakSentences, read_weak_items, read_weak_sentences
+from spectrem.data.weak import WeakItems, WeakSentences, read_weak_columns, read_weak_items, read_weak_sentences
 
 __all__ = [
     "PENN_TO_17",
@@ -94,6 +94,7 @@ __all__ = [
     "read_table",
     "read_tag_dictionary",
     "read_tagged",
+    "read_weak_columns",
     "read_weak_items",
     "read_weak_sentences",
     "segment_lines",

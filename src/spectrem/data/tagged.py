@@ -132,6 +132,27 @@ def _slash_sentences(lines: Lines) -> Iterator[Sentence]:
 def _column_sentences(lines: Lines, columns: tuple[int, int]) -> Iterator[Sentence]:
     """A word per line, blank lines between sentences."""
     known: dict[str, str] = {}
+    for rows in column_lines(lines, columns):
+        words: list[str] = []
+        tags: list[str | None] = []
+        for number, fields in rows:
+            word, tag = fields[columns[0]], fields[columns[1]]
+            if not (word and tag):
+                line = lines.lines[number]
+                lines.refuse(number, f"has no {'tag' if word else 'word'} in {quoted(line)}; write _ for a missing tag")
+            words.append(known.setdefault(word, word))
+            tags.append(None if tag == MISSING else known.setdefault(tag, tag))
+        yield rows[0][0], words, tags
+
+
+def column_lines(lines: Lines, columns: Iterable[int] = ()) -> Iterator[list[tuple[int, list[str]]]]:
+    """The number of every line, from 0, and its columns, sentence by sentence; blank lines stand between these.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the line that has more or fewer columns than the first, or the first where one of ``columns`` is missing.
+    """
     first, n_columns = next(((number, len(_fields(line))) for number, line in lines.filled()), (0, 0))
     tabs = bool(lines.lines) and "\t" in lines.lines[first]
     for column in columns if n_columns else ():
@@ -142,22 +163,15 @@ def _column_sentences(lines: Lines, columns: tuple[int, int]) -> Iterator[Senten
                 "from 0 and end at tabs, or at spaces where the first line has no tab",
             )
     for run in lines.sentences():
-        words: list[str] = []
-        tags: list[str | None] = []
-        for number, line in run:
-            fields = _fields(line, tabs)
+        rows = [(number, _fields(line, tabs)) for number, line in run]
+        for number, fields in rows:
             if len(fields) != n_columns:
                 lines.refuse(
                     number,
                     f"has {len(fields)} columns, but line {first + 1} has {n_columns}; columns are separated by "
                     f"{'tabs' if tabs else 'spaces'} here; repair the line or name the format of the file",
                 )
-            word, tag = fields[columns[0]], fields[columns[1]]
-            if not (word and tag):
-                lines.refuse(number, f"has no {'tag' if word else 'word'} in {quoted(line)}; write _ for a missing tag")
-            words.append(known.setdefault(word, word))
-            tags.append(None if tag == MISSING else known.setdefault(tag, tag))
-        yield run[0][0], words, tags
+        yield rows
 
 
 def _fields(line: str, tabs: bool | None = None) -> list[str]:

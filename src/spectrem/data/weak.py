@@ -1,10 +1,11 @@
-"""Votes of weak sources in the JSON of the benchmark WRENCH: on items, or on the words of sentences."""
+"""Votes of weak sources on items, or on the words of sentences: the JSON of the benchmark WRENCH, and columns."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._reprs import brief_dataclass
-from spectrem.data.files import STANDARD_INPUT, decode, describe, display_name, parse_object, read_bytes
+from spectrem.data.files import STANDARD_INPUT, decode, describe, display_name, parse_object, read_bytes, read_lines
 from spectrem.data.relations import OUTSIDE
+from spectrem.data.tagged import MISSING, column_lines
 from spectrem.exceptions import InvalidInputError, quoted
 
 _SILENT = -1
+_TAG = re.compile("O|[BI](-.+)?")
 
 
 @brief_dataclass(frozen=True, eq=False)
@@ -54,7 +57,7 @@ class WeakSentences:
     words : list of list of str
     votes : list of ndarray of shape (n_words, n_sources)
         Tags as of chunks, B-PER, I-PER and O; None where a source is silent.
-    tags : list of (list of str or None)
+    tags : list of (list of (str or None), or None)
         The tags of every sentence, as far as they are known.
     sources : list of str
 
@@ -67,7 +70,7 @@ class WeakSentences:
     ids: list[str]
     words: list[list[str]]
     votes: list[NDArray[Any]]
-    tags: list[list[str] | None]
+    tags: list[list[Any] | None]
     sources: list[str]
 
 
@@ -145,6 +148,72 @@ def read_weak_sentences(path: str | os.PathLike[str]) -> WeakSentences:
         raise InvalidInputError(
             f"{display_name(path)}: holds votes on items, not on the words of sentences; read_weak_items reads them"
         )
+    return read
+
+
+def read_weak_columns(
+    path: str | os.PathLike[str], votes: Sequence[int] | None = None, tags: int | None = None
+) -> WeakSentences:
+    r"""Read votes on words of sentences in columns, as of CoNLL: a line per word, blank lines between sentences.
+
+    Parameters
+    ----------
+    path : path or "-"
+        UTF-8, plain or gzipped. Columns end at tabs if the first line has one, else at spaces; the first holds the
+        words, others votes of a source: B-TYPE, I-TYPE and O, or ``_`` where it is silent.
+    votes : sequence of int, optional
+        Which columns hold votes, counted from 0, negative ones from the end; by default all but those of words and
+        known tags. The sources are called by their numbers.
+    tags : int, optional
+        The column of tags that are known; ``_`` where one is not.
+
+    Returns
+    -------
+    WeakSentences
+        Their ids are the lines, from 1, where they start.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming file and line: one with more or fewer columns, without a word, or with another tag.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from spectrem.data import write_lines
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_lines(f"{folder}/a.conll", ["in O _ O", "Rome B-LOC _ B-LOC", "", "Ada O B-PER B-PER"])
+    ...     sentences = read_weak_columns(f"{folder}/a.conll", tags=-1)
+    >>> sentences.votes[1].tolist(), sentences.sources, sentences.tags, sentences.ids
+    ([['O', 'B-PER']], ['1', '2'], [['O', 'B-LOC'], ['B-PER']], ['1', '4'])
+    """
+    lines = read_lines(path)
+    asked = [*(votes or ()), *(() if tags is None else [tags])]
+    read = WeakSentences([], [], [], [], [])
+    for rows in column_lines(lines, asked):
+        n = len(rows[0][1])
+        gold = [tags % n] if tags is not None else []
+        listed = [column % n for column in votes] if votes else [k for k in range(1, n) if k not in gold]
+        if not listed:
+            lines.refuse(rows[0][0], "has no column of votes; write a tag of every source behind the word")
+        for number, cells in rows:
+            if not cells[0]:
+                lines.refuse(number, "has no word in its first column; add it")
+            for k in [k for k in (*listed, *gold) if cells[k] != MISSING and not _TAG.fullmatch(cells[k])]:
+                lines.refuse(
+                    number,
+                    f"column {k} must hold tags, B-TYPE, I-TYPE or O, or _ for none, found {quoted(cells[k])}; correct "
+                    "it, or name the columns that hold votes",
+                )
+        table = np.array([[None if cell == MISSING else cell for cell in cells] for _, cells in rows], object)
+        read.ids.append(str(rows[0][0] + 1))
+        read.words.append([cells[0] for _, cells in rows])
+        read.votes.append(table[:, listed])
+        known = table[:, gold].ravel().tolist()
+        read.tags.append(None if known.count(None) == len(known) else known)
+        read.sources[:] = map(str, listed)
+    if not read.ids:
+        raise InvalidInputError(f"{lines.name}: holds no sentence; write a word and its votes a line")
     return read
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from spectrem.kernels import votes as kernel
 from spectrem.models.estep import Statistics
 from spectrem.models.priors import DirichletPrior, Multinomials, Tables
 from spectrem.models.shards import Columns, cut
+from spectrem.models.tag_schemes import possible_moves
 from spectrem.models.tagging import log, restrict_rows
 from spectrem.models.votes import scale_of, whole_logs
 from spectrem.structures import EdgeChain, Parts
@@ -310,17 +311,14 @@ class VoteSequenceModel:
         token, before = own["occurrence"].astype(np.int64), own["previous"]
         cast = shard.cells < len(self.names) * k
         voted, cells = rows_of(np.diff(shard.offsets))[cast], shard.cells[cast]
-        codes = np.where(np.isnan(before), -1, before).astype(np.int32)
-        order = np.argsort(names)
-        place = np.append(np.argsort(order), -1).astype(np.int32)  # that of a missing tag last
         return {
             "sentence": shard.instances,
-            "tag": names[own["tag"].astype(np.int64)],
-            "previous": Coded(names[order], place[codes]),
+            "tag": Coded.of(names, own["tag"].astype(np.int64)),
+            "previous": Coded.of(names, np.where(np.isnan(before), -1, before).astype(np.int64)),
             "word": shard.words[token],
             "silent": (np.bincount(voted, minlength=len(shard.words)) == 0)[token],
-            "source": Repeats(voted, self.names[cells // k]),
-            "vote": Repeats(voted, names[cells % k]),
+            "source": Repeats(voted, Coded.of(self.names, cells // k)),
+            "vote": Repeats(voted, Coded.of(names, cells % k)),
             **shard.columns.of_sentences,
             **{name: column[token] for name, column in shard.columns.of_words.items()},
         }
@@ -329,17 +327,15 @@ class VoteSequenceModel:
         """Counts where every token has the tag that most of its votes name; among equals I, then the first type."""
         k, first = self.n_tags, self._first(shard)
         cast = shard.cells < len(self.names) * k
-        place = rows_of(np.diff(shard.offsets))[cast] * k + shard.cells[cast] % k
-        table: Floats = np.bincount(place, minlength=len(first) * k).astype(np.float64).reshape(-1, k)
-        table[:, 0] = np.where(table.any(axis=1), -1.0, 1.0)
-        table[:, self.inside] += _INSIDE * (table[:, self.inside] > 0)
+        token, tag = rows_of(np.diff(shard.offsets))[cast], shard.cells[cast] % k
+        table = majority_scores(token, tag, len(first), self.tags)
         if shard.evidence is not None:  # where votes are against a label, the label stands
             table = (np.maximum(table, 0.0) + _FAINT) * np.exp(shard.evidence)
         best = table.argmax(axis=1)
         chosen = np.eye(k)[best]
         before, after = chosen[np.flatnonzero(~first) - 1], chosen[~first]
         pairs = before[:, :, None] * after[:, None, :]
-        stray = pairs * ~possible_moves_of(self.tags)  # I where no span goes on counts as B
+        stray = pairs * ~_moves(self.tags)[:-1]  # I where no span goes on counts as B
         pairs -= stray
         pairs[:, :, np.flatnonzero(self.inside) - 1] += stray[:, :, self.inside]
         return self._gathered(shard, chosen, pairs)
@@ -354,17 +350,42 @@ class VoteSequenceModel:
         return np.repeat(first, np.where(first, self.n_tags, self.n_tags**2))
 
 
-def inside_of(tags: tuple[str, ...]) -> Bools:
+def majority_scores(token: Ints, tag: NDArray[Any], n_tokens: int, tags: Sequence[str]) -> Floats:
+    """How many votes every tag has, where the largest is the majority: O where there are none, I before B of equals.
+
+    Parameters
+    ----------
+    token, tag : ndarrays of shape (n_votes,), int
+    n_tokens : int
+    tags : sequence of str
+        O first, then B and I of every type.
+
+    Returns
+    -------
+    ndarray of shape (n_tokens, n_tags)
+
+    Examples
+    --------
+    >>> majority_scores(np.array([0, 0]), np.array([1, 2]), 2, ["O", "B", "I"]).argmax(axis=1).tolist()
+    [2, 0]
+    """
+    k, inside = len(tags), inside_of(tags)
+    table: Floats = np.bincount(token * k + tag, minlength=n_tokens * k).astype(np.float64).reshape(-1, k)
+    table[:, 0] = np.where(table.any(axis=1), -1.0, 1.0)
+    table[:, inside] += _INSIDE * (table[:, inside] > 0)
+    return table
+
+
+def inside_of(tags: Sequence[str]) -> Bools:
     """Which tags go on with a span."""
     return np.array([tag.startswith("I") for tag in tags], np.bool_)
 
 
-def possible_moves_of(tags: tuple[str, ...]) -> Bools:
-    """Which tags may follow each other, shape (n_tags, n_tags), [from, to]; see `VoteSequenceModel`."""
-    possible = np.tile(~inside_of(tags), (len(tags), 1))
-    for inside in np.flatnonzero(inside_of(tags)):
-        possible[inside - 1 : inside + 1, inside] = True
-    return possible
+def _moves(tags: tuple[str, ...]) -> Bools:
+    """Which tags may follow each tag and, in the last row, be the first of a sentence; shape (n_tags + 1, n_tags)."""
+    possible = possible_moves("bio", tags)
+    assert possible is not None  # as it is where all moves are
+    return possible[:, :-1]
 
 
 def shares_of(sizes: Floats) -> Floats:
@@ -403,17 +424,17 @@ def tables_of(
     transition_pseudo_count : float
         Of transitions from a tag, evenly divided, and of first tags: one part in ``n_tags`` for each.
     """
-    k, possible = len(tags), possible_moves_of(tags)
+    k, moves = len(tags), _moves(tags)
+    possible, first = moves[:-1], moves[-1]
     wrong = (1.0 - precision) * shares / (1.0 - shares)[:, None]
     base = np.where(np.eye(k, dtype=bool), precision, wrong)
     prior = (pseudo_votes[0] + pseudo_votes[1] * n_votes).reshape(-1, k, 1) * base
-    moves = transition_pseudo_count * possible / possible.sum(axis=1, keepdims=True)
-    first = ~inside_of(tags)
+    evenly = transition_pseudo_count * possible / possible.sum(axis=1, keepdims=True)
     rows, priors = {}, {}
     for name, kept in (("initial", first), ("transition", possible)):
         rows[name] = restrict_rows(Multinomials.dense(kept.shape), np.where(kept, np.nan, 0.0), name)
     priors["initial"] = DirichletPrior(np.full(first.sum(), transition_pseudo_count / k))
-    priors["transition"] = DirichletPrior(moves[possible])
+    priors["transition"] = DirichletPrior(evenly[possible])
     rows["source"] = Multinomials.dense((n_votes.size, k))
     priors["source"] = DirichletPrior(prior.ravel())
     rows["word"] = Multinomials.dense((n_words, k))

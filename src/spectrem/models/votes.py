@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.constraints.compilation.groups import Key, Repeats
+from spectrem.constraints.compilation.groups import Coded, Key, Repeats
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels import votes as kernel
 from spectrem.models.estep import EStepResult, Statistics
@@ -368,10 +368,10 @@ class VoteModel:
         item, source, vote = rows_of(np.diff(shard.offsets)), shard.cells // k, shard.cells % k
         return {
             "row": shard.instances,
-            "label": np.tile(self.classes, n),
+            "label": Coded.of(self.classes, np.tile(np.arange(k), n)),
             "silent": np.diff(shard.offsets) == 0,
-            "source": Repeats(item, self.names[source]),
-            "vote": Repeats(item, self.classes[vote]),
+            "source": Repeats(item, Coded.of(self.names, source)),
+            "vote": Repeats(item, Coded.of(self.classes, vote)),
             **shard.columns,
         }
 

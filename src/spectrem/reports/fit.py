@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from spectrem._arrays import Floats
 from spectrem._html import document, facts, page, paragraphs
-from spectrem.data import open_output
+from spectrem.data.files import write_texts
 from spectrem.exceptions import counted, shorten
 from spectrem.learning.schedule import FitStatus, Record
 from spectrem.reports.constraints import MOST_LINES, ConstraintSummary, constraint_lines
@@ -146,8 +146,7 @@ class FitReport:
         ...     "GaussianMixture: kept the start" in Path(folder, "run.html").read_text()
         True
         """
-        with open_output(path) as file:
-            file.write(self.to_html())
+        write_texts(path, [self.to_html()])
 
     def to_html(self, command: str | None = None) -> str:
         """The page that `save` writes; the command line, if there was one, stands at its end.

@@ -27,7 +27,7 @@ from spectrem.constraints.compilation.rows import Alike
 from spectrem.constraints.constraint import Constraint
 from spectrem.constraints.links import resolve_links
 from spectrem.constraints.text import Constraints, flatten
-from spectrem.data import open_output
+from spectrem.data.files import write_texts
 from spectrem.data.frames import as_frame, filled_frame
 from spectrem.data.table_file import as_label_names
 from spectrem.exceptions import InvalidInputError, listed, shorten, warn
@@ -843,8 +843,7 @@ class ProjectedTable:
         ...     "one of them" in Path(folder, "projected.html").read_text()
         True
         """
-        with open_output(path) as file:
-            file.write(self.to_html())
+        write_texts(path, [self.to_html()])
 
     def to_html(self, command: str | None = None) -> str:
         """The page that `save_report` writes; the command line, if there was one, stands at its end.

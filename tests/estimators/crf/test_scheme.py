@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from spectrem import CRFTagger, E, part
-from spectrem.estimators.crf.scheme import possible_moves
 from spectrem.exceptions import InvalidInputError
+from spectrem.models.tag_schemes import possible_moves
 
 TAGS = {
     "bio": ["B-NP", "B-VP", "I-NP", "I-VP", "O"],

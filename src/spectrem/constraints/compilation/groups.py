@@ -50,6 +50,21 @@ class Coded:
     values: NDArray
     codes: NDArray[np.int32]
 
+    @classmethod
+    def of(cls, names: NDArray, codes: NDArray) -> Coded | NDArray:
+        """The names with these numbers, -1 for none; an array where names are not text.
+
+        Examples
+        --------
+        >>> Coded.of(np.array(["b", "a"]), np.array([0, 1, 1])).codes.tolist()
+        [1, 0, 0]
+        """
+        if names.dtype.kind != "U":
+            return names[codes]
+        order = np.argsort(names)
+        place = np.append(np.argsort(order), -1).astype(np.int32)  # that of a missing name last
+        return cls(names[order], place[codes])
+
     def __getitem__(self, index: Any) -> Coded:
         return Coded(self.values, self.codes[index])
 

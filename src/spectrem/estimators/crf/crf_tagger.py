@@ -23,7 +23,7 @@ from spectrem.data.features import FeatureIndex, check_sentence, token_features
 from spectrem.estimators import engine, storage
 from spectrem.estimators.conventions import Estimator, PerSentence, as_fitted, row_weights
 from spectrem.estimators.crf.parameters import CRFParameters
-from spectrem.estimators.crf.scheme import check_labels, possible_moves
+from spectrem.estimators.crf.scheme import check_labels
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.labelled import fit_labelled
 from spectrem.estimators.progress import shows_progress
@@ -43,6 +43,7 @@ from spectrem.estimators.storage import TEXT, Codec, Member, Saved, finite
 from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.models import loglinear
 from spectrem.models.loglinear import AgreedModel, Features, Labels, LogLinearModel, LogLinearShard, PairModel, Support
+from spectrem.models.tag_schemes import possible_moves
 from spectrem.structures import Parts
 from spectrem.structures._ragged import offsets_of, positions_of
 from spectrem.structures.draws import n_best

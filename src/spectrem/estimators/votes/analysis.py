@@ -17,7 +17,7 @@ from spectrem._first_use import sparse as sp
 from spectrem._html import document
 from spectrem._reprs import brief_dataclass
 from spectrem.constraints.compilation.rows import Block
-from spectrem.data import open_output
+from spectrem.data.files import write_texts
 from spectrem.data.frames import make_frame
 from spectrem.estimators import engine
 from spectrem.estimators.votes.analysis_page import analysis_page
@@ -241,8 +241,7 @@ class VoteAnalysis:
         InvalidInputError
             If the folder does not exist or the file cannot be written.
         """
-        with open_output(path) as file:
-            file.write(self.to_html())
+        write_texts(path, [self.to_html()])
 
     def to_html(self, command: str | None = None) -> str:
         """The page that `save` writes; the command line, if there was one, stands at its end.

@@ -64,6 +64,8 @@ def read_votes(votes: Any, columns: Sequence[str], *, repeated: bool) -> Votes:
     >>> votes.offsets.tolist(), votes.source.tolist(), votes.labels[votes.label].tolist()
     ([0, 1, 3, 3], [0, 0, 1], ['a', 'b', 'b'])
     """
+    if isinstance(votes, Votes):  # as read before
+        return votes
     frame = as_frame(votes, "votes")
     if frame is not None and set(columns) <= set(frame.columns):
         return _read_list(frame, columns, repeated=repeated)

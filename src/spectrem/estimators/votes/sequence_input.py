@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spectrem._arrays import Bools, Floats, Ints
-from spectrem.estimators.crf.scheme import check_labels, possible_moves
+from spectrem.estimators.crf.scheme import check_labels
 from spectrem.estimators.labels import is_unlabelled
 from spectrem.estimators.sentences import TokenLabels, as_sentences, check_tag, check_tags, sort_tags
-from spectrem.exceptions import InvalidInputError, quoted
+from spectrem.exceptions import InvalidInputError, quoted, setting
+from spectrem.models.tag_schemes import possible_moves
 from spectrem.structures._ragged import offsets_of, rows_of
 
 
@@ -57,6 +58,8 @@ def read_token_votes(votes: Any, lengths: Ints, sources: Sequence[Any] | None) -
     >>> votes.token.tolist(), [votes.tags[tag] for tag in votes.tag]
     ([0, 1, 4], ['B-PER', 'I-PER', 'B-LOC'])
     """
+    if isinstance(votes, TokenVotes):  # as read before
+        return votes
     listed = as_sentences(votes, "votes")
     if len(listed) != len(lengths):
         raise InvalidInputError(
@@ -173,11 +176,13 @@ def tags_of(types: Any, named: Collection[str]) -> tuple[str, ...]:
     occurring = sorted({tag.partition("-")[2] for tag in named if tag != "O"})
     listed = occurring if types is None else list(check_tags(types, "span_types"))
     if not listed:
-        raise InvalidInputError("votes must name a type of spans, got none; list all that there are in span_types")
+        raise InvalidInputError(
+            "votes must name a type of spans, got none; list all that there are in " + setting("span_types")
+        )
     unknown = [one for one in occurring if one not in listed]
     if unknown:
         raise InvalidInputError(
-            f"votes and y must be for the types {listed!r:.200}, got {unknown[0]!r}; add it to span_types"
+            f"votes and y must be for the types {listed!r:.200}, got {unknown[0]!r}; add it to {setting('span_types')}"
         )
     return ("O", *(f"{letter}{'-' * bool(one)}{one}" for one in listed for letter in "BI"))
 

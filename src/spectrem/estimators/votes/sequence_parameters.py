@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from spectrem.estimators.declare import count, given, number
-from spectrem.estimators.shared_parameters import MODEL, TRAINING, CorpusParameters, SentenceParameters
+from spectrem.estimators.shared_parameters import MODEL, TRAINING, CorpusParameters, SentenceParameters, labels_of
 
 
 @dataclass(eq=False, repr=False)
@@ -46,7 +46,7 @@ class SequenceLabelModelParameters(SentenceParameters, CorpusParameters):
         vote. Sentences with a label on every token are left alone by constraints inside sentences.
     """
 
-    span_types: Sequence[str] | None = given(None)
+    span_types: Sequence[str] | None = given(None, convert=labels_of, option="", group=MODEL, metavar="A,B,C")
     _: KW_ONLY
     source_names: Sequence[Any] | None = given(None)
     precision: float = number(0.85, 0, 1, open=True, group=MODEL)

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from spectrem import learning
 from spectrem._arrays import Floats, Ints
 from spectrem._html import MOST_SHOWN
 from spectrem._validate import as_bool
@@ -29,6 +28,22 @@ from spectrem.estimators.sentence_tables import Label, SentenceHeads, SentenceTa
 from spectrem.estimators.shared_parameters import as_sequence, constraint_names
 from spectrem.exceptions import InvalidInputError, NoEffectWarning, Unconverged, quoted, setting, warn
 from spectrem.inference.dual import compile_slack
+from spectrem.learning import (
+    Constant,
+    EStep,
+    Expectations,
+    FitResult,
+    FitStatus,
+    Posed,
+    Posteriors,
+    Record,
+    Schedule,
+    Step,
+    Stopping,
+    pose,
+    posterior,
+    run_em,
+)
 from spectrem.models.shards import count_known, in_corpus_order
 from spectrem.reports import (
     ConstraintReport,
@@ -75,12 +90,10 @@ def make_corpus(estimator: Any, shards: Iterable[Any]) -> Corpus:
 # ---- training -------------------------------------------------------------------------------------------------------
 
 
-def estep_of(
-    estimator: Any, constraints: Any = None, *, reference: Callable[[Any], Parts] | None = None
-) -> learning.EStep:
+def estep_of(estimator: Any, constraints: Any = None, *, reference: Callable[[Any], Parts] | None = None) -> EStep:
     """The E-step that the settings of an estimator describe; ``constraints`` take the place of its own."""
     constraints = estimator.constraints if constraints is None else constraints
-    return learning.EStep(
+    return EStep(
         constraints,
         warm_start=bool(as_sequence(constraints)),
         dual_steps=getattr(estimator, "dual_steps", None) or None,
@@ -112,13 +125,13 @@ class Trained(NamedTuple):
     """
 
     params: Any
-    history: tuple[learning.Record, ...]
-    status: learning.FitStatus
+    history: tuple[Record, ...]
+    status: FitStatus
     constraints: tuple[ConstraintReport, ...] = ()
     summaries: tuple[ConstraintSummary, ...] = ()
     n_steps: int = 0
     shards: Corpus | None = None
-    step: learning.Step | None = None
+    step: Step | None = None
     unmet: tuple[warnings.WarningMessage, ...] = ()
 
 
@@ -155,15 +168,15 @@ class Task:
     model: Any
     corpus: Corpus
     start: Callable[[], Any]
-    estep: learning.EStep
+    estep: EStep
     labelled: Callable[[], Trained] | None = None
     learns: bool = True
     unused: Constraints | None = None
-    stopping: learning.Stopping | None = None
+    stopping: Stopping | None = None
     all_known: bool = False
     n_starts: int | None = None
     stage: str = "start"
-    on_iteration: Callable[[learning.Record], None] | None = None
+    on_iteration: Callable[[Record], None] | None = None
 
 
 def train(estimator: Any, task: Task) -> Trained:
@@ -194,14 +207,14 @@ def train(estimator: Any, task: Task) -> Trained:
     stages = ["em"] if n_starts is None else [f"{task.stage}-{number + 1}" for number in range(n_starts)]
     criterion = criterion_of(estimator, task.estep.constraints)
 
-    best: learning.FitResult[Any] | None = None
+    best: FitResult[Any] | None = None
     for stage in stages:  # the best is kept, and only the warnings of its run are issued
         with warnings.catch_warnings(record=True) if len(stages) > 1 else nullcontext() as caught:
             if caught is not None:
                 warnings.simplefilter("always")
             if criterion is None:
                 settings = run_settings(estimator, stage, stopping=task.stopping, on_iteration=task.on_iteration)
-                result = learning.run_em(task.model, task.corpus, start(), task.estep, **settings)
+                result = run_em(task.model, task.corpus, start(), task.estep, **settings)
             else:
                 from spectrem.learning import run_ascent  # and with it log-linear models, which an aligner can spare
 
@@ -216,10 +229,10 @@ def train(estimator: Any, task: Task) -> Trained:
         warn_unused(estimator.constraints, at_predict=hasattr(estimator, "project_at_predict"))
     gamma = best.history[-1].gamma if best.history else asked_gamma(estimator)
     posed, params = best.posed, _possible(best.params) if task.estep.constraints else best.params
-    step = learning.Step(task.model, params, gamma, task.estep)
-    if isinstance(criterion, learning.Expectations):  # the distributions are those of the model
+    step = Step(task.model, params, gamma, task.estep)
+    if isinstance(criterion, Expectations):  # the distributions are those of the model
         reports = report_expectations(posed, task.model, step.params, criterion, task.estep)
-        posed, step = learning.pose(task.model, task.corpus, learning.EStep()), step._replace(estep=learning.EStep())
+        posed, step = pose(task.model, task.corpus, EStep()), step._replace(estep=EStep())
         return Trained(best.params, best.history, best.status, *reports, n_steps, posed.shards, step)
     with warnings.catch_warnings(record=True) as unmet:  # training has warned already
         warnings.simplefilter("always", Unconverged)
@@ -232,9 +245,9 @@ def run_settings(
     estimator: Any,
     stage: str,
     *,
-    schedule: learning.Schedule | None = None,
-    stopping: learning.Stopping | None = None,
-    on_iteration: Callable[[learning.Record], None] | None = None,
+    schedule: Schedule | None = None,
+    stopping: Stopping | None = None,
+    on_iteration: Callable[[Record], None] | None = None,
 ) -> dict[str, Any]:
     """The keywords of `spectrem.learning.run_em` by the parameters of an estimator.
 
@@ -248,8 +261,8 @@ def run_settings(
         What to use in place of those of the estimator.
     """
     return {
-        "schedule": schedule or estimator.schedule or learning.Constant(estimator.gamma),
-        "stopping": stopping or learning.Stopping(estimator.max_iter, estimator.tol),
+        "schedule": schedule or estimator.schedule or Constant(estimator.gamma),
+        "stopping": stopping or Stopping(estimator.max_iter, estimator.tol),
         "on_iteration": on_iteration or estimator.on_iteration,
         "checkpoint": _folder(estimator, stage),
     }
@@ -261,22 +274,22 @@ def _folder(estimator: Any, stage: str) -> Path | None:
     return None if checkpoint is None else Path(checkpoint) / stage
 
 
-def criterion_of(estimator: Any, constraints: Any) -> learning.Expectations | learning.Posteriors | None:
+def criterion_of(estimator: Any, constraints: Any) -> Expectations | Posteriors | None:
     """The criterion that the weights of a log-linear model climb by gradient; None for EM, and for other models.
 
     Beside the criterion that the estimator has, the log-likelihood of what is known, at gamma = 1 without constraints
     and without a ``schedule``: turns of EM, whose every M-step is a maximisation, end far from its maximum.
     """
-    criterion: learning.Expectations | learning.Posteriors | None = getattr(estimator, "criterion", None)
+    criterion: Expectations | Posteriors | None = getattr(estimator, "criterion", None)
     plain = hasattr(estimator, "criterion") and estimator.schedule is None and estimator.gamma == 1
-    return learning.Posteriors() if criterion is None and plain and not constraints else criterion
+    return Posteriors() if criterion is None and plain and not constraints else criterion
 
 
 def learn_labels(model: Any, corpus: Corpus, params: Any) -> Trained:
     """The M-step of the shards whose labels are known, from ``params`` on; the record is of a pass after it."""
     known = corpus.part(np.flatnonzero(list(corpus.collect(count_known))).tolist())
-    fitted = learning.run_em(model, known, params, stopping=learning.Stopping(2, 0.0))
-    return Trained(fitted.params, fitted.history[-1:], learning.FitStatus.CONVERGED)
+    fitted = run_em(model, known, params, stopping=Stopping(2, 0.0))
+    return Trained(fitted.params, fitted.history[-1:], FitStatus.CONVERGED)
 
 
 def _report_labelled(estimator: Any, task: Task, params: Any) -> Reports:
@@ -302,13 +315,13 @@ def _report_labelled(estimator: Any, task: Task, params: Any) -> Reports:
     if task.unused is not None:
         unused = task.unused
         estep = replace(estep, constraints=unused)
-        posed = learning.pose(task.model, task.corpus, estep)
+        posed = pose(task.model, task.corpus, estep)
     elif estimator.project_at_predict:
         return (), ()
-    if isinstance(criterion, learning.Expectations):
+    if isinstance(criterion, Expectations):
         reports = report_expectations(posed, task.model, params, criterion, estep)
     else:
-        step = learning.Step(task.model, params, asked_gamma(estimator), estep)
+        step = Step(task.model, params, asked_gamma(estimator), estep)
         reports = report_posed(posed, step) if as_sequence(unused) else ((), ())
     warn_unused(unused, at_predict=not estimator.project_at_predict)
     return reports
@@ -332,7 +345,7 @@ def asked_gamma(estimator: Any) -> float:
     """The gamma that training is to end at, by the parameters of an estimator."""
     criterion = getattr(estimator, "criterion", None)
     if criterion is None:
-        return float(list((estimator.schedule or learning.Constant(estimator.gamma)).gammas())[-1])
+        return float(list((estimator.schedule or Constant(estimator.gamma)).gammas())[-1])
     return float(getattr(criterion, "gamma", 1.0))
 
 
@@ -416,8 +429,8 @@ def projected(
     best: str | None = None,
 ) -> Iterator[Any]:
     """Posteriors of new instances, shard by shard, under constraints at ``gamma``; see `posteriors`."""
-    estep = learning.EStep(constraints, infeasible=estimator.infeasible)
-    posed = learning.pose(model, corpus, estep)
+    estep = EStep(constraints, infeasible=estimator.infeasible)
+    posed = pose(model, corpus, estep)
     rows = posed.rows
     if best is not None and rows is not None:
         raise InvalidInputError(
@@ -427,7 +440,7 @@ def projected(
         )
     if gamma > 0 and rows is not None and not compile_slack(rows.blocks, np.zeros(len(rows.bounds), int), 1).is_box:
         estep = replace(estep, tol=_ROUGH)
-    shards, step = posed.at_prices(learning.Step(model, _possible(params), gamma, estep))
+    shards, step = posed.at_prices(Step(model, _possible(params), gamma, estep))
     return shards.collect(_projected, step, read)
 
 
@@ -581,8 +594,8 @@ def free_posteriors(shard: Any, model: Any, params: Any, read: Read[Result]) -> 
     return read(model, shard, marginals)
 
 
-def _projected(posed: learning.Posed, step: learning.Step, read: Read[Result]) -> Result:
-    return read(step.model, posed.shard, learning.posterior(posed, step).marginals)
+def _projected(posed: Posed, step: Step, read: Read[Result]) -> Result:
+    return read(step.model, posed.shard, posterior(posed, step).marginals)
 
 
 def _best(shard: Any, model: Any, params: Any, least: int) -> Ints:

@@ -21,8 +21,17 @@ from spectrem.corpus import Corpus
 from spectrem.data import ParsedSentence
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.parsing import arcs as kernel
-from spectrem.models import loglinear
 from spectrem.models.estep import Statistics
+from spectrem.models.loglinear import (
+    Features,
+    Labels,
+    LogLinearModel,
+    LogLinearShard,
+    Optimiser,
+    Support,
+    WeightPrior,
+    build_shards,
+)
 from spectrem.models.loglinear.optimise import Spread, m_step
 from spectrem.models.shards import Columns, cut
 from spectrem.structures import Known, Parts, ProjectiveTrees, Structure
@@ -377,8 +386,8 @@ class EdgeFactoredModel:
     bits: int = 18
     trees: type = ProjectiveTrees
     single_root: bool = True
-    prior: loglinear.WeightPrior = loglinear.WeightPrior()
-    optimiser: loglinear.Optimiser = loglinear.Optimiser()
+    prior: WeightPrior = WeightPrior()
+    optimiser: Optimiser = Optimiser()
 
     def __post_init__(self) -> None:
         as_bool(self.fine, "fine")
@@ -563,32 +572,29 @@ class RelationModel:
     """
 
     names: tuple[str, ...]
-    model: loglinear.LogLinearModel
+    model: LogLinearModel
     theta: Floats
 
     def label(self, lengths: Ints, atoms: Atoms, heads: Ints) -> list[str]:
         """The most probable relation of every word to its head; ``_`` where it has none."""
         features = arc_features(lengths, atoms, heads)
-        shards = loglinear.build_shards(features, n_labels=len(self.names))
+        shards = build_shards(features, n_labels=len(self.names))
         table = np.concatenate([self.model.scores(self.theta, shard).unary for shard in shards])
         best = np.array(self.names, object)[table.reshape(-1, len(self.names)).argmax(axis=1)]
         best[heads == UNKNOWN_HEAD] = MISSING
         return list(best)
 
 
-def relation_model(names: Sequence[str], support: loglinear.Support, C: float) -> loglinear.LogLinearModel:
+def relation_model(names: Sequence[str], support: Support, C: float) -> LogLinearModel:
     """The model of these relations, whose weights have the variance C."""
-    return loglinear.LogLinearModel(
-        support,
-        prior=loglinear.WeightPrior(1.0 / C),
-        optimiser=loglinear.Optimiser(_MOST_STEPS, _TOL, memory=6),
-        names=names,
+    return LogLinearModel(
+        support, prior=WeightPrior(1.0 / C), optimiser=Optimiser(_MOST_STEPS, _TOL, memory=6), names=names
     )
 
 
 def relation_shards(
     lengths: Ints, atoms: Atoms, heads: Ints, relations: Sequence[str], words: Ints, weights: Floats
-) -> tuple[tuple[str, ...], loglinear.Support, list[loglinear.LogLinearShard]]:
+) -> tuple[tuple[str, ...], Support, list[LogLinearShard]]:
     """Names of relations, the pairs of features and relations that occur together, and shards to learn from.
 
     Parameters
@@ -604,9 +610,9 @@ def relation_shards(
     """
     names, numbers = np.unique(np.array(relations), return_inverse=True)
     features = arc_features(lengths, atoms, heads).take(words)
-    labels = loglinear.Labels(np.arange(len(words) + 1), numbers.astype(np.int64), np.ones(len(words)))
-    support = loglinear.Support.observed(features, labels.offsets, labels.labels, len(names))
-    shards = loglinear.build_shards(
+    labels = Labels(np.arange(len(words) + 1), numbers.astype(np.int64), np.ones(len(words)))
+    support = Support.observed(features, labels.offsets, labels.labels, len(names))
+    shards = build_shards(
         features,
         labels=labels,
         known=np.ones(len(words), np.bool_),
@@ -617,7 +623,7 @@ def relation_shards(
     return tuple(map(str, names)), support, shards
 
 
-def arc_features(lengths: Ints, atoms: Atoms, heads: Ints) -> loglinear.Features:
+def arc_features(lengths: Ints, atoms: Atoms, heads: Ints) -> Features:
     """Hashed features of the arc to every word from its head.
 
     Parameters
@@ -655,7 +661,7 @@ def arc_features(lengths: Ints, atoms: Atoms, heads: Ints) -> loglinear.Features
     for k, columns in enumerate(templates):
         indices[:, k] = _hashed(k, columns, n)
     indptr = np.arange(n + 1) * len(templates)
-    return loglinear.Features(indptr, indices.ravel(), None, N_FEATURES)
+    return Features(indptr, indices.ravel(), None, N_FEATURES)
 
 
 def _hashed(seed: int, columns: Sequence[NDArray], n: int) -> NDArray[np.uint64]:

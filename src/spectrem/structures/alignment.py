@@ -17,8 +17,18 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.kernels import categorical as independent
 from spectrem.kernels.alignments import alignment as kernel
 from spectrem.kernels.derivations import ONE, Steps
-from spectrem.structures import _ragged as ragged
 from spectrem.structures._polytopes import simplex_polytope
+from spectrem.structures._ragged import (
+    Inputs,
+    check_inputs,
+    check_instance,
+    check_scores,
+    indicators,
+    no_parts,
+    offsets_of,
+    positions_of,
+    rows_of,
+)
 from spectrem.structures.derivations import NO_STEPS, Derivations, keep_steps, places_of, steps_of, sum_up
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
@@ -124,17 +134,17 @@ class Alignment:
     @cached_property
     def target_offsets(self) -> Ints:
         """Boundaries of the pairs among the target positions, shape (n_instances + 1,)."""
-        return ragged.offsets_of(self.target_lengths)
+        return offsets_of(self.target_lengths)
 
     @cached_property
     def offsets(self) -> Ints:
         """Boundaries of the pairs in ``Parts.unary``, shape (n_instances + 1,)."""
-        return ragged.offsets_of(self.target_lengths * (self.source_lengths + 1))
+        return offsets_of(self.target_lengths * (self.source_lengths + 1))
 
     @cached_property
     def position_offsets(self) -> Ints:
         """Boundaries of the target positions in ``Parts.unary``, shape (n_positions + 1,)."""
-        return ragged.offsets_of(np.repeat(self.source_lengths + 1, self.target_lengths))
+        return offsets_of(np.repeat(self.source_lengths + 1, self.target_lengths))
 
     @property
     def instance_name(self) -> str:
@@ -144,20 +154,20 @@ class Alignment:
     @cached_property
     def instance(self) -> Ints:
         """Sentence pair of every unary part, shape (n_unary,)."""
-        return ragged.rows_of(np.diff(self.offsets))
+        return rows_of(np.diff(self.offsets))
 
     @property
     def choice(self) -> Ints:
         """Target position of every link among those of the batch, shape (n_unary,); built anew at every call."""
-        return ragged.rows_of(np.diff(self.position_offsets))
+        return rows_of(np.diff(self.position_offsets))
 
     @property
     def columns(self) -> Mapping[str, NDArray]:
         """Sentence, source, target, state and direction of every link, shape (n_unary,); built anew at every call."""
         widths = np.diff(self.position_offsets)
-        choice = ragged.positions_of(widths)
+        choice = positions_of(widths)
         choice[self.position_offsets[1:] - 1] = NULL
-        chooser = np.repeat(ragged.positions_of(self.target_lengths), widths)
+        chooser = np.repeat(positions_of(self.target_lengths), widths)
         source, target = (chooser, choice) if self.reverse else (choice, chooser)
         direction = np.broadcast_to(np.array("backward" if self.reverse else "forward"), choice.shape)
         return {
@@ -203,10 +213,10 @@ class Alignment:
     ) -> tuple[Floats, Parts]:
         """Values, shape (n_instances,) in nats, and link posteriors with jump counts; see `Structure.smoothed_max`."""
         gamma = as_gamma(gamma)
-        inputs = ragged.check_inputs(self, scores, active, weights)
+        inputs = check_inputs(self, scores, active, weights)
         if gamma == 0.0:
             values, choices, counts = self._best(inputs)
-            return values, Parts(ragged.indicators(choices, self.position_offsets), counts)
+            return values, Parts(indicators(choices, self.position_offsets), counts)
         values, marginals = np.zeros(self.n_instances), np.zeros(self.n_unary)
         if self.max_jump is None:
             independent.sum_pass(
@@ -227,13 +237,13 @@ class Alignment:
 
         NULL throughout a pair without any possible alignment, whose value is ``-inf``.
         """
-        _, choices, _ = self._best(ragged.check_inputs(self, scores))
+        _, choices, _ = self._best(check_inputs(self, scores))
         is_null = choices == np.repeat(self.source_lengths, self.target_lengths)
         return np.where(is_null | (choices < 0), NULL, choices)
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """A simplex per position, or unit flow through (position, last source position) nodes when there are jumps."""
-        n, checked = ragged.check_instance(self, instance), ragged.check_scores(self, scores)
+        n, checked = check_instance(self, instance), check_scores(self, scores)
         if self.max_jump is None:
             sizes = np.full(self.target_lengths[n], self.source_lengths[n] + 1)
             return simplex_polytope(checked.unary, int(self.offsets[n]), sizes)
@@ -241,7 +251,7 @@ class Alignment:
 
     def derivations(self, instance: int) -> Derivations:
         """The steps that derive the alignments of one pair, target position by target position."""
-        n = ragged.check_instance(self, instance)
+        n = check_instance(self, instance)
         n_source, n_target = int(self.source_lengths[n]), int(self.target_lengths[n])
         block = slice(int(self.offsets[n]), int(self.offsets[n + 1]))
         steps = keep_steps(_steps, n_source, n_target, self.max_jump) if n_target else NO_STEPS
@@ -252,11 +262,11 @@ class Alignment:
         (n_jumps,), (_, n_columns), (n_ends,) = self.factor_shapes
         tables = [np.arange(n_jumps), n_source * n_columns + np.arange(n_source + 1), np.arange(n_ends)]
         blocks = [len(entries), *map(len, tables)]
-        factor = ragged.rows_of(np.array(blocks)) - 1
+        factor = rows_of(np.array(blocks)) - 1
         cell = np.concatenate([np.full(len(entries), -1), *tables])
         entries = np.append(entries, np.full(len(factor) - len(entries), -1))
         cells = tuple(np.where(factor == k, cell, -1) for k in range(3))
-        ends = ragged.offsets_of(np.array(blocks))
+        ends = offsets_of(np.array(blocks))
         return Derivations(
             steps, entries, block, cells, np.append(offsets, ends[2:]), np.append(uses, [0, 0, min(n_target, 1)])
         )
@@ -274,11 +284,11 @@ class Alignment:
         Parts
             Indicators, 0 or 1.
         """
-        n = ragged.check_instance(self, instance)
+        n = check_instance(self, instance)
         n_source, n_target = int(self.source_lengths[n]), int(self.target_lengths[n])
         start, width = int(self.offsets[n]), self.max_jump
         for links in itertools.product(range(n_source + 1), repeat=n_target):
-            indicator, last = ragged.no_parts(self), -1
+            indicator, last = no_parts(self), -1
             for j, i in enumerate(links):
                 indicator.unary[start + j * (n_source + 1) + i] = 1.0
                 if i < n_source and width is not None:
@@ -290,13 +300,13 @@ class Alignment:
                 indicator.factors[2][min(n_source - 1 - last, width)] += 1.0
             yield indicator
 
-    def _layout(self, inputs: ragged.Inputs) -> kernel.Scores:
+    def _layout(self, inputs: Inputs) -> kernel.Scores:
         return kernel.Scores(self.source_lengths, self.target_lengths, self.offsets, inputs.unary, *inputs.factors)
 
     def _no_counts(self) -> kernel.Expected:
         return kernel.Expected(*(np.zeros(shape) for shape in self.factor_shapes))
 
-    def _best(self, inputs: ragged.Inputs) -> tuple[Floats, Ints, tuple[Floats, ...]]:
+    def _best(self, inputs: Inputs) -> tuple[Floats, Ints, tuple[Floats, ...]]:
         """Values, the label of every target position (I is NULL, negative if undecided) and counts."""
         values, choices, active = np.zeros(self.n_instances), np.full(self.n_positions, -1), inputs.active
         if self.max_jump is None:

@@ -15,8 +15,16 @@ from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_gamma, as_lengths
 from spectrem.kernels import brackets
 from spectrem.kernels.derivations import ONE, Steps
-from spectrem.structures import _ragged as ragged
 from spectrem.structures._polytopes import check_tree_program
+from spectrem.structures._ragged import (
+    Inputs,
+    check_inputs,
+    check_instance,
+    check_scores,
+    no_parts,
+    offsets_of,
+    positions_of,
+)
 from spectrem.structures.derivations import NO_STEPS, Derivations, keep_steps, places_of, spans_in_tiles, steps_of
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
@@ -93,20 +101,20 @@ class Bracketings:
     @cached_property
     def span_offsets(self) -> Ints:
         """Boundaries of the sentences among the spans, shape (n_instances + 1,)."""
-        return ragged.offsets_of(self.lengths * (self.lengths + 1) // 2)
+        return offsets_of(self.lengths * (self.lengths + 1) // 2)
 
     @cached_property
     def bracket_offsets(self) -> Ints:
         """Boundaries of the sentences among the brackets that `decode` returns, shape (n_instances + 1,)."""
-        return ragged.offsets_of(np.maximum(self.lengths - 1, 0))
+        return offsets_of(np.maximum(self.lengths - 1, 0))
 
     @property
     def spans(self) -> tuple[Ints, Ints]:
         """Starts and ends of all spans, each of shape (n_spans,); built anew at every call."""
-        first = ragged.positions_of(self.lengths)
+        first = positions_of(self.lengths)
         n_ends = np.repeat(self.lengths, self.lengths) - first
         start = np.repeat(first, n_ends)
-        return start, start + 1 + ragged.positions_of(n_ends)
+        return start, start + 1 + positions_of(n_ends)
 
     @property
     def instance_name(self) -> str:
@@ -148,7 +156,7 @@ class Bracketings:
         Among equals at ``gamma == 0``, every span of the tree is cut at its first place, from the whole sentence on.
         """
         gamma = as_gamma(gamma)
-        inputs = ragged.check_inputs(self, scores, active, weights)
+        inputs = check_inputs(self, scores, active, weights)
         if gamma == 0.0:
             return self._best(inputs)
         gains, exponents, base, tops = self._gains(inputs, gamma)
@@ -179,7 +187,7 @@ class Bracketings:
         A sentence of n words has n - 1 of them, ``bracket_offsets[i]:bracket_offsets[i + 1]``, by start and end; they
         are -1 throughout an impossible sentence.
         """
-        values, marginals = self._best(ragged.check_inputs(self, scores))
+        values, marginals = self._best(check_inputs(self, scores))
         start, end = self.spans
         taken = (marginals.unary[::2] > 0.5) & (end - start > 1)
         decoded = np.full((int(self.bracket_offsets[-1]), 2), -1)
@@ -194,9 +202,9 @@ class Bracketings:
         InvalidInputError
             If the sentence is too long: variables grow with the cube of its length.
         """
-        size = int(self.lengths[ragged.check_instance(self, instance)])
+        size = int(self.lengths[check_instance(self, instance)])
         check_tree_program(size, (size**3 - size) // 6 + max(size * (size + 1) // 2 - 1, 1))
-        checked = ragged.check_scores(self, scores)
+        checked = check_scores(self, scores)
         trees = self.derivations(instance).polytope(checked)
         start, end = Bracketings([size]).spans
         inner = 2 * np.flatnonzero((end - start > 1) & (end - start < size))
@@ -228,10 +236,10 @@ class Bracketings:
         Parts
             Indicators, 0 or 1.
         """
-        i = ragged.check_instance(self, instance)
+        i = check_instance(self, instance)
         size, first = int(self.lengths[i]), 2 * int(self.span_offsets[i])
         for tree in _trees(0, size) if size else iter([[]]):
-            indicator = ragged.no_parts(self)
+            indicator = no_parts(self)
             parts = indicator.unary[first : 2 * int(self.span_offsets[i + 1])]
             parts[1::2] = 1.0
             for start, end in tree:
@@ -241,7 +249,7 @@ class Bracketings:
 
     def derivations(self, instance: int) -> Derivations:
         """The steps that derive the trees of one sentence, whose parts are spans as constituents."""
-        n = int(self.lengths[ragged.check_instance(self, instance)])
+        n = int(self.lengths[check_instance(self, instance)])
         first = 2 * int(self.span_offsets[instance])
         spans, steps = (first + 2 * _by_need(n), keep_steps(_steps, n)) if n else (np.zeros(0, np.int64), NO_STEPS)
         inner = max(n - 2, 0)  # of which a tree has so many
@@ -268,12 +276,12 @@ class Bracketings:
         """
         one = Bracketings(self.lengths[instance : instance + 1])
         entries = slice(*(2 * self.span_offsets[instance : instance + 2]).tolist())
-        gains, _, base, _ = one._gains(ragged.check_inputs(one, Parts(scores.unary[entries])), 1.0)
+        gains, _, base, _ = one._gains(check_inputs(one, Parts(scores.unary[entries])), 1.0)
         if base[0] == -np.inf:
             gains[:] = -np.inf
         return gains[one.derivations(0).unary // 2], float(base[0])
 
-    def _gains(self, inputs: ragged.Inputs, gamma: float) -> tuple[Floats, ...]:
+    def _gains(self, inputs: Inputs, gamma: float) -> tuple[Floats, ...]:
         """Gains of all spans, over gamma and less the largest, scores of no constituent and largest gains."""
         gains, exponents = np.zeros(self.n_spans), np.full(self.n_spans, -np.inf)
         base, tops = np.zeros(self.n_instances), np.zeros(self.n_instances)
@@ -282,7 +290,7 @@ class Bracketings:
         )
         return gains, exponents, base, tops
 
-    def _best(self, inputs: ragged.Inputs) -> tuple[Floats, Parts]:
+    def _best(self, inputs: Inputs) -> tuple[Floats, Parts]:
         gains, _, values, _ = self._gains(inputs, 1.0)
         possible, marginals = inputs.active & (values > -np.inf), np.zeros(self.n_unary)
         brackets.max_pass(self.lengths, self.span_offsets, inputs.unary, gains, possible, values, marginals)

@@ -13,8 +13,17 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_gamma, as_lengths
 from spectrem.kernels import categorical as kernel
-from spectrem.structures import _ragged as ragged
 from spectrem.structures._polytopes import simplex_polytope
+from spectrem.structures._ragged import (
+    check_inputs,
+    check_instance,
+    check_scores,
+    indicators,
+    no_parts,
+    offsets_of,
+    positions_of,
+    rows_of,
+)
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 
@@ -85,12 +94,12 @@ class Categorical:
     @cached_property
     def offsets(self) -> Ints:
         """Boundaries of the instances in ``Parts.unary``, shape (n_instances + 1,)."""
-        return ragged.offsets_of(self.sizes)
+        return offsets_of(self.sizes)
 
     @cached_property
     def instance(self) -> Ints:
         """Instance of every unary part, shape (n_unary,)."""
-        return ragged.rows_of(self.sizes)
+        return rows_of(self.sizes)
 
     @property
     def choice(self) -> Ints:
@@ -100,7 +109,7 @@ class Categorical:
     @property
     def columns(self) -> Mapping[str, NDArray]:
         """``instance``, by its name, and ``label``, each of shape (n_unary,); built anew at every call."""
-        return {self.instance_name: self.instance, "label": ragged.positions_of(self.sizes)}
+        return {self.instance_name: self.instance, "label": positions_of(self.sizes)}
 
     def smoothed_max(
         self,
@@ -115,13 +124,13 @@ class Categorical:
         ``weights`` change nothing, as there are no shared factors.
         """
         gamma = as_gamma(gamma)
-        inputs = ragged.check_inputs(self, scores, active, weights)
+        inputs = check_inputs(self, scores, active, weights)
         values = np.zeros(self.n_instances)
         groups = np.arange(self.n_instances + 1)
         if gamma == 0.0:
             choices = np.full(self.n_instances, -1)
             kernel.max_pass(groups, self.offsets, inputs.unary, inputs.active, values, choices)
-            return values, Parts(ragged.indicators(choices, self.offsets))
+            return values, Parts(indicators(choices, self.offsets))
         marginals = np.zeros(self.n_unary)
         kernel.sum_pass(groups, self.offsets, inputs.unary, gamma, inputs.active, values, marginals)
         return values, Parts(marginals)
@@ -152,7 +161,7 @@ class Categorical:
 
     def decode(self, scores: Parts) -> Ints:
         """Best label of every instance, shape (n_instances,); the lowest among equals, -1 if none is possible."""
-        inputs = ragged.check_inputs(self, scores)
+        inputs = check_inputs(self, scores)
         choices = np.full(self.n_instances, -1)
         groups = np.arange(self.n_instances + 1)
         kernel.max_pass(groups, self.offsets, inputs.unary, inputs.active, np.zeros(self.n_instances), choices)
@@ -160,8 +169,8 @@ class Categorical:
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """The simplex over the labels of one instance."""
-        n = ragged.check_instance(self, instance)
-        return simplex_polytope(ragged.check_scores(self, scores).unary, int(self.offsets[n]), self.sizes[n : n + 1])
+        n = check_instance(self, instance)
+        return simplex_polytope(check_scores(self, scores).unary, int(self.offsets[n]), self.sizes[n : n + 1])
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every label of one instance as indicators over the batch.
@@ -176,8 +185,8 @@ class Categorical:
         Parts
             Indicators, 0 or 1.
         """
-        n = ragged.check_instance(self, instance)
+        n = check_instance(self, instance)
         for k in range(self.offsets[n], self.offsets[n + 1]):
-            indicator = ragged.no_parts(self)
+            indicator = no_parts(self)
             indicator.unary[k] = 1.0
             yield indicator

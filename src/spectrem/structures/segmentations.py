@@ -14,8 +14,16 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_count, as_lengths, as_scores
 from spectrem.kernels.derivations import ONE, Steps
-from spectrem.structures import _ragged as ragged
 from spectrem.structures import derivations as derive
+from spectrem.structures._ragged import (
+    check_instance,
+    check_scores,
+    no_parts,
+    offsets_of,
+    positions_of,
+    ranges_of,
+    rows_of,
+)
 from spectrem.structures.derivations import NO_STEPS, Derivations
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
@@ -110,29 +118,29 @@ class Segmentations:
     @cached_property
     def token_offsets(self) -> Ints:
         """Boundaries of the sentences among the tokens, shape (n_instances + 1,)."""
-        return ragged.offsets_of(self.lengths)
+        return offsets_of(self.lengths)
 
     @cached_property
     def offsets(self) -> Ints:
         """Boundaries in ``Parts.unary`` of the segments that start at a token, shape (n_tokens + 1,)."""
-        left = np.repeat(self.lengths, self.lengths) - ragged.positions_of(self.lengths)
-        return ragged.offsets_of(np.minimum(left, self.longest) * self.n_states)
+        left = np.repeat(self.lengths, self.lengths) - positions_of(self.lengths)
+        return offsets_of(np.minimum(left, self.longest) * self.n_states)
 
     @property
     def choice(self) -> Ints:
         """First token of every segment among those of the batch, shape (n_unary,); built anew at every call."""
-        return ragged.rows_of(np.diff(self.offsets))
+        return rows_of(np.diff(self.offsets))
 
     @cached_property
     def instance(self) -> Ints:
         """Sentence of every part, shape (n_unary,)."""
-        return ragged.rows_of(self.lengths)[self.choice]
+        return rows_of(self.lengths)[self.choice]
 
     @property
     def columns(self) -> Mapping[str, NDArray]:
         """The columns of the class notes, each of shape (n_unary,); built anew at every call."""
-        first, place = self.choice, ragged.positions_of(np.diff(self.offsets))
-        start, length = ragged.positions_of(self.lengths)[first], place // self.n_states + 1
+        first, place = self.choice, positions_of(np.diff(self.offsets))
+        start, length = positions_of(self.lengths)[first], place // self.n_states + 1
         return {
             "sentence": self.instance,
             "start": start,
@@ -211,17 +219,17 @@ class Segmentations:
         taken, columns = np.flatnonzero(self.smoothed_max(scores, 0.0)[1].unary), self.columns
         tokens = np.full((self.n_tokens, 2), -1)
         start, length, state = (columns[name][taken] for name in ("start", "length", "state"))
-        covered = np.repeat(columns["occurrence"][taken], length) + ragged.positions_of(length)
+        covered = np.repeat(columns["occurrence"][taken], length) + positions_of(length)
         tokens[covered] = np.repeat(np.stack([start, state], axis=1), length, axis=0)
         return tokens
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """Unit flow through (position, state) nodes: a variable per segment and per transition at a position."""
-        return self.derivations(instance).polytope(ragged.check_scores(self, scores))
+        return self.derivations(instance).polytope(check_scores(self, scores))
 
     def derivations(self, instance: int) -> Derivations:
         """The steps that derive the segmentations of one sentence, from left to right."""
-        n, k = int(self.lengths[ragged.check_instance(self, instance)]), self.n_states
+        n, k = int(self.lengths[check_instance(self, instance)]), self.n_states
         own = slice(*self.offsets[self.token_offsets[instance : instance + 2]].tolist())
         unary = np.append(np.arange(own.start, own.stop), np.full(k * k, -1))
         cells = np.append(np.full(own.stop - own.start, -1), np.arange(k * k))
@@ -242,14 +250,14 @@ class Segmentations:
         Parts
             Indicators, 0 or 1.
         """
-        n, first = int(self.lengths[ragged.check_instance(self, instance)]), int(self.token_offsets[instance])
+        n, first = int(self.lengths[check_instance(self, instance)]), int(self.token_offsets[instance])
         for cuts in itertools.product((False, True), repeat=max(n - 1, 0)):
             starts = np.flatnonzero([True, *cuts][:n])
             sizes = np.diff(starts, append=n)
             if (sizes > self.longest).any():
                 continue
             for states in itertools.product(range(self.n_states), repeat=len(sizes)):
-                indicator, place = ragged.no_parts(self), (sizes - 1) * self.n_states + np.array(states, np.int64)
+                indicator, place = no_parts(self), (sizes - 1) * self.n_states + np.array(states, np.int64)
                 indicator.unary[self.offsets[first + starts] + place] = 1.0
                 np.add.at(indicator.factors[0], (states[:-1], states[1:]), 1.0)
                 yield indicator
@@ -262,11 +270,11 @@ def _steps(n: int, k: int, longest: int) -> Steps:
     a segment of the state y.
     """
     sizes = np.minimum(np.arange(1, n + 1), longest)  # numbers of segments that end behind every token
-    by_end, n_segments = ragged.offsets_of(sizes), int(sizes.sum())
+    by_end, n_segments = offsets_of(sizes), int(sizes.sum())
     begun, done, goal, segments, moves, ones = derive.places_of(k * (n + 1), k * (n + 1), 1, k * n_segments, k * k, k)
-    state, end = np.arange(k), ragged.rows_of(sizes) + 1
-    start = ragged.ranges_of(np.arange(1, n + 1) - sizes, sizes)
-    by_start = ragged.offsets_of(sizes[::-1] * k)
+    state, end = np.arange(k), rows_of(sizes) + 1
+    start = ranges_of(np.arange(1, n + 1) - sizes, sizes)
+    by_start = offsets_of(sizes[::-1] * k)
     part = by_start[start] + (end - start - 1) * k + state[:, None]
 
     def made(t: Ints, s: int) -> tuple[Any, ...]:

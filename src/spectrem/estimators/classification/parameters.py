@@ -6,8 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators import shared_parameters as shared
 from spectrem.estimators.declare import check_number, given, number, switch
+from spectrem.estimators.shared_parameters import (
+    CriterionParameters,
+    WeightParameters,
+    check_column_names,
+    check_constraints,
+)
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -23,7 +28,7 @@ def _check_class_weight(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class MaxEntParameters(shared.WeightParameters, shared.CriterionParameters):
+class MaxEntParameters(WeightParameters, CriterionParameters):
     """The parameters of a maximum-entropy classifier.
 
     Parameters
@@ -62,13 +67,13 @@ class MaxEntParameters(shared.WeightParameters, shared.CriterionParameters):
         `predict` takes the most probable labels. At gamma = -inf both are the best labels that meet them.
     """
 
-    constraints: Constraints = given((), shared.check_constraints)
+    constraints: Constraints = given((), check_constraints)
     _: KW_ONLY
     l1_ratio: float = number(0.0, 0, 1)
     fit_intercept: bool = switch(True, option=None)
     class_weight: Literal["balanced"] | Mapping[Any, float] | None = given(None, _check_class_weight)
     classes: Sequence[Any] | None = given(None)
-    columns: Sequence[Any] | Mapping[str, Any] | None = given(None, shared.check_column_names)
+    columns: Sequence[Any] | Mapping[str, Any] | None = given(None, check_column_names)
     tol: float = number(1e-5)
     m_tol: float = number(1e-8, open=True)
     project_at_predict: bool = switch(False, option=None)

@@ -6,8 +6,14 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators import shared_parameters as shared
 from spectrem.estimators.declare import choice, given, number
+from spectrem.estimators.shared_parameters import (
+    MODEL,
+    CriterionParameters,
+    SentenceParameters,
+    VocabularyParameters,
+    WeightParameters,
+)
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -25,9 +31,7 @@ def _check_names(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class CRFParameters(
-    shared.SentenceParameters, shared.VocabularyParameters, shared.WeightParameters, shared.CriterionParameters
-):
+class CRFParameters(SentenceParameters, VocabularyParameters, WeightParameters, CriterionParameters):
     """The parameters of `spectrem.CRFTagger`.
 
     Parameters
@@ -66,22 +70,22 @@ class CRFParameters(
     """
 
     features: Literal["tokens", "words", "chunking", "words+tags"] = choice(
-        "tokens", "tokens", "words", "chunking", "words+tags", group=shared.MODEL, metavar="NAME"
+        "tokens", "tokens", "words", "chunking", "words+tags", group=MODEL, metavar="NAME"
     )
     _: KW_ONLY
     tags: Sequence[Tag] | None = given(None)
-    pairs: Literal["observed", "all"] = choice("observed", "observed", "all", group=shared.MODEL, metavar="WHICH")
-    scheme: Literal["any", "bio", "bioes"] = choice("any", "any", "bio", "bioes", group=shared.MODEL, metavar="NAME")
+    pairs: Literal["observed", "all"] = choice("observed", "observed", "all", group=MODEL, metavar="WHICH")
+    scheme: Literal["any", "bio", "bioes"] = choice("any", "any", "bio", "bioes", group=MODEL, metavar="NAME")
     edge_features: str | Sequence[str] = given(
         (),
         _check_names,
         convert=_names_of,
         option="",
         several=True,
-        group=shared.MODEL,
+        group=MODEL,
         metavar="NAMES",
         help="Beginnings of the names of features, with commas between, such as 'w[0]=,pos[0]=', that transitions "
         "depend on, too. Training then takes time and memory in proportion to the square of the number of tags.",
     )
-    C: float = number(3.0, open=True, group=shared.MODEL)
-    l1_ratio: float = number(0.0, 0.0, 1.0, group=shared.MODEL)
+    C: float = number(3.0, open=True, group=MODEL)
+    l1_ratio: float = number(0.0, 0.0, 1.0, group=MODEL)

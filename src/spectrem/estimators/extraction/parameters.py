@@ -7,9 +7,18 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
-from spectrem.estimators import shared_parameters as shared
 from spectrem.estimators.declare import given, number, rule, switch
-from spectrem.estimators.shared_parameters import Decode
+from spectrem.estimators.shared_parameters import (
+    MODEL,
+    TRAINING,
+    CorpusParameters,
+    Decode,
+    SentenceParameters,
+    VocabularyParameters,
+    WeightParameters,
+    check_constraints,
+    decoding,
+)
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -34,9 +43,7 @@ def _check_names(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class ExtractionParameters(
-    shared.SentenceParameters, shared.VocabularyParameters, shared.WeightParameters, shared.CorpusParameters
-):
+class ExtractionParameters(SentenceParameters, VocabularyParameters, WeightParameters, CorpusParameters):
     """The parameters of a `spectrem.RelationExtractor`.
 
     Parameters
@@ -72,14 +79,14 @@ class ExtractionParameters(
         sentences only.
     """
 
-    constraints: Constraints = given((), shared.check_constraints)
+    constraints: Constraints = given((), check_constraints)
     _: KW_ONLY
     types: Sequence[str] | None = given(None, _check_names)
     relations: Sequence[str] | None = given(None, _check_names)
-    no_relation: str = given("none", _TEXT, convert=str, option="", group=shared.MODEL, metavar="NAME")
-    type_features: bool = switch(True, option="", group=shared.MODEL)
-    relation_features: bool = switch(False, option="", group=shared.MODEL, beside=_check_type_features)
-    count_margin: float | None = number(None, 0.0, 1.0, group=shared.TRAINING)
-    relation_bonus: float | None = number(None, -math.inf, option="", group=shared.MODEL, metavar="NATS")
-    decode: Decode = shared.decoding("viterbi", former={"best": "viterbi"})
+    no_relation: str = given("none", _TEXT, convert=str, option="", group=MODEL, metavar="NAME")
+    type_features: bool = switch(True, option="", group=MODEL)
+    relation_features: bool = switch(False, option="", group=MODEL, beside=_check_type_features)
+    count_margin: float | None = number(None, 0.0, 1.0, group=TRAINING)
+    relation_bonus: float | None = number(None, -math.inf, option="", group=MODEL, metavar="NATS")
+    decode: Decode = decoding("viterbi", former={"best": "viterbi"})
     project_at_predict: bool = switch(True, option=None)

@@ -6,8 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
-from spectrem.estimators import shared_parameters as shared
 from spectrem.estimators.declare import given, switch
+from spectrem.estimators.shared_parameters import (
+    MODEL,
+    TRAINING,
+    CorpusParameters,
+    SentenceParameters,
+    StartingParameters,
+    TreeParameters,
+    prior_of,
+    smoothing_of,
+)
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -41,9 +50,7 @@ def _check_start(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class GrammarSettings(
-    shared.TreeParameters, shared.SentenceParameters, shared.CorpusParameters, shared.StartingParameters
-):
+class GrammarSettings(TreeParameters, SentenceParameters, CorpusParameters, StartingParameters):
     """The parameters of `spectrem.DependencyModel`.
 
     Parameters
@@ -73,7 +80,7 @@ class GrammarSettings(
         compared.
     """
 
-    adjacency: bool = switch(False, group=shared.MODEL)
+    adjacency: bool = switch(False, group=MODEL)
     _: KW_ONLY
     tags: Sequence[str | int] | None = given(None)
     reference: DependencyModel | GrammarParameters | None = given(None, _check_fitted)
@@ -83,10 +90,10 @@ class GrammarSettings(
         convert=str,
         choices=STARTS,
         option="",
-        group=shared.TRAINING,
+        group=TRAINING,
         metavar="NAME",
         help="Where to start. harmonic: heads near by. supervised: from the sentences with all heads, if there are "
         "any. uniform, or random: tables drawn by --random-state. By default supervised or harmonic.",
     )
-    smoothing: float | Mapping[str, float] = shared.smoothing_of(TABLES, group=shared.MODEL)
-    prior: Prior | Mapping[str, Prior] | None = shared.prior_of(TABLES)
+    smoothing: float | Mapping[str, float] = smoothing_of(TABLES, group=MODEL)
+    prior: Prior | Mapping[str, Prior] | None = prior_of(TABLES)

@@ -19,7 +19,17 @@ from spectrem.data.frames import Columns
 from spectrem.estimators.mixture.parameters import BLOCKS, BoundsLike
 from spectrem.estimators.mixture.parameters import GaussianMixtureParameters as Parameters
 from spectrem.exceptions import InvalidInputError, quoted, setting, warn
-from spectrem.models import mixture
+from spectrem.models.mixture import (
+    Bounds,
+    MixtureModel,
+    MixtureParameters,
+    MixtureShard,
+    covariance_shape,
+    from_covariances,
+    from_posteriors,
+    from_precisions,
+    has_gaps,
+)
 from spectrem.models.mixture.constrained import Chunks
 from spectrem.models.mixture.parameters import Range
 
@@ -128,7 +138,7 @@ def _known(settings: Parameters, y: ArrayLike | None, n_rows: int) -> Ints | Non
 # ---- bounds ---------------------------------------------------------------------------------------------------------
 
 
-def as_bounds(settings: Parameters, n_features: int) -> mixture.Bounds:
+def as_bounds(settings: Parameters, n_features: int) -> Bounds:
     """``fixed``, ``weights_bounds``, ``means_bounds`` and ``variances_bounds``.
 
     Raises
@@ -144,7 +154,7 @@ def as_bounds(settings: Parameters, n_features: int) -> mixture.Bounds:
                 f"{block} must not be fixed and bounded at once, got fixed={list(settings.fixed)!r} and {name}; "
                 "drop one"
             )
-    return mixture.Bounds(
+    return Bounds(
         frozenset(settings.fixed),
         _weights_range(settings.weights_bounds, k),
         _range("means_bounds", settings.means_bounds, (k, d), "(n_components, n_features)"),
@@ -152,7 +162,7 @@ def as_bounds(settings: Parameters, n_features: int) -> mixture.Bounds:
     )
 
 
-def count_free(bounds: mixture.Bounds, k: int, d: int, kind: str) -> int:
+def count_free(bounds: Bounds, k: int, d: int, kind: str) -> int:
     """Number of parameters that the M-step may change."""
     entries = d * (d + 1) // 2 if kind in ("full", "tied") else 1  # of a covariance that has one pair of bounds
     covariances = {"tied": 1, "diag": k * d}.get(kind, k)
@@ -259,12 +269,12 @@ def random_state_of(value: int | np.random.RandomState | np.random.Generator | N
 
 def start_parameters(
     settings: Parameters,
-    model: mixture.MixtureModel,
-    shards: Sequence[mixture.MixtureShard],
+    model: MixtureModel,
+    shards: Sequence[MixtureShard],
     rows: MixtureRows,
     rng: np.random.RandomState,
     chunks: Chunks | None = None,
-) -> mixture.MixtureParameters:
+) -> MixtureParameters:
     """Parameters from ``init_params``, with those given in their places, all within the model's bounds.
 
     For the same seed the draws are those of scikit-learn. They see the mean of its column in place of a missing value.
@@ -291,16 +301,16 @@ def start_parameters(
     """
     kind, (weights, means, precisions) = model.covariance_type, given_start(settings, rows.x.shape[1])
     if weights is None or means is None or precisions is None:
-        if mixture.has_gaps(rows.x):
+        if has_gaps(rows.x):
             rows = rows._replace(x=np.where(np.isnan(rows.x), column_means(rows.x, rows.weights), rows.x))
             shards = [shard._replace(x=rows.x[shard.instances]) for shard in shards]
-        drawn = mixture.from_posteriors(model, shards, start_posteriors(settings, rows, rng, chunks))
+        drawn = from_posteriors(model, shards, start_posteriors(settings, rows, rng, chunks))
         weights = drawn.weights if weights is None else weights
         means = drawn.means if means is None else means
     if precisions is None:
-        start = mixture.from_covariances(kind, weights, means, drawn.covariances)
+        start = from_covariances(kind, weights, means, drawn.covariances)
     else:
-        start = mixture.from_precisions(kind, weights, means, precisions)
+        start = from_precisions(kind, weights, means, precisions)
     moved = model.bounds.project(start)
     for block, name in _STARTED_BY.items():
         before, after = getattr(start, block), getattr(moved, block)
@@ -322,9 +332,7 @@ def column_means(x: Floats, weights: Floats | None = None) -> Floats:
     return (np.where(observed, x, 0.0) * weight).sum(axis=0) / weight.sum(axis=0)
 
 
-def last_parameters(
-    last: mixture.MixtureParameters, model: mixture.MixtureModel, n_features: int
-) -> mixture.MixtureParameters:
+def last_parameters(last: MixtureParameters, model: MixtureModel, n_features: int) -> MixtureParameters:
     """Parameters of the last fit, within the model's bounds, to go on from.
 
     Raises
@@ -333,7 +341,7 @@ def last_parameters(
         If their shapes are not those of the components and features of this fit.
     """
     means = (model.n_components, n_features)
-    covariances = mixture.covariance_shape(model.covariance_type, *means)
+    covariances = covariance_shape(model.covariance_type, *means)
     if last.means.shape != means or last.covariances.shape != covariances:
         raise InvalidInputError(
             f"warm_start must go on with means of shape {means} and covariances of shape {covariances}, got "
@@ -351,7 +359,7 @@ def given_start(settings: Parameters, n_features: int) -> tuple[Floats | None, .
         If one has another shape than the mixture, or holds impossible values.
     """
     k, d, kind = settings.n_components, n_features, settings.covariance_type
-    shapes = dict(zip(_STARTED_BY.values(), ((k,), (k, d), mixture.covariance_shape(kind, k, d)), strict=True))
+    shapes = dict(zip(_STARTED_BY.values(), ((k,), (k, d), covariance_shape(kind, k, d)), strict=True))
     weights, means, precisions = (_array(name, getattr(settings, name), shape) for name, shape in shapes.items())
     if weights is not None and not ((weights >= 0).all() and abs(weights.sum() - 1) <= 1e-6):
         raise InvalidInputError(

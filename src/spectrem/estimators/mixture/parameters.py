@@ -6,8 +6,14 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from spectrem.estimators import shared_parameters as shared
 from spectrem.estimators.declare import choice, count, given, number, rule, switch
+from spectrem.estimators.shared_parameters import (
+    TRAINING,
+    ComputingParameters,
+    LearningParameters,
+    StartingParameters,
+    check_constraints,
+)
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -35,7 +41,7 @@ def _check_fixed(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class GaussianMixtureParameters(shared.LearningParameters, shared.StartingParameters, shared.ComputingParameters):
+class GaussianMixtureParameters(LearningParameters, StartingParameters, ComputingParameters):
     """The parameters of `spectrem.GaussianMixture`.
 
     Parameters
@@ -92,13 +98,13 @@ class GaussianMixtureParameters(shared.LearningParameters, shared.StartingParame
     _: KW_ONLY
     covariance_type: CovarianceType = choice("full", "full", "tied", "diag", "spherical", group=_MODEL)
     reg_covar: float = number(1e-6, group=_MODEL)
-    constraints: Constraints = given((), shared.check_constraints)
+    constraints: Constraints = given((), check_constraints)
     assign: Literal["probable", "feasible"] = choice("probable", "probable", "feasible", group=_CONSTRAINTS)
     partial_labels: bool = switch(False, option=None)
-    max_iter: int = count(100, 0, group=shared.TRAINING)
-    tol: float = number(1e-3, group=shared.TRAINING, metavar="GAIN")
+    max_iter: int = count(100, 0, group=TRAINING)
+    tol: float = number(1e-3, group=TRAINING, metavar="GAIN")
     init_params: Literal["kmeans", "k-means++", "random", "random_from_data"] = choice(
-        "kmeans", "kmeans", "k-means++", "random", "random_from_data", group=shared.TRAINING
+        "kmeans", "kmeans", "k-means++", "random", "random_from_data", group=TRAINING
     )
     weights_init: ArrayLike | None = given(None)
     means_init: ArrayLike | None = given(None)

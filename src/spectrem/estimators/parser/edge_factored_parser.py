@@ -38,6 +38,18 @@ from spectrem.metrics import not_punctuation
 from spectrem.models import parsing
 from spectrem.models.loglinear import Optimiser, WeightPrior
 from spectrem.models.loglinear.optimise import fit_known
+from spectrem.models.parsing import (
+    MISSING,
+    N_FEATURES,
+    EdgeFactoredModel,
+    ParsingShard,
+    ParsingText,
+    RelationModel,
+    Table,
+    TokenAtoms,
+    relation_model,
+    relation_shards,
+)
 from spectrem.models.shards import Columns
 from spectrem.reports import report_posed
 from spectrem.structures import NonProjectiveTrees, Parts, ProjectiveTrees
@@ -72,7 +84,7 @@ def _read(parser: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) 
     coarse, fine = values["coarse"], values["fine"]
     if not (isinstance(coarse, bool) and isinstance(fine, bool)):
         raise DamageError("the tags are not said by truth values")
-    atoms = parsing.TokenAtoms(frozenset(storage.unpack_words(arrays["forms"], int(values["n_forms"]))), coarse, fine)
+    atoms = TokenAtoms(frozenset(storage.unpack_words(arrays["forms"], int(values["n_forms"]))), coarse, fine)
     model, places = _make_model(parser, atoms), arrays["places"]
     _CODEC.check_arrays(arrays, {"theta": (len(places),)})
     if not storage.increase(places, model.n_weights):
@@ -82,22 +94,18 @@ def _read(parser: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) 
     parser.atoms_, parser.model_, parser.relations_ = atoms, model, _read_relations(parser, values, arrays)
 
 
-def _read_relations(
-    parser: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]
-) -> parsing.RelationModel | None:
+def _read_relations(parser: Any, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> RelationModel | None:
     """The classifier of arcs in a file, if there is one."""
     names = values.get("relations")
     if names is None:
         return None
     if not all(isinstance(name, str) for name in names) or not names:
         raise DamageError("relations are not texts")
-    support = storage.read_pairs(arrays, ("relation_features", "relations"), parsing.N_FEATURES, len(names))
+    support = storage.read_pairs(arrays, ("relation_features", "relations"), N_FEATURES, len(names))
     if support is None:
         raise DamageError("weights of relations do not fit their pairs")
     _CODEC.check_arrays(arrays, {"relation_theta": (support.n_weights,)})
-    return parsing.RelationModel(
-        tuple(names), parsing.relation_model(names, support, parser.C), arrays["relation_theta"]
-    )
+    return RelationModel(tuple(names), relation_model(names, support, parser.C), arrays["relation_theta"])
 
 
 _CODEC = Codec(
@@ -209,7 +217,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         crossing = Crossing(self.crossing)
         known = read_heads(sentences, y, crossing if self.projective else None)
         crossing.warn()
-        atoms = parsing.TokenAtoms.of(sentences, self.min_count)
+        atoms = TokenAtoms.of(sentences, self.min_count)
         lengths = _lengths(sentences)
         counts = crossing.weights(row_weights(sample_weight, len(sentences), "sentence"))
         free, present = known.supervision == parsing.FREE, (lengths > 0) & (counts > 0)
@@ -231,7 +239,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
         named = read_columns(sentences, columns, _tag_field(atoms) if as_sequence(self.constraints) else None)
         tags = {name: np.unique(named.of_words[name]).tolist() for name in _TAGS if name in named.of_words}
         check_tree_values(self.constraints, tags, named)
-        text = parsing.ParsingText(
+        text = ParsingText(
             lengths, atoms.encode(sentences), known.heads, known.supervision, known.shares, weights, named, counts
         )
         text = text.without(~present if learns or as_sequence(self.constraints) else ~present | free)
@@ -357,7 +365,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
                 f"heads must be numbers to have relations, got a matrix for sentence {min(known.shares)}; decide for "
                 "heads first"
             )
-        names = [parsing.MISSING] * len(known.heads)
+        names = [MISSING] * len(known.heads)
         if self.relations_ is not None and len(names):
             names = self.relations_.label(lengths, self.atoms_.encode(sentences), known.heads)
         return list(map(tuple, PerSentence.cut(names, lengths)))
@@ -447,7 +455,7 @@ class EdgeFactoredParser(Saved, ParserParameters, Estimator):
     ) -> engine.NewSentences:
         """New sentences, all of one kind, perhaps with some heads."""
         named = read_columns(sentences, columns, _tag_field(self.atoms_)) if engine.projects(self) else Columns()
-        text = parsing.ParsingText.raw(_lengths(sentences), self.atoms_.encode(sentences), named)
+        text = ParsingText.raw(_lengths(sentences), self.atoms_.encode(sentences), named)
         shards = (text if heads is None else replace(text, heads=heads)).shards()
         words = [word for sentence in sentences[:MOST_SHOWN] for word in sentence.forms]
         return engine.NewSentences(self, self.model_, self.theta_, shards, text.lengths, words)
@@ -457,9 +465,9 @@ def _lengths(sentences: Sequence[ParsedSentence]) -> Ints:
     return np.array([len(sentence.forms) for sentence in sentences], np.int64)
 
 
-def _make_model(settings: Any, atoms: parsing.TokenAtoms) -> parsing.EdgeFactoredModel:
+def _make_model(settings: Any, atoms: TokenAtoms) -> EdgeFactoredModel:
     """The model that the settings of a parser describe."""
-    return parsing.EdgeFactoredModel(
+    return EdgeFactoredModel(
         atoms.fine,
         settings.bits,
         ProjectiveTrees if settings.projective else NonProjectiveTrees,
@@ -469,13 +477,13 @@ def _make_model(settings: Any, atoms: parsing.TokenAtoms) -> parsing.EdgeFactore
     )
 
 
-def _tag_field(atoms: parsing.TokenAtoms) -> str:
+def _tag_field(atoms: TokenAtoms) -> str:
     """Which tags of sentences constraints call ``tag``."""
     return "upos" if atoms.coarse else "xpos"
 
 
 def _train_in_batch(
-    parser: Any, model: parsing.EdgeFactoredModel, text: parsing.ParsingText, any_known: bool, learns: bool
+    parser: Any, model: EdgeFactoredModel, text: ParsingText, any_known: bool, learns: bool
 ) -> engine.Trained:
     """By L-BFGS on the sentences with all heads, then on all, by EM or by gradient."""
     corpus = engine.make_corpus(parser, text.shards())
@@ -485,7 +493,7 @@ def _train_in_batch(
 
 
 def _train_online(
-    parser: Any, model: parsing.EdgeFactoredModel, text: parsing.ParsingText, any_known: bool, learns: bool
+    parser: Any, model: EdgeFactoredModel, text: ParsingText, any_known: bool, learns: bool
 ) -> engine.Trained:
     """In small steps on the sentences with all heads, then on all."""
     estep, steps = engine.estep_of(parser), SmallSteps(parser.passes, parser.rate)
@@ -513,30 +521,28 @@ def _train_online(
 
 
 def _train_relations(
-    parser: Any, sentences: list[ParsedSentence], text: parsing.ParsingText, counts: Floats
-) -> parsing.RelationModel | None:
+    parser: Any, sentences: list[ParsedSentence], text: ParsingText, counts: Floats
+) -> RelationModel | None:
     """The classifier of arcs, where relations of words with known heads are given."""
-    relations = np.array(
-        [name for one in sentences for name in one.relations or (parsing.MISSING,) * len(one.forms)], object
-    )
+    relations = np.array([name for one in sentences for name in one.relations or (MISSING,) * len(one.forms)], object)
     weights = np.repeat(counts, text.lengths)
-    words = np.flatnonzero((text.heads != UNKNOWN_HEAD) & (relations != parsing.MISSING) & (weights > 0))
+    words = np.flatnonzero((text.heads != UNKNOWN_HEAD) & (relations != MISSING) & (weights > 0))
     if not len(words):
         return None
-    names, support, shards = parsing.relation_shards(
+    names, support, shards = relation_shards(
         text.lengths, text.atoms, text.heads, relations[words].tolist(), words, weights
     )
-    model = parsing.relation_model(names, support, parser.C)
-    return parsing.RelationModel(names, model, fit_known(model, engine.make_corpus(parser, shards)).point)
+    model = relation_model(names, support, parser.C)
+    return RelationModel(names, model, fit_known(model, engine.make_corpus(parser, shards)).point)
 
 
-def _most_expected(model: parsing.EdgeFactoredModel, shard: parsing.ParsingShard, marginals: Parts) -> Ints:
+def _most_expected(model: EdgeFactoredModel, shard: ParsingShard, marginals: Parts) -> Ints:
     """The heads of all words of a shard in the trees of the largest sums of probabilities."""
     heads: Ints = model.free_structure(shard).decode(Parts(np.maximum(marginals.unary, 0.0)))
     return heads
 
 
-def _log_probabilities(shard: parsing.ParsingShard, model: parsing.EdgeFactoredModel, theta: parsing.Table) -> Floats:
+def _log_probabilities(shard: ParsingShard, model: EdgeFactoredModel, theta: Table) -> Floats:
     """log p(heads | sentence) of every sentence, nats; of heads known in part, of all trees that have them."""
     scores = model.free_scores(theta, shard).unary
     structure = model.free_structure(shard)

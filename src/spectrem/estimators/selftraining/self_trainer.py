@@ -22,13 +22,21 @@ from spectrem._outputs import open_bytes
 from spectrem._validate import check_same_index
 from spectrem.constraints import check_columns, check_values
 from spectrem.data.frames import Columns, LabelsLike, Table, as_frame
-from spectrem.estimators import engine, table_input
+from spectrem.estimators import engine
 from spectrem.estimators.conventions import as_fitted, check_fitted, row_weights, take_course
 from spectrem.estimators.declare import check_parameters, documented
 from spectrem.estimators.progress import shows_progress
 from spectrem.estimators.selftraining.parameters import SelfTrainerParameters
 from spectrem.estimators.shared_parameters import NOT_SAVED
 from spectrem.estimators.storage import damage_named, read_parameters, settings_of, take_saved_course
+from spectrem.estimators.table_input import (
+    choose_classes,
+    labels_or_none,
+    number_labels,
+    row_columns,
+    score_rows,
+    split_columns,
+)
 from spectrem.exceptions import InvalidInputError, warn
 from spectrem.learning import EStep, Posed, Step, Stopping, posterior
 from spectrem.learning.estep import scores_of
@@ -148,12 +156,12 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
         check_parameters(self)
         check_classifier(self.estimator, self.soft_targets)
         check_same_index(X=X, y=y, sample_weight=sample_weight, columns=columns)
-        labels, codes = table_input.number_labels(table_input.labels_or_none(self, X, y))
-        classes = table_input.choose_classes(labels, self.classes, len(codes))
+        labels, codes = number_labels(labels_or_none(self, X, y))
+        classes = choose_classes(labels, self.classes, len(codes))
         codes = np.append(np.searchsorted(classes, labels), -1)[codes]
-        features, inside = table_input.split_columns(X, self.columns)
+        features, inside = split_columns(X, self.columns)
         features, _ = indexable(features, codes)
-        constraint_columns = table_input.row_columns((columns, inside), len(codes), "SelfTrainer")
+        constraint_columns = row_columns((columns, inside), len(codes), "SelfTrainer")
         check_values(self.constraints, "label", classes.tolist())
         check_columns(self.constraints, {"row": range(len(codes)), **constraint_columns})
         weights = row_weights(sample_weight, len(codes), "row of X")
@@ -281,7 +289,7 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
             If no row has a label.
         """
         check_same_index(X=X, y=y, sample_weight=sample_weight, columns=columns)
-        return table_input.score_rows(self, y, self.predict(X, columns), sample_weight)
+        return score_rows(self, y, self.predict(X, columns), sample_weight)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trainer to one file, which `load` reads.
@@ -385,8 +393,8 @@ class SelfTrainer(ShowsReport, SelfTrainerParameters, ClassifierMixin, MetaEstim
 def _features_of(fitted: SelfTrainer, X: Table, columns: Columns) -> Any:
     """X without the columns that only constraints read, which must be those of its rows."""
     if columns is not None:
-        table_input.row_columns((columns,), _num_samples(X), "SelfTrainer")
-    return table_input.split_columns(X, fitted.columns)[0]
+        row_columns((columns,), _num_samples(X), "SelfTrainer")
+    return split_columns(X, fitted.columns)[0]
 
 
 def _skops() -> Any:

@@ -6,14 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from spectrem.estimators.declare import documented
-from spectrem.estimators.series import parameters
 from spectrem.estimators.series.hidden_markov_model import HiddenMarkovModel, codec_of
+from spectrem.estimators.series.parameters import (
+    CategoricalHMMParameters,
+    GaussianHMMParameters,
+    GaussianMixtureHMMParameters,
+    MultinomialHMMParameters,
+    PoissonHMMParameters,
+)
 from spectrem.models.emissions import Categorical, Gaussian, GaussianMixture, Multinomial, Poisson
 
 
 @documented
 @dataclass(eq=False, repr=False)
-class GaussianHMM(HiddenMarkovModel, parameters.GaussianHMMParameters):
+class GaussianHMM(HiddenMarkovModel, GaussianHMMParameters):
     """A hidden Markov model whose states emit rows of numbers from Gaussians: `HMM` with ``emissions=Gaussian(...)``.
 
     Use when a series of numbers switches between a few regimes.
@@ -51,7 +57,7 @@ class GaussianHMM(HiddenMarkovModel, parameters.GaussianHMMParameters):
 
 @documented
 @dataclass(eq=False, repr=False)
-class GaussianMixtureHMM(HiddenMarkovModel, parameters.GaussianMixtureHMMParameters):
+class GaussianMixtureHMM(HiddenMarkovModel, GaussianMixtureHMMParameters):
     """A hidden Markov model whose states emit rows of numbers from mixtures of Gaussians; hmmlearn's ``GMMHMM``.
 
     Use when the rows of a state form several groups.
@@ -88,7 +94,7 @@ class GaussianMixtureHMM(HiddenMarkovModel, parameters.GaussianMixtureHMMParamet
 
 @documented
 @dataclass(eq=False, repr=False)
-class PoissonHMM(HiddenMarkovModel, parameters.PoissonHMMParameters):
+class PoissonHMM(HiddenMarkovModel, PoissonHMMParameters):
     """A hidden Markov model whose states emit counts: `HMM` with ``emissions=Poisson(...)``.
 
     Use when events are counted per day, year or place in a row.
@@ -115,7 +121,7 @@ class PoissonHMM(HiddenMarkovModel, parameters.PoissonHMMParameters):
 
 @documented
 @dataclass(eq=False, repr=False)
-class CategoricalHMM(HiddenMarkovModel, parameters.CategoricalHMMParameters):
+class CategoricalHMM(HiddenMarkovModel, CategoricalHMMParameters):
     """A hidden Markov model whose states emit categories: `HMM` with ``emissions=Categorical(...)``.
 
     Use when a series is of symbols; words are tagged by `spectrem.HMMTagger`, which has dictionaries, too.
@@ -142,7 +148,7 @@ class CategoricalHMM(HiddenMarkovModel, parameters.CategoricalHMMParameters):
 
 @documented
 @dataclass(eq=False, repr=False)
-class MultinomialHMM(HiddenMarkovModel, parameters.MultinomialHMMParameters):
+class MultinomialHMM(HiddenMarkovModel, MultinomialHMMParameters):
     """A hidden Markov model whose states emit rows of counts: `HMM` with ``emissions=Multinomial(...)``.
 
     Use when every row counts what of several kinds happened, and how much in all says nothing.

@@ -6,8 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectrem.estimators import shared_parameters as shared
 from spectrem.estimators.declare import choice, count, given, number, rule
+from spectrem.estimators.shared_parameters import (
+    MODEL,
+    TRAINING,
+    CorpusParameters,
+    SentenceParameters,
+    StartingParameters,
+    check_column_names,
+    labels_of,
+)
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -82,7 +90,7 @@ def _check_amounts(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class StatesParameters(shared.SentenceParameters, shared.CorpusParameters, shared.StartingParameters):
+class StatesParameters(SentenceParameters, CorpusParameters, StartingParameters):
     """The parameters of `spectrem.HMM` and of `spectrem.GaussianHMM` and its like.
 
     Parameters
@@ -130,29 +138,27 @@ class StatesParameters(shared.SentenceParameters, shared.CorpusParameters, share
         Relative gain of the objective below which EM stops at a gamma; 0 runs all iterations.
     """
 
-    n_components: int | None = count(None, short="-k", group=shared.MODEL)
+    n_components: int | None = count(None, short="-k", group=MODEL)
     _: KW_ONLY
-    states: Sequence[Tag] | None = given(None, convert=shared.labels_of, option="", group=shared.MODEL, metavar="A,B,C")
+    states: Sequence[Tag] | None = given(None, convert=labels_of, option="", group=MODEL, metavar="A,B,C")
     startprob_prior: ArrayLike = given(1.0, _check_amounts)
     transmat_prior: ArrayLike = given(1.0, _check_amounts)
     fixed: Mapping[str, ArrayLike] | None = given(None, _check_fixed)
     durations: str | Durations | None = given(
-        None, _check_durations, convert=str, option="", group=shared.MODEL, metavar="FAMILY"
+        None, _check_durations, convert=str, option="", group=MODEL, metavar="FAMILY"
     )
-    longest: int = count(100, group=shared.MODEL)
-    censored: Literal["right", "left", "both", "none"] = choice(
-        "right", "right", "left", "both", "none", group=shared.MODEL
-    )
-    columns: Any = given((), shared.check_column_names)
+    longest: int = count(100, group=MODEL)
+    censored: Literal["right", "left", "both", "none"] = choice("right", "right", "left", "both", "none", group=MODEL)
+    columns: Any = given((), check_column_names)
     group: str | None = given(None, _name_of_column, help=_GROUP, **_COLUMN)
     time: str | None = given(None, _name_of_column, help=_TIME, **_COLUMN)
     init: str | SeriesParameters = given(
-        "auto", _check_start, convert=str, choices=STARTS, option="", group=shared.TRAINING, metavar="NAME"
+        "auto", _check_start, convert=str, choices=STARTS, option="", group=TRAINING, metavar="NAME"
     )
-    n_init: int = count(4, group=shared.TRAINING)
-    dual_steps: int = count(0, 0, group=shared.TRAINING)
-    max_iter: int = count(1000, group=shared.TRAINING)
-    tol: float = number(1e-8, group=shared.TRAINING, metavar="GAIN")
+    n_init: int = count(4, group=TRAINING)
+    dual_steps: int = count(0, 0, group=TRAINING)
+    max_iter: int = count(1000, group=TRAINING)
+    tol: float = number(1e-8, group=TRAINING, metavar="GAIN")
 
 
 @dataclass(eq=False, repr=False)
@@ -171,7 +177,7 @@ class HMMParameters(StatesParameters):
         convert=_emissions_of,
         option="",
         several=True,
-        group=shared.MODEL,
+        group=MODEL,
         metavar="[COLUMN=]FAMILY",
         help="What states emit: gaussian, or the name of another family; COLUMN=FAMILY, once for each such column, for "
         "some columns, beside which the others are Gaussian.",
@@ -195,11 +201,11 @@ class GaussianParameters:
         Degrees of freedom of the prior of covariances, see `spectrem.emissions.Gaussian`.
     """
 
-    covariance_type: CovarianceType = choice("diag", "diag", "full", "tied", "spherical", group=shared.MODEL)
+    covariance_type: CovarianceType = choice("diag", "diag", "full", "tied", "spherical", group=MODEL)
     means_prior: ArrayLike = given(0.0)
-    means_weight: float = number(0.0, group=shared.MODEL)
+    means_weight: float = number(0.0, group=MODEL)
     covars_prior: ArrayLike | None = given(None)
-    covars_weight: float = number(1.0, group=shared.MODEL)
+    covars_weight: float = number(1.0, group=MODEL)
 
 
 @dataclass(eq=False, repr=False)
@@ -227,7 +233,7 @@ class GaussianMixtureHMMParameters(GaussianParameters, StatesParameters):
         Parameters of the Dirichlet prior of their shares, at least 1.
     """
 
-    n_mix: int = count(2, group=shared.MODEL)
+    n_mix: int = count(2, group=MODEL)
     weights_prior: ArrayLike = given(1.0, _check_amounts)
 
 
@@ -275,4 +281,4 @@ class MultinomialHMMParameters(StatesParameters):
     """
 
     emissionprob_prior: ArrayLike = given(1.0, _check_amounts)
-    n_trials: int | None = count(None, group=shared.MODEL)
+    n_trials: int | None = count(None, group=MODEL)

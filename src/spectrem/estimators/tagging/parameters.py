@@ -6,9 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
-from spectrem.estimators import shared_parameters as shared
 from spectrem.estimators.declare import count, given, number, rule
-from spectrem.estimators.shared_parameters import Decode
+from spectrem.estimators.shared_parameters import (
+    MODEL,
+    TRAINING,
+    CorpusParameters,
+    Decode,
+    SentenceParameters,
+    StartingParameters,
+    VocabularyParameters,
+    check_amounts,
+    decoding,
+    prior_of,
+    smoothing_of,
+)
 from spectrem.exceptions import InvalidInputError, quoted
 
 if TYPE_CHECKING:
@@ -65,7 +76,7 @@ def check_size(n_states: int, order: int, names: tuple[str, str] = ("n_states", 
 
 def _check_positive(name: str, value: Any) -> None:
     """Pseudo-counts above 0: a number, or one per table."""
-    shared.check_amounts(TABLES, name, value)
+    check_amounts(TABLES, name, value)
     amounts = [value.get(table, 0.0) for table in TABLES] if isinstance(value, Mapping) else [value]
     if not min(amounts) > 0:
         raise InvalidInputError(
@@ -94,9 +105,7 @@ def _check_start(name: str, value: Any) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class TaggerParameters(
-    shared.SentenceParameters, shared.VocabularyParameters, shared.CorpusParameters, shared.StartingParameters
-):
+class TaggerParameters(SentenceParameters, VocabularyParameters, CorpusParameters, StartingParameters):
     """The parameters of `spectrem.HMMTagger`.
 
     Parameters
@@ -144,11 +153,11 @@ class TaggerParameters(
     """
 
     order: int = given(
-        1, _is_order, convert=int, option="", least=1, most=2, group=shared.MODEL,
+        1, _is_order, convert=int, option="", least=1, most=2, group=MODEL,
         beside=lambda tagger: check_size(tagger.n_states or 1, tagger.order),
     )  # fmt: skip
     _: KW_ONLY
-    n_states: int | None = count(None, group=shared.MODEL)
+    n_states: int | None = count(None, group=MODEL)
     tags: Sequence[Tag] | None = given(None)
     dictionary: Mapping[Any, Any] | None = given(None, _is_dictionary)
     vocabulary: Sequence[Word] | Vocabulary | None = given(None, _is_vocabulary)
@@ -159,20 +168,20 @@ class TaggerParameters(
         convert=str,
         choices=STARTS,
         option="",
-        group=shared.TRAINING,
+        group=TRAINING,
         metavar="NAME",
         help="Where to start. uniform. posterior-uniform: all tags that a word may have are equally likely. "
         "unambiguous: from neighbours with a single tag. supervised: from the sentences of --labelled. random: counts "
         "drawn by --random-state. By default supervised, unambiguous or random, the first for which there is "
         "something to count.",
     )
-    perturbation: float | None = number(None, group=shared.TRAINING)
+    perturbation: float | None = number(None, group=TRAINING)
     init_smoothing: float | Mapping[str, float] | None = given(
-        None, _check_positive, convert=float, option="", group=shared.TRAINING, metavar="COUNT"
+        None, _check_positive, convert=float, option="", group=TRAINING, metavar="COUNT"
     )
-    smoothing: float | Mapping[str, float] = shared.smoothing_of(TABLES, group=shared.MODEL)
-    prior: Prior | Mapping[str, Prior] | None = shared.prior_of(TABLES)
+    smoothing: float | Mapping[str, float] = smoothing_of(TABLES, group=MODEL)
+    prior: Prior | Mapping[str, Prior] | None = prior_of(TABLES)
     transition_mask: Mapping[Tag, Sequence[Tag]] | ArrayLike | None = given(None)
     fixed: Mapping[str, Any] | None = given(None)
-    unknown: str = given("<unk>", _is_spelling, convert=str, option="", group=shared.MODEL, metavar="WORD")
-    decode: Decode = shared.decoding("posterior")
+    unknown: str = given("<unk>", _is_spelling, convert=str, option="", group=MODEL, metavar="WORD")
+    decode: Decode = decoding("posterior")

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from spectrem._arrays import Floats, Ints, Reals
 from spectrem._reprs import brief_dataclass
 from spectrem.data import Bitext, Vocabulary
-from spectrem.kernels.alignments import cooccurrence
+from spectrem.kernels.alignments.cooccurrence import (
+    list_class_pairs,
+    look_alike,
+    normalise_left_out,
+    normalise_lexical,
+    sum_links,
+)
 from spectrem.models.alignment.pairs import Anchors, PairTable, count_words
 from spectrem.models.priors import Numbers, Prior
 
@@ -81,7 +87,7 @@ class LexicalPrior:
         """
         probability = np.empty(len(counts)) if out is None else out
         totals = np.empty(len(row_sizes)) if totals is None else totals
-        cooccurrence.normalise_lexical(
+        normalise_lexical(
             self.backward, counts, self.table.row_offsets, self.table.targets, row_sizes,
             self.stem_first, self.stem_place, self.stem_row, self.share, self.alike,
             self.cognate_strength * self.likeness, self.stem_strength, probability, totals,
@@ -136,7 +142,7 @@ def lexical_priors(
     n_stems = max(len(source_stems), len(target_stems))
     short: type[np.unsignedinteger] = np.uint16 if n_stems <= _MOST_SHORT else np.uint32
     place, target_row = np.empty(table.n_pairs, short), np.empty(table.n_pairs, short)
-    offsets = cooccurrence.list_class_pairs(
+    offsets = list_class_pairs(
         np.argsort(source_stem, kind="stable"), np.append(0, np.cumsum(np.bincount(source_stem))), table.row_offsets,
         table.targets, target_stem, len(target_stems), place, target_row,
     )  # fmt: skip
@@ -162,7 +168,7 @@ def find_alike(
     "miembros" share 5 letters of 8: 0.6. Words of fewer than four letters look alike only if they are equal.
     """
     similarity = np.zeros(len(sources), np.uint8)
-    cooccurrence.look_alike(sources, targets, *source, *target, SIMILARITY, STEM_LENGTH, similarity)
+    look_alike(sources, targets, *source, *target, SIMILARITY, STEM_LENGTH, similarity)
     alike = np.flatnonzero(similarity).astype(np.int32)
     least = 2 * SIMILARITY - FULL_SIMILARITY  # where the line through (0.6, 1/2) and (0.7, 1) meets 0
     likeness = np.minimum((similarity[alike] / 100 - least) / (FULL_SIMILARITY - least), 1.0)
@@ -321,7 +327,7 @@ class ClassTable:
         keys, place = np.unique(source[known] * width + target[known], return_inverse=True)
         sources, targets = np.divmod(keys, width)
         links, totals = np.zeros((2, len(keys))), np.zeros(len(keys))
-        cooccurrence.sum_links(
+        sum_links(
             self.words, self.offsets, self.table.row_offsets, self.table.targets, self.target_class,
             self.forward, self.backward, self.source_counts, self.target_counts, width, sources, targets,
             links[0], links[1], totals,
@@ -493,7 +499,7 @@ class LeftOutPrior:
         """Probabilities of shape (n_pairs,); the totals of rows count what is left out too, see `DirichletPrior`."""
         prior, probability = self.lexical, np.empty(len(counts)) if out is None else out
         totals = np.empty(len(row_sizes)) if totals is None else totals
-        cooccurrence.normalise_left_out(
+        normalise_left_out(
             prior.backward, counts, prior.table.row_offsets, prior.table.targets, len(row_sizes), prior.stem_first,
             prior.stem_place, prior.stem_row, prior.share, prior.stem_strength, prior.alike,
             prior.cognate_strength * prior.likeness, self.certain, self.certain_counts, self.row_band,

@@ -13,7 +13,14 @@ from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import edge_chain as kernel
 from spectrem.kernels.derivations import ONE, Steps
-from spectrem.structures import _ragged as ragged
+from spectrem.structures._ragged import (
+    check_inputs,
+    no_parts,
+    offsets_of,
+    positions_of,
+    rows_of,
+    runs_at_once,
+)
 from spectrem.structures.chains._tokens import TokenStructure
 from spectrem.structures.chains.tied import potentials_of
 from spectrem.structures.derivations import NO_STEPS, Derivations, keep_steps, places_of, steps_of
@@ -92,7 +99,7 @@ class EdgeChain(TokenStructure):
         """Boundaries of the tokens in ``Parts.unary``, shape (n_tokens + 1,)."""
         before = np.concatenate([[1], self._widths[:-1]])[: self.n_tokens]
         before[self.token_offsets[:-1][self.lengths > 0]] = 1
-        return ragged.offsets_of(before * self._widths)
+        return offsets_of(before * self._widths)
 
     @cached_property
     def state_part(self) -> Ints:
@@ -134,7 +141,7 @@ class EdgeChain(TokenStructure):
         Among equals at ``gamma == 0``, the lowest last state wins, and before it the lowest predecessor.
         """
         gamma = as_gamma(gamma)
-        given = ragged.check_inputs(self, scores, active, weights)
+        given = check_inputs(self, scores, active, weights)
         total = self._with_transitions(given.unary, given.factors[0])
         values, marginals = np.zeros(self.n_instances), np.zeros(self.n_unary)
         layout = (self.token_offsets, self._widths, self.offsets)
@@ -184,7 +191,7 @@ class EdgeChain(TokenStructure):
 
     def decode(self, scores: Parts) -> Ints:
         """Best state of every token, shape (n_tokens,); -1 throughout an impossible sentence."""
-        given = ragged.check_inputs(self, scores)
+        given = check_inputs(self, scores)
         total, choices = self._with_transitions(given.unary, given.factors[0]), np.full(self.n_tokens, -1)
         layout = (self.token_offsets, self._widths, self.offsets)
         kernel.max_pass(*layout, total, given.active, np.zeros(self.n_instances), choices)
@@ -221,7 +228,7 @@ class EdgeChain(TokenStructure):
         tokens, _ = self._tokens_and_parts(instance)
         starts, widths = self._state_offsets[tokens], self._widths[tokens]
         for path in self._paths(instance):
-            indicator, place = ragged.no_parts(self), path - starts
+            indicator, place = no_parts(self), path - starts
             place[1:] += (path - starts)[:-1] * widths[1:]
             parts = self.offsets[tokens] + place
             indicator.unary[parts] = 1.0
@@ -241,7 +248,7 @@ class EdgeChain(TokenStructure):
     @property
     def _places(self) -> Ints:
         """Place of every part among those of its token."""
-        return ragged.positions_of(np.diff(self.offsets))
+        return positions_of(np.diff(self.offsets))
 
     @cached_property
     def _cells(self) -> Ints:
@@ -259,7 +266,7 @@ class EdgeChain(TokenStructure):
     @cached_property
     def _runs(self) -> list[slice]:
         """Sentences that are worked on at once."""
-        return ragged.runs_at_once(self.offsets[self.token_offsets], _AT_ONCE)
+        return runs_at_once(self.offsets[self.token_offsets], _AT_ONCE)
 
     def _with_transitions(self, unary: Floats, transition: Floats) -> Floats:
         """Scores of all parts, those of transitions included."""
@@ -270,13 +277,13 @@ def _steps(n_states: tuple[int, ...]) -> Steps:
     """The steps of a sentence whose tokens have so many states each."""
     widths = np.array(n_states)
     before = np.append(1, widths[:-1])
-    offsets, start = ragged.offsets_of(before * widths), ragged.offsets_of(widths)
-    token, state = ragged.rows_of(widths), ragged.positions_of(widths)
+    offsets, start = offsets_of(before * widths), offsets_of(widths)
+    token, state = rows_of(widths), positions_of(widths)
     parts, states, goal, ones = places_of(int(offsets[-1]), len(token), 1, int(widths[-1]))
     item = states + np.arange(len(token))
     left = np.where(token > 0, states + start[token - 1], ONE)
     # the parts of a token stand state by state, those of one state by the state before it
-    block, place = ragged.rows_of(before * widths), ragged.positions_of(before * widths)
+    block, place = rows_of(before * widths), positions_of(before * widths)
     part = offsets[block] + place % before[block] * widths[block] + place // before[block]
     return steps_of(
         [(item, item, ONE, left, parts + offsets[token] + state * before[token], before[token])],

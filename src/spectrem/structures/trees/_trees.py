@@ -15,8 +15,16 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem._validate import as_bool, as_gamma, as_integers, as_lengths
 from spectrem.exceptions import InvalidInputError
-from spectrem.structures import _ragged as ragged
 from spectrem.structures._columns import missing_where
+from spectrem.structures._ragged import (
+    Inputs,
+    check_inputs,
+    check_instance,
+    no_parts,
+    offsets_of,
+    positions_of,
+    rows_of,
+)
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
 
@@ -56,7 +64,7 @@ class Trees(Structure):
     @cached_property
     def token_offsets(self) -> Ints:
         """Boundaries of the sentences among the words, shape (n_instances + 1,)."""
-        return ragged.offsets_of(self.lengths)
+        return offsets_of(self.lengths)
 
     @property
     def instance_name(self) -> str:
@@ -81,7 +89,7 @@ class Trees(Structure):
         ``weights`` change nothing, as there are no shared factors.
         """
         gamma = as_gamma(gamma)
-        inputs = ragged.check_inputs(self, scores, active, weights)
+        inputs = check_inputs(self, scores, active, weights)
         if gamma > 0.0:
             return self._sums(inputs, gamma)
         values, heads = self._best(inputs)
@@ -92,11 +100,11 @@ class Trees(Structure):
 
         -2 throughout a sentence without any possible tree.
         """
-        return self._best(ragged.check_inputs(self, scores))[1]
+        return self._best(check_inputs(self, scores))[1]
 
     def enumerate(self, instance: int) -> Iterator[Parts]:
         """Every tree of one sentence as indicators over the batch: for a handful of words."""
-        n = ragged.check_instance(self, instance)
+        n = check_instance(self, instance)
         size = int(self.lengths[n])
         for heads in itertools.product(range(ROOT, size), repeat=size):
             rooted = heads.count(ROOT) == 1 or not (self.single_root and size)
@@ -113,11 +121,11 @@ class Trees(Structure):
     def _by_length(self) -> Ints:
         return np.argsort(self.lengths, kind="stable")
 
-    def _sums(self, inputs: ragged.Inputs, gamma: float) -> tuple[Floats, Parts]:
+    def _sums(self, inputs: Inputs, gamma: float) -> tuple[Floats, Parts]:
         """Values and marginals; gamma > 0."""
         raise NotImplementedError
 
-    def _best(self, inputs: ragged.Inputs) -> tuple[Floats, Ints]:
+    def _best(self, inputs: Inputs) -> tuple[Floats, Ints]:
         """Values, and heads of all words in the best trees."""
         raise NotImplementedError
 
@@ -142,22 +150,22 @@ class ArcStructure(Trees):
     @cached_property
     def block_offsets(self) -> Ints:
         """Boundaries of the sentences in ``Parts.unary``, shape (n_instances + 1,)."""
-        return ragged.offsets_of(self.lengths**2)
+        return offsets_of(self.lengths**2)
 
     @cached_property
     def offsets(self) -> Ints:
         """Boundaries of the words, as dependents, in ``Parts.unary``, shape (n_tokens + 1,)."""
-        return ragged.offsets_of(np.repeat(self.lengths, self.lengths))
+        return offsets_of(np.repeat(self.lengths, self.lengths))
 
     @cached_property
     def instance(self) -> Ints:
         """Sentence of every arc, shape (n_unary,)."""
-        return ragged.rows_of(self.lengths**2)
+        return rows_of(self.lengths**2)
 
     @property
     def choice(self) -> Ints:
         """Dependent of every arc among the words of the batch, shape (n_unary,); built anew at every call."""
-        return ragged.rows_of(np.repeat(self.lengths, self.lengths))
+        return rows_of(np.repeat(self.lengths, self.lengths))
 
     @property
     def columns(self) -> Mapping[str, NDArray]:
@@ -247,7 +255,7 @@ class ArcStructure(Trees):
                 f"heads must have {self.n_tokens} entries, one per word of the batch; got {len(checked)}; join the "
                 "heads of all sentences"
             )
-        place, lengths = ragged.positions_of(self.lengths), np.repeat(self.lengths, self.lengths)
+        place, lengths = positions_of(self.lengths), np.repeat(self.lengths, self.lengths)
         wrong = (checked < UNKNOWN_HEAD) | (checked >= lengths) | (checked == place)
         if wrong.any():
             at = int(np.argmax(wrong))
@@ -264,12 +272,12 @@ class ArcStructure(Trees):
     def _ends(self) -> tuple[Ints, Ints]:
         """Dependent and head of every arc as positions in the sentence; the head of an arc from the root is its end."""
         lengths = self.lengths
-        dependent = np.repeat(ragged.positions_of(lengths), np.repeat(lengths, lengths))
-        return dependent, ragged.positions_of(np.repeat(lengths, lengths))
+        dependent = np.repeat(positions_of(lengths), np.repeat(lengths, lengths))
+        return dependent, positions_of(np.repeat(lengths, lengths))
 
     def _indicators(self, heads: Ints) -> Parts:
         """Indicators of the arcs of trees, of none where heads are not known."""
-        indicator, arcs = ragged.no_parts(self), self.arcs_of(heads)
+        indicator, arcs = no_parts(self), self.arcs_of(heads)
         indicator.unary[arcs[arcs >= 0]] = 1.0
         return indicator
 

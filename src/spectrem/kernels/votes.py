@@ -104,7 +104,10 @@ def expect(
     for g in range(len(shares)):
         for k in range(n_classes):
             priors[g, k] = shares[g, k] * UNIT if shares[g, k] > IMPOSSIBLE else -np.inf
-    is_sum = len(strengths) == 0 and (len(table) == 0 or table.min() > IMPOSSIBLE)  # of whole numbers, and no more
+    is_sum = len(strengths) == 0  # of whole numbers, and no more
+    for cell in range(len(table)):
+        for k in range(n_classes):
+            is_sum &= table[cell, k] > IMPOSSIBLE
     logs, first_logs, per_gamma = rows.ravel(), priors.ravel(), 1.0 / gamma
     added, added_sizes = np.zeros(len(table) * width, np.int64), np.zeros(len(shares) * width, np.int64)
     total, whole, q = np.empty(n_classes, np.int64), np.zeros(width, np.int64), np.empty(width)

@@ -69,33 +69,9 @@ _MEANINGS = {
 _OF_WORDS = ("sentence", "token", "occurrence", "tag", "label", "previous", "word", "silent", "source", "vote")
 """The columns of constraints on words of sentences."""
 _EVERYDAY = (
-    *(
-        "data",
-        "save",
-        "output",
-        "votes",
-        "table_columns",
-        "known",
-        "truth",
-        "id",
-        "group",
-        "weights",
-        "sources",
-        "confusion",
-    ),
-    *(
-        "classes",
-        "span_types",
-        "repeated",
-        "constraint",
-        "constraints",
-        "report",
-        "quiet",
-        "gamma",
-        "max_iter",
-        "infeasible",
-    ),
-    *("project_at_predict", "n_threads"),
+    *("data", "save", "output", "votes", "table_columns", "known", "truth", "id", "group", "weights", "sources"),
+    *("confusion", "classes", "span_types", "repeated", "constraint", "constraints", "report", "quiet", "gamma"),
+    *("max_iter", "infeasible", "project_at_predict", "n_threads"),
 )
 """The options that ``--help`` shows of `fit`."""
 _ADVICE = {"classes": "--classes", "repeated": "--repeated"}
@@ -204,7 +180,7 @@ def fit(options: FittingOptions, settings: Settings, annealing: Annealing, home:
                 model, cast = _fit_sentences(data, options, placed, run)
                 right = np.concatenate(model.label_distributions_)[cast.unit, cast.label]
                 if output is not None:
-                    tags = model.predict(data.data.words, data.read(False)[0]) if options.hard else []
+                    tags = model.predict(data.data.words, cast.votes) if options.hard else []
                     data.write(output, model, model.label_distributions_, tags, options.hard)
     if not options.quiet:
         n_silent = int(cast.silent.sum())
@@ -299,7 +275,7 @@ def predict(options: PredictingOptions, settings: Settings, given: Given) -> Non
         else:
             from spectrem.metrics import find_chunks
 
-            tags = model.predict(data.data.words, data.read(False)[0])
+            tags = model.predict(data.data.words, cast.votes)
             data.write(output, model, proba, tags, options.hard)
             spans = [span.type for sentence in tags for span in find_chunks(sentence)]
             counts = [f"{name}: {spans.count(name)}" for name in model.span_types_]
@@ -399,7 +375,7 @@ def _compare_spans(
     majority = [[model.tags_[tag] for tag in part.tolist()] for part in np.split(best, ends[:-1])]
     gold = [y[number] for number in known]
     sides, flat = {}, []
-    for name, tags in (("model", model.predict(words, sentences.read(False)[0])), ("majority vote", majority)):
+    for name, tags in (("model", model.predict(words, cast.votes)), ("majority vote", majority)):
         guessed = [tags[number] for number in known]
         scores = chunk_scores(guessed, gold)
         sides[name] = {

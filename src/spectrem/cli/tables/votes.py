@@ -109,6 +109,8 @@ class Cast(NamedTuple):
     unit, source, label : ndarrays of shape (n_votes,), int64
         Of every vote: its item or word, its source, and its label, a class or tag of the model.
     sources : list of str or int
+    votes : Votes or TokenVotes
+        What they were numbered from, as the estimators take it.
     """
 
     n: int
@@ -116,6 +118,7 @@ class Cast(NamedTuple):
     source: NDArray[np.int64]
     label: NDArray[np.int64]
     sources: Sequence[Any]
+    votes: Any
 
     @property
     def silent(self) -> NDArray[np.bool_]:
@@ -265,7 +268,7 @@ class Items:
 
         item = np.repeat(np.arange(read.n_items), np.diff(read.offsets))
         label = np.searchsorted(model.classes_, read.labels)[read.label]
-        return Cast(read.n_items, item, read.source, label, read.sources.tolist())
+        return Cast(read.n_items, item, read.source, label, read.sources.tolist(), read)
 
     def write(
         self, output: Callable[[TableFile], None], model: Any, proba: NDArray[np.float64], id: str | None, hard: bool
@@ -390,7 +393,7 @@ class Sentences:
         from spectrem.estimators.sentences import tag_numbers
 
         tag = tag_numbers(model.tags_, read.tags)[read.tag]
-        return Cast(sum(map(len, self.data.words)), read.token, read.source, tag, read.sources)
+        return Cast(sum(map(len, self.data.words)), read.token, read.source, tag, read.sources, read)
 
     def write(
         self,
@@ -415,10 +418,7 @@ def _read_columns(options: Any, votes: str | None, sources: Sequence[Any] | None
     from spectrem.data import read_weak_columns
 
     numbers: dict[str, list[int] | None] = {}
-    texts = {
-        "--votes": votes,
-        "--known": getattr(options, "known", None),
-    }
+    texts = {"--votes": votes, "--known": getattr(options, "known", None)}
     names = None if sources is None else list(map(str, sources))
     if names is not None and not all(name.isdecimal() for name in names):
         raise InvalidInputError(

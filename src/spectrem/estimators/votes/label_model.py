@@ -248,7 +248,8 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         votes_of_items = self._cells(read, read.sources, known.classes)
         similar = np.zeros((0, 2), np.int64), np.zeros(0)
         if self.dependence == "weigh":
-            pairs = self._find_dependent(kind, read, known, read.sources, source_group, weights)
+            model = self._model(known, read.sources, source_group, weights, read, None)
+            pairs = self._find_dependent(kind, model, votes_of_items, known, weights)
             numbers = np.stack([pairs.first, pairs.second], axis=1)
             similar = numbers[pairs.dependent], pairs.similarity[pairs.dependent]
         _weigh(votes_of_items, len(read.sources), *similar)
@@ -500,8 +501,10 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
 
     def _dependent_pairs(self, read: Votes, known: KnownLabels) -> list[SourcePair]:
         """See `dependent_sources`."""
-        where = (self.sources_, self._source_group, np.ones(read.n_items))
-        pairs = self._find_dependent(self.kind_, read, known, *where)
+        weights = np.ones(read.n_items)
+        model = self._model(known, self.sources_, self._source_group, weights, read, None)
+        votes = self._cells(read, self.sources_, self.classes_)
+        pairs = self._find_dependent(self.kind_, model, votes, known, weights)
         names = self.sources_.tolist()
         rows = zip(*(values[pairs.dependent].tolist() for values in pairs[:-1]), strict=True)
         listed = [SourcePair(names[first], names[second], *numbers) for first, second, *numbers in rows]
@@ -534,12 +537,11 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         return {"offsets": read.offsets, "cells": cells, "n_classes": len(classes), "strengths": strengths}
 
     def _find_dependent(
-        self, kind: str, read: Votes, known: KnownLabels, sources: NDArray, source_group: Ints, weights: Floats
+        self, kind: str, model: VoteModel, votes: dict[str, Any], known: KnownLabels, weights: Floats
     ) -> Agreement:
-        """Which sources vote alike, by number."""
-        model = replace(self._model(known, sources, source_group, weights, read, None), sources=self._answers())
-        votes = self._cells(read, sources, known.classes)
+        """Which sources vote alike, by number; ``votes`` are keywords of `build_shards`."""
         where = votes["offsets"], votes["cells"], votes["strengths"], known.evidence, weights
+        model = replace(model, sources=self._answers())
         return find_dependent(kind, model, *where, self.n_threads or os.cpu_count() or 1)
 
     def _model(

@@ -59,7 +59,7 @@ ALLOWED = {
     "_validate": {"_arrays"},
     "_compiled": set(),
     "_lanes": {"_compiled", "_vectors"},
-    "_logs": {"_compiled"},
+    "_logs": {"_compiled", "_vectors"},
     "_vectors": set(),
     "_wide": {"_compiled", "_vectors"},
     "_first_use": set(),

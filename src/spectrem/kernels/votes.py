@@ -1,6 +1,6 @@
 """Votes of sources on items: scores of classes, and posteriors with expected counts.
 
-Item n has the votes ``cells[offsets[n]:offsets[n + 1]]``; a cell is a source and what it said. Logarithms come as whole
+Item n has the next ``sizes[n]`` of the ``cells``; a cell is a source and what it said. Logarithms come as whole
 numbers of 2**-BITS nats and expected counts leave as whole numbers of ``1 / scale``. Sums of whole numbers are exact,
 so that neither the order of items nor that of votes, nor how items are cut into shards, changes a bit.
 """
@@ -41,16 +41,17 @@ def _add_up(cells, strengths, first, last, table, total):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def score(offsets, cells, strengths, table, shares, group, out):
+def score(sizes, cells, strengths, table, shares, group, out):
     """Log joint probabilities, nats, of classes and votes of every item, shape (n_items, n_classes).
 
     ``table`` has a row for every cell, ``shares`` one for every group of items. A vote counts by its strength, all by 1
     where there are no ``strengths``.
     """
-    total = np.empty(table.shape[1], np.int64)
-    for n in range(len(offsets) - 1):
+    total, last = np.empty(table.shape[1], np.int64), 0
+    for n in range(len(sizes)):
+        first, last = last, last + np.int64(sizes[n])
         total[:] = shares[group[n] if len(group) else 0]
-        _add_up(cells, strengths, offsets[n], offsets[n + 1], table, total)
+        _add_up(cells, strengths, first, last, table, total)
         for k in range(len(total)):
             out[n, k] = total[k] * UNIT if total[k] > IMPOSSIBLE else -np.inf
 
@@ -69,21 +70,22 @@ def _count(cells, strengths, first, last, whole, counts):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def gather(offsets, cells, strengths, group, posteriors, scale, counts, sizes):
+def gather(sizes, cells, strengths, group, posteriors, scale, counts, groups):
     """Expected counts of cells by class, and of classes by group, from posteriors times weights of items."""
-    whole = np.empty(posteriors.shape[1], np.int64)
-    for n in range(len(offsets) - 1):
+    whole, last = np.empty(posteriors.shape[1], np.int64), 0
+    for n in range(len(sizes)):
+        first, last = last, last + np.int64(sizes[n])
         for k in range(len(whole)):
             whole[k] = np.int64(np.rint(posteriors[n, k] * scale))
-        _count(cells, strengths, offsets[n], offsets[n + 1], whole, counts)
-        row = sizes[group[n] if len(group) else 0]
+        _count(cells, strengths, first, last, whole, counts)
+        row = groups[group[n] if len(group) else 0]
         for k in range(len(whole)):
             row[k] += whole[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def expect(
-    offsets, cells, strengths, table, shares, group, evidence, weights, gamma, scale, unit_of_value, counts, sizes
+    sizes, cells, strengths, table, shares, group, evidence, weights, gamma, scale, unit_of_value, counts, groups
 ):
     """The E-step of items in one pass: expected counts, as `gather` adds them, and the weighted sum of their values.
 
@@ -104,11 +106,11 @@ def expect(
             priors[g, k] = shares[g, k] * UNIT if shares[g, k] > IMPOSSIBLE else -np.inf
     is_sum = len(strengths) == 0 and (len(table) == 0 or table.min() > IMPOSSIBLE)  # of whole numbers, and no more
     logs, first_logs, per_gamma = rows.ravel(), priors.ravel(), 1.0 / gamma
-    added, added_sizes = np.zeros(len(table) * width, np.int64), np.zeros(len(shares) * width, np.int64)
+    added, added_groups = np.zeros(len(table) * width, np.int64), np.zeros(len(shares) * width, np.int64)
     total, whole, q = np.empty(n_classes, np.int64), np.zeros(width, np.int64), np.empty(width)
-    value = np.int64(0)
-    for n in range(len(offsets) - 1):
-        at, first, last = group[n] if len(group) else 0, offsets[n], offsets[n + 1]
+    value, last = np.int64(0), 0
+    for n in range(len(sizes)):
+        at, first, last = group[n] if len(group) else 0, last, last + np.int64(sizes[n])
         if is_sum:
             for c in range(0, width, LANES):
                 vector = spread(0.0)  # its bits are those of the integer 0
@@ -156,7 +158,7 @@ def expect(
                     store(added, place, add_whole(load(added, place), vector))
         for c in range(0, width, LANES):
             place = at * width + c
-            store(added_sizes, place, add_whole(load(added_sizes, place), load(whole, c)))
+            store(added_groups, place, add_whole(load(added_groups, place), load(whole, c)))
     counts += added.reshape(len(table), width)[:, :n_classes]
-    sizes += added_sizes.reshape(len(shares), width)[:, :n_classes]
+    groups += added_groups.reshape(len(shares), width)[:, :n_classes]
     return value, -1

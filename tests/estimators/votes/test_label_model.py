@@ -58,7 +58,7 @@ def test_scores_and_compiled_estep_are_those_of_plain_sums(weighted, zero):
     weights, group = rng.random(40) + 0.1, rng.integers(0, 2, 40)
     evidence = np.where(rng.random((40, 3)) < 0.2, -np.inf, 0.0)
     evidence[:, 2] = 0.0
-    [shard] = build_shards(offsets, source * 3 + votes[item, source], 3, weights, strengths, group, evidence)
+    [shard] = build_shards(np.diff(offsets), source * 3 + votes[item, source], 3, weights, strengths, group, evidence)
     with np.errstate(divide="ignore"):
         joint = np.log(params.shares)[group] + evidence
         each = np.log(params.table)[source, :, votes[item, source]] * (1.0 if strengths is None else strengths[:, None])

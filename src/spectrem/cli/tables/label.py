@@ -519,4 +519,5 @@ def _numbered(model: Any, votes: polars.DataFrame) -> Votes:
     from spectrem.estimators.votes.input import read_votes
 
     read = read_votes(votes, model.table_columns, repeated=model.repeated)
-    return read._replace(label=np.searchsorted(model.classes_, read.labels)[read.label])
+    cells = read.source * len(model.classes_) + np.searchsorted(model.classes_, read.labels)[read.label]
+    return read._replace(labels=model.classes_, cells=cells)

@@ -41,9 +41,11 @@ from spectrem.models.votes import (
     VoteShard,
     as_reference,
     build_shards,
+    narrow,
     precisions,
     vote_shares,
 )
+from spectrem.structures._ragged import offsets_of
 
 # Iterations in which rules learn the shares of classes, which then stay.
 _STEPS_OF_SHARES = 20
@@ -233,15 +235,15 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         check_values(self.constraints, "label", known.classes.tolist())
         more = _columns_of(columns, read)
         check_columns(self.constraints, {"source": read.sources, "vote": known.classes, **more})
-        weights = row_weights(sample_weight, read.n_items, "item")
+        weights = np.broadcast_to(1.0, read.n_items)  # which takes no memory
+        if sample_weight is not None:
+            weights = row_weights(sample_weight, read.n_items, "item")
         kind = self.sources
         if kind == "auto":
-            used = np.bincount(
-                read.source * len(read.labels) + read.label, minlength=len(read.sources) * len(read.labels)
-            )
+            used = np.bincount(read.cells, minlength=len(read.sources) * len(read.labels))
             used = used.reshape(len(read.sources), -1)
             of_one_label = used[(used > 0).sum(axis=1) == 1].sum()
-            kind = "rules" if of_one_label > len(read.label) / 2 else "answers"
+            kind = "rules" if of_one_label > len(read.cells) / 2 else "answers"
         source_group = self._grouped(read.sources)
         group = None if groups is None else _numbers_of(groups, read.n_items)
         votes_of_items = self._cells(read, read.sources, known.classes)
@@ -294,7 +296,7 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         group_names = None if group is None else group.names
         self._take(params, known.classes, read.sources, source_group, reference, group_names, *similar)
         self.items_ = read.items
-        sizes = {"sources": len(read.sources), "votes": len(read.label), "classes": len(known.classes), "kind": kind}
+        sizes = {"sources": len(read.sources), "votes": len(read.cells), "classes": len(known.classes), "kind": kind}
         engine.record(self, trained, read.n_items, sizes, unit="items")
         return self
 
@@ -492,11 +494,11 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
     def _posteriors(self, new: _NewItems, params: VoteParameters) -> Floats:
         """Posteriors of new items, in their order."""
         tables = engine.posteriors(self, new.model, params, engine.make_corpus(self, new.shards))
-        return in_corpus_order(new.shards, tables, np.ones(new.read.n_items, np.int64))
+        return in_corpus_order(new.shards, tables, new.read.n_items)
 
     def _dependent_pairs(self, new: _NewItems) -> list[SourcePair]:
         """See `dependent_sources`."""
-        where, n, k = (new.read.offsets, new.cells), new.read.n_items, len(self.classes_)
+        where, n, k = (new.read.offsets, new.cells.astype(np.int64)), new.read.n_items, len(self.classes_)
         if self.confusion_ is None:
             posteriors = self._posteriors(new, self.params_)
             pairs = agreement_of_rules(*where, len(self.sources_), posteriors, np.ones(n))
@@ -527,21 +529,23 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
                 f"votes must be of the sources of training, {sources.tolist()!r:.200}, got {quoted(unknown[0])}; leave "
                 "them out, or fit again"
             )
-        source = np.array([place[one] for one in read.sources.tolist()], np.int64)[read.source]
-        label = np.searchsorted(classes, read.labels).astype(np.int64)
-        strengths = None
+        source = np.array([place[one] for one in read.sources.tolist()], np.int64)
+        label, cells, strengths = np.searchsorted(classes, read.labels).astype(np.int64), read.cells, None
+        if not np.array_equal(sources, read.sources) or not np.array_equal(classes, read.labels):
+            cells = source[read.source] * len(classes) + label[read.label]
+            cells = cells.astype(narrow(len(sources) * len(classes)))
         if self.source_weight is not None:
             _check_sources("source_weight", self.source_weight, sources)
-            strengths = np.array([float(self.source_weight.get(one, 1.0)) for one in sources.tolist()])[source]
-        cells = source * len(classes) + label[read.label]
-        return {"offsets": read.offsets, "cells": cells, "n_classes": len(classes), "strengths": strengths}
+            of_sources = np.array([float(self.source_weight.get(one, 1.0)) for one in sources.tolist()])
+            strengths = of_sources[source[read.source]]
+        return {"sizes": read.sizes, "cells": cells, "n_classes": len(classes), "strengths": strengths}
 
     def _find_similar(
         self, votes: dict[str, Any], n_sources: int, known: KnownLabels, weights: Floats
     ) -> tuple[Ints, Floats]:
         """Dependent sources, where labels are as votes and those that are known say."""
-        where = (votes["offsets"], votes["cells"])
-        posteriors = vote_shares(*where, len(known.classes), None, known.evidence)
+        posteriors = vote_shares(votes["sizes"], votes["cells"], len(known.classes), None, known.evidence)
+        where = (offsets_of(votes["sizes"]), votes["cells"].astype(np.int64))
         pairs = agreement_of_rules(*where, n_sources, posteriors, weights)
         numbers = np.stack([pairs.first, pairs.second], axis=1)[pairs.dependent]
         return numbers, pairs.similarity[pairs.dependent]
@@ -552,7 +556,7 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         """The model of training but for how sources vote."""
         classes, k = known.classes, len(known.classes)
         largest = 1.0 if self.source_weight is None else max(1.0, *map(float, self.source_weight.values()))
-        total = math.fsum(weights * (largest * np.diff(read.offsets) + 1.0))
+        total = math.fsum(weights * (largest * read.sizes + 1.0))
         speaking = np.where(_speaks(read, known), weights, 0.0)  # other items say nothing of the shares
         sizes = np.full(1, math.fsum(speaking)) if group is None else np.bincount(group.codes, speaking)
         fixed = None
@@ -589,8 +593,8 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
             tables = engine.learnt_posteriors(trained)
         else:
             gamma = engine.asked_gamma(self)
-            tables = engine.projected(self, task.model, trained.params, task.corpus, (), gamma)
-        return trained, in_corpus_order(shards, tables, np.ones(n_items, np.int64))
+            tables = task.corpus.collect(engine.free_posteriors, task.model, trained.params, engine.table, gamma)
+        return trained, in_corpus_order(shards, tables, n_items)
 
     def _train_classifier(self, features: Any, classes: NDArray, weights: Floats, shares: Floats | None) -> Any:
         """The classifier of the posteriors of items, which count by weights, their classes as their shares say."""
@@ -643,14 +647,15 @@ def _check_sources(name: str, mapping: Mapping[Any, Any], sources: NDArray) -> N
 
 def _speaks(read: Votes, known: KnownLabels) -> Bools:
     """Whether an item has votes, or a label of which something is known."""
-    speaks: Bools = np.diff(read.offsets) > 0
+    speaks: Bools = read.sizes > 0
     return speaks if known.evidence is None else speaks | known.evidence.any(axis=1)
 
 
 def _weigh(votes: dict[str, Any], n_sources: int, pairs: Ints, similarity: Floats) -> None:
     """Let votes, keywords of `build_shards`, of dependent sources count less where they agree."""
     if len(pairs):
-        of_pairs = vote_weights(votes["offsets"], votes["cells"], n_sources, votes["n_classes"], pairs, similarity)
+        where = (offsets_of(votes["sizes"]), votes["cells"].astype(np.int64))
+        of_pairs = vote_weights(*where, n_sources, votes["n_classes"], pairs, similarity)
         strengths = votes["strengths"]
         votes["strengths"] = of_pairs if strengths is None else strengths * of_pairs
 
@@ -660,7 +665,7 @@ class _NewItems(NamedTuple):
 
     read: Votes
     model: VoteModel
-    cells: Ints
+    cells: NDArray[np.integer]
     shards: list[VoteShard]
 
 

@@ -47,7 +47,7 @@ def score(sizes, cells, strengths, table, shares, group, out):
     ``table`` has a row for every cell, ``shares`` one for every group of items. A vote counts by its strength, all by 1
     where there are no ``strengths``.
     """
-    total, last = np.empty(table.shape[1], np.int64), 0
+    total, last = np.empty(table.shape[1], np.int64), np.int64(0)
     for n in range(len(sizes)):
         first, last = last, last + np.int64(sizes[n])
         total[:] = shares[group[n] if len(group) else 0]
@@ -72,7 +72,7 @@ def _count(cells, strengths, first, last, whole, counts):
 @njit(cache=True, nogil=True, error_model="numpy")
 def gather(sizes, cells, strengths, group, posteriors, scale, counts, groups):
     """Expected counts of cells by class, and of classes by group, from posteriors times weights of items."""
-    whole, last = np.empty(posteriors.shape[1], np.int64), 0
+    whole, last = np.empty(posteriors.shape[1], np.int64), np.int64(0)
     for n in range(len(sizes)):
         first, last = last, last + np.int64(sizes[n])
         for k in range(len(whole)):
@@ -105,10 +105,10 @@ def expect(
         for k in range(n_classes):
             priors[g, k] = shares[g, k] * UNIT if shares[g, k] > IMPOSSIBLE else -np.inf
     is_sum = len(strengths) == 0 and (len(table) == 0 or table.min() > IMPOSSIBLE)  # of whole numbers, and no more
-    logs, first_logs, per_gamma = rows.ravel(), priors.ravel(), 1.0 / gamma
+    logs, first_logs, per_gamma = rows.ravel(), priors.ravel(), min(1.0 / gamma, 1e300)
     added, added_groups = np.zeros(len(table) * width, np.int64), np.zeros(len(shares) * width, np.int64)
     total, whole, q = np.empty(n_classes, np.int64), np.zeros(width, np.int64), np.empty(width)
-    value, last = np.int64(0), 0
+    value, last = np.int64(0), np.int64(0)
     for n in range(len(sizes)):
         at, first, last = group[n] if len(group) else 0, last, last + np.int64(sizes[n])
         if is_sum:

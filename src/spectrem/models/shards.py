@@ -92,7 +92,7 @@ def in_corpus_order(shards: Sequence[Any], values: Iterable[NDArray], sizes: Int
         if not number:
             ordered = np.zeros((sizes if starts is None else starts[-1], *rows.shape[1:]), rows.dtype)
         at = shard.instances
-        ordered[at if starts is None else ranges_of(starts[at], sizes[at])] = rows
+        ordered[at if isinstance(sizes, int) or starts is None else ranges_of(starts[at], sizes[at])] = rows
     return ordered
 
 

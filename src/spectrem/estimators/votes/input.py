@@ -100,17 +100,21 @@ def read_votes(votes: Any, columns: Sequence[str], *, repeated: bool) -> Votes:
     # Whole numbers are read some rows at a time, since numbers of votes take several times the memory of narrow cells.
     n, n_sources = table.shape
     step = max(_CELLS_AT_ONCE // max(n_sources, 1), 1) if table.dtype.kind in "iu" else max(n, 1)
-    runs = [table[start : start + step] for start in range(0, max(n, 1), step)]
-    spoken_labels = [_numbered("votes", run[~unlabelled(run)])[0] for run in runs]
-    labels = np.unique(np.concatenate(spoken_labels)) if len(runs) > 1 else spoken_labels[0]
-    cells, sizes, kind = [], [], narrow(n_sources * len(labels))
+    runs = [slice(start, start + step) for start in range(0, max(n, 1), step)]
+    sizes, of_runs = np.zeros(n, narrow(n_sources + 1)), []
     for run in runs:
-        spoken = ~unlabelled(run)
-        code = _numbered("votes", run[spoken])
-        cells.append((np.nonzero(spoken)[1] * len(labels) + np.searchsorted(labels, code[0])[code[1]]).astype(kind))
-        sizes.append(spoken.sum(axis=1).astype(narrow(n_sources + 1)))
+        spoken = ~unlabelled(table[run])
+        sizes[run] = spoken.sum(axis=1)
+        of_runs.append(_numbered("votes", table[run][spoken])[0])
+    labels = np.unique(np.concatenate(of_runs)) if len(runs) > 1 else of_runs[0]
+    cells, end = np.empty(int(sizes.sum()), narrow(n_sources * len(labels))), 0
+    for run in runs:
+        spoken = ~unlabelled(table[run])
+        distinct, code = _numbered("votes", table[run][spoken])
+        start, end = end, end + len(code)
+        cells[start:end] = np.nonzero(spoken)[1] * len(labels) + np.searchsorted(labels, distinct)[code]
     names = np.array(names if names is not None else range(n_sources))
-    return Votes(np.arange(n, dtype=np.int32), names, labels, np.concatenate(sizes), np.concatenate(cells))
+    return Votes(np.arange(n, dtype=np.int32), names, labels, sizes, cells)
 
 
 def read_features(X: Any, n_items: int) -> Any:

@@ -16,11 +16,11 @@ from spectrem.constraints.compilation.groups import Key, Repeats
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels import votes as kernel
 from spectrem.models.estep import EStepResult, Statistics
-from spectrem.models.shards import cut
 from spectrem.structures import Categorical, Parts
 from spectrem.structures._ragged import offsets_of, ranges_of, rows_of
 
-# Votes and classes of items in a shard.
+# Votes and classes of items in a shard, which is closed after an eighth of all, within bounds.
+_SHARDS = 8
 _LEAST_WORK, _MOST_WORK = 1 << 15, 1 << 18
 # Of a vote, beside which a label counts alone.
 _FAINT = 1e-9
@@ -233,21 +233,26 @@ def build_shards(
     >>> shards[0].instances.tolist(), shards[0].cells.tolist()
     ([0, 1], [0, 3, 1])
     """
-    n, starts = len(sizes), offsets_of(sizes)
-    weights = np.ones(n) if weights is None else weights
-    runs = cut(np.diff(starts) + n_classes, [weights > 0], _LEAST_WORK, _MOST_WORK)
-    ones = np.ones(max(len(run) for run, _ in runs)) if (weights == 1.0).all() else None  # which all shards share
-    shards = []
-    for run, _ in runs:
-        at: Any = run
-        votes: Any = ranges_of(starts[run], sizes[run]) if len(run) else run
-        if len(run) and run[-1] - run[0] == len(run) - 1:  # then arrays are parts of those of all items
-            at, votes = slice(run[0], run[-1] + 1), slice(starts[run[0]], starts[run[-1] + 1])
+    n = len(sizes)
+    weights = np.broadcast_to(1.0, n) if weights is None else weights
+    work = len(cells) + n * n_classes
+    step = max(n * int(np.clip(-(-work // _SHARDS), _LEAST_WORK, _MOST_WORK)) // max(work, 1), 1)
+    ones, shards, end = np.ones(min(step, n)), list[VoteShard](), 0  # all shards share the ones
+    for start in range(0, max(n, 1), step):
+        first, end = end, end + int(sizes[start : start + step].sum(dtype=np.int64))
+        at: Any = slice(start, start + step)
+        votes: Any = slice(first, end)  # arrays are parts of those of all items, unless items are left out
+        run = start + np.flatnonzero(weights[at] > 0)
+        if len(run) < len(weights[at]):
+            starts = first + offsets_of(sizes[at])
+            at, votes = run, ranges_of(starts[run - start], sizes[run])
+        if not len(run) and (shards or start + step < n):
+            continue
         shards.append(
             VoteShard(
                 sizes[at],
                 cells[votes],
-                weights[run] if ones is None else ones[: len(run)],
+                ones[: len(run)] if (weights[at] == 1.0).all() else np.array(weights[at]),
                 run.astype(np.int32),
                 np.zeros(0) if strengths is None else strengths[votes],
                 np.zeros(0, np.int64) if group is None else group[at],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -240,8 +241,8 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
             weights = row_weights(sample_weight, read.n_items, "item")
         kind = self.sources
         if kind == "auto":
-            used = np.bincount(read.cells, minlength=len(read.sources) * len(read.labels))
-            used = used.reshape(len(read.sources), -1)
+            n_cells, parts = len(read.sources) * len(read.labels), np.array_split(read.cells, len(read.cells) >> 16 or 1)
+            used = sum(np.bincount(part, minlength=n_cells) for part in parts).reshape(len(read.sources), -1)
             of_one_label = used[(used > 0).sum(axis=1) == 1].sum()
             kind = "rules" if of_one_label > len(read.cells) / 2 else "answers"
         source_group = self._grouped(read.sources)
@@ -253,7 +254,7 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         _weigh(votes_of_items, len(read.sources), *similar)
         shards = build_shards(**votes_of_items, weights=weights, **_of_items(known, group, more))
         corpus = engine.make_corpus(self, shards)
-        model = self._model(known, read.sources, source_group, weights, read, group)
+        model = self._model(known, read, source_group, weights, shards, group)
         counted = corpus.sum(model.start)
         how = self._how(kind, model, counted, read, weights)
         model = replace(model, sources=how)
@@ -551,14 +552,17 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         return numbers, pairs.similarity[pairs.dependent]
 
     def _model(
-        self, known: KnownLabels, sources: NDArray, source_group: Ints, weights: Floats, read: Votes, group: Any
+        self, known: KnownLabels, read: Votes, source_group: Ints, weights: Floats, shards: list[VoteShard], group: Any
     ) -> VoteModel:
         """The model of training but for how sources vote."""
         classes, k = known.classes, len(known.classes)
         largest = 1.0 if self.source_weight is None else max(1.0, *map(float, self.source_weight.values()))
-        total = math.fsum(weights * (largest * read.sizes + 1.0))
-        speaking = np.where(_speaks(read, known), weights, 0.0)  # other items say nothing of the shares
-        sizes = np.full(1, math.fsum(speaking)) if group is None else np.bincount(group.codes, speaking)
+        total = math.fsum(chain.from_iterable(one.weights * (largest * one.sizes + 1.0) for one in shards))
+        # Items without votes and labels say nothing of the shares.
+        if group is None:
+            sizes = np.full(1, math.fsum(chain.from_iterable(one.weights[_speaks(one)] for one in shards)))
+        else:
+            sizes = np.bincount(group.codes, np.where(_speaks(read, known), weights, 0.0))
         fixed = None
         if self.shares is not None:
             unknown = set(classes.tolist()) ^ set(self.shares)
@@ -569,7 +573,7 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
                 )
             fixed = np.tile([float(self.shares[one]) for one in classes.tolist()], (len(sizes), 1))
         prior = self.share_strength * np.repeat(sizes[:, None] / k, k, axis=1)
-        return VoteModel(classes, sources, Answers(), source_group, total, prior, fixed)
+        return VoteModel(classes, read.sources, Answers(), source_group, total, prior, fixed)
 
     def _how(self, kind: str, model: VoteModel, counted: Statistics, read: Votes, weights: Floats) -> Answers | Rules:
         """How sources vote; ``counted`` are expected counts of the classes that votes name."""

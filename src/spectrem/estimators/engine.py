@@ -583,14 +583,14 @@ def _possible(params: Any) -> Any:
     return params if isinstance(params, np.ndarray) else floored(params)
 
 
-def free_posteriors(shard: Any, model: Any, params: Any, read: Read[Result]) -> Result:
-    """Posteriors of a shard without constraints, at gamma = 1, as ``read`` gives them."""
-    structure = model.structure(shard)
-    values, marginals = structure.smoothed_max(model.scores(params, shard), 1.0)
+def free_posteriors(shard: Any, model: Any, params: Any, read: Read[Result], gamma: float = 1.0) -> Result:
+    """Posteriors of a shard without constraints, as ``read`` gives them."""
+    structure, gamma = model.structure(shard), max(gamma, 0.0)
+    values, marginals = structure.smoothed_max(model.scores(params, shard), gamma)
     impossible = np.isneginf(values)
     if impossible.any() and not isinstance(params, np.ndarray):
         scores = model.scores(floored(params), shard)
-        marginals = marginals.map(np.add, structure.smoothed_max(scores, 1.0, active=impossible)[1])
+        marginals = marginals.map(np.add, structure.smoothed_max(scores, gamma, active=impossible)[1])
     return read(model, shard, marginals)
 
 

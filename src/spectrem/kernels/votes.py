@@ -1,6 +1,6 @@
 """Votes of sources on items: scores of classes, and posteriors with expected counts.
 
-Item n has the votes ``cells[offsets[n]:offsets[n + 1]]``; a cell is a source and what it said. Logarithms come as whole
+Item n has the next ``sizes[n]`` of the ``cells``; a cell is a source and what it said. Logarithms come as whole
 numbers of 2**-BITS nats and expected counts leave as whole numbers of ``1 / scale``. Sums of whole numbers are exact,
 so that neither the order of items nor that of votes, nor how items are cut into shards, changes a bit.
 """
@@ -43,16 +43,17 @@ def _add_up(cells, strengths, first, last, table, total):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def score(offsets, cells, strengths, table, shares, group, out):
+def score(sizes, cells, strengths, table, shares, group, out):
     """Log joint probabilities, nats, of classes and votes of every item, shape (n_items, n_classes).
 
     ``table`` has a row for every cell, ``shares`` one for every group of items. A vote counts by its strength, all by 1
     where there are no ``strengths``.
     """
-    total = np.empty(table.shape[1], np.int64)
-    for n in range(len(offsets) - 1):
+    total, last = np.empty(table.shape[1], np.int64), np.int64(0)
+    for n in range(len(sizes)):
+        first, last = last, last + np.int64(sizes[n])
         total[:] = shares[group[n] if len(group) else 0]
-        _add_up(cells, strengths, offsets[n], offsets[n + 1], table, total)
+        _add_up(cells, strengths, first, last, table, total)
         for k in range(len(total)):
             out[n, k] = total[k] * UNIT if total[k] > IMPOSSIBLE else -np.inf
 
@@ -71,21 +72,22 @@ def _count(cells, strengths, first, last, whole, counts):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def gather(offsets, cells, strengths, group, posteriors, scale, counts, sizes):
+def gather(sizes, cells, strengths, group, posteriors, scale, counts, groups):
     """Expected counts of cells by class, and of classes by group, from posteriors times weights of items."""
-    whole = np.empty(posteriors.shape[1], np.int64)
-    for n in range(len(offsets) - 1):
+    whole, last = np.empty(posteriors.shape[1], np.int64), np.int64(0)
+    for n in range(len(sizes)):
+        first, last = last, last + np.int64(sizes[n])
         for k in range(len(whole)):
             whole[k] = np.int64(np.rint(posteriors[n, k] * scale))
-        _count(cells, strengths, offsets[n], offsets[n + 1], whole, counts)
-        row = sizes[group[n] if len(group) else 0]
+        _count(cells, strengths, first, last, whole, counts)
+        row = groups[group[n] if len(group) else 0]
         for k in range(len(whole)):
             row[k] += whole[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def expect(
-    offsets, cells, strengths, table, shares, group, evidence, weights, gamma, scale, unit_of_value, counts, sizes
+    sizes, cells, strengths, table, shares, group, evidence, weights, gamma, scale, unit_of_value, counts, groups
 ):
     """The E-step of items in one pass: expected counts, as `gather` adds them, and the weighted sum of their values.
 
@@ -108,12 +110,12 @@ def expect(
     for cell in range(len(table)):
         for k in range(n_classes):
             is_sum &= table[cell, k] > IMPOSSIBLE
-    logs, first_logs, per_gamma = rows.ravel(), priors.ravel(), 1.0 / gamma
-    added, added_sizes = np.zeros(len(table) * width, np.int64), np.zeros(len(shares) * width, np.int64)
+    logs, first_logs, per_gamma = rows.ravel(), priors.ravel(), min(1.0 / gamma, 1e300)
+    added, added_groups = np.zeros(len(table) * width, np.int64), np.zeros(len(shares) * width, np.int64)
     total, whole, q = np.empty(n_classes, np.int64), np.zeros(width, np.int64), np.empty(width)
-    value = np.int64(0)
-    for n in range(len(offsets) - 1):
-        at, first, last = group[n] if len(group) else 0, offsets[n], offsets[n + 1]
+    value, last = np.int64(0), np.int64(0)
+    for n in range(len(sizes)):
+        at, first, last = group[n] if len(group) else 0, last, last + np.int64(sizes[n])
         if is_sum:
             for c in range(0, width, LANES):
                 vector = spread(0.0)  # its bits are those of the integer 0
@@ -161,19 +163,19 @@ def expect(
                     store(added, place, add_whole(load(added, place), vector))
         for c in range(0, width, LANES):
             place = at * width + c
-            store(added_sizes, place, add_whole(load(added_sizes, place), load(whole, c)))
+            store(added_groups, place, add_whole(load(added_groups, place), load(whole, c)))
     counts += added.reshape(len(table), width)[:, :n_classes]
-    sizes += added_sizes.reshape(len(shares), width)[:, :n_classes]
+    groups += added_groups.reshape(len(shares), width)[:, :n_classes]
     return value, -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def agree(offsets, cells, n_sources, posteriors, weights, scale, first, second, numbers):
+def agree(sizes, cells, n_sources, posteriors, weights, scale, first, second, numbers):
     """How often two sources agree, and would if they voted independently in every class, as they do on these items.
 
     Parameters
     ----------
-    offsets, cells
+    sizes, cells
         Votes of items, as above.
     n_sources : int
     posteriors, weights
@@ -194,17 +196,18 @@ def agree(offsets, cells, n_sources, posteriors, weights, scale, first, second, 
     n_rows = max(1, min(n_sources, COUNTS_AT_ONCE // max(n_sources * 2 * k * k, 1)))
     agreements = np.empty((n_rows, n_sources))
     counts = np.empty((n_rows, n_sources, 2, k, k))  # votes of the two by class, where both vote
-    most = 0
-    for n in range(len(offsets) - 1):
-        most = max(most, offsets[n + 1] - offsets[n])
+    most = np.int64(0)
+    for n in range(len(sizes)):
+        most = max(most, np.int64(sizes[n]))
     source, label, whole, n_pairs = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(k), 0
     for start in range(0, n_sources, n_rows):
-        agreements[:], counts[:] = 0.0, 0.0
-        for n in range(len(offsets) - 1):
-            size = offsets[n + 1] - offsets[n]
+        agreements[:], counts[:], last = 0.0, 0.0, np.int64(0)
+        for n in range(len(sizes)):
+            size, last = np.int64(sizes[n]), last + np.int64(sizes[n])
             for v in range(size):
-                source[v] = cells[offsets[n] + v] // k
-                label[v] = cells[offsets[n] + v] - source[v] * k
+                cell = np.int64(cells[last - size + v])
+                source[v] = cell // k
+                label[v] = cell - source[v] * k
             weight = np.rint(weights[n] * scale)
             for y in range(k):
                 whole[y] = np.rint(posteriors[n, y] * weights[n] * scale)

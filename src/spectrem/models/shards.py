@@ -68,7 +68,7 @@ def cut(work: Ints, groups: Iterable[Bools], least: int, most: int | None = None
     return shards or [(np.zeros(0, np.int64), 0)]
 
 
-def in_corpus_order(shards: Sequence[Any], values: Iterable[NDArray], sizes: Ints) -> NDArray:
+def in_corpus_order(shards: Sequence[Any], values: Iterable[NDArray], sizes: Ints | int) -> NDArray:
     """Rows that were found shard after shard, as one array in the order of the corpus.
 
     Parameters
@@ -77,8 +77,8 @@ def in_corpus_order(shards: Sequence[Any], values: Iterable[NDArray], sizes: Int
         All shards of a corpus.
     values : iterable of ndarrays
         Of every shard, the rows of its instances one after the other.
-    sizes : ndarray of shape (n_instances of the corpus,), int64
-        Rows of every instance; those of instances that are in no shard are 0.
+    sizes : ndarray of shape (n_instances of the corpus,), int64, or int
+        Rows of every instance, or the number of instances that have one each; those that are in no shard are 0.
 
     Examples
     --------
@@ -87,10 +87,12 @@ def in_corpus_order(shards: Sequence[Any], values: Iterable[NDArray], sizes: Int
     >>> in_corpus_order(shards, [np.array([10, 20, 30]), np.array([40])], np.array([1, 2, 1, 1])).tolist()
     [40, 10, 20, 0, 30]
     """
-    instances = np.concatenate([shard.instances for shard in shards])
-    rows = np.concatenate(list(values))
-    ordered = np.zeros((int(sizes.sum()), *rows.shape[1:]), rows.dtype)
-    ordered[ranges_of(offsets_of(sizes)[instances], sizes[instances])] = rows
+    starts, ordered = None if isinstance(sizes, int) else offsets_of(sizes), np.zeros(0)
+    for number, (shard, rows) in enumerate(zip(shards, values, strict=True)):
+        if not number:
+            ordered = np.zeros((sizes if starts is None else starts[-1], *rows.shape[1:]), rows.dtype)
+        at = shard.instances
+        ordered[at if isinstance(sizes, int) or starts is None else ranges_of(starts[at], sizes[at])] = rows
     return ordered
 
 

@@ -57,13 +57,13 @@ class Agreement(NamedTuple):
 
 
 def agreement_of_rules(
-    offsets: Ints, cells: NDArray[np.integer], n_sources: int, posteriors: Floats, weights: Floats
+    sizes: NDArray[np.integer], cells: NDArray[np.integer], n_sources: int, posteriors: Floats, weights: Floats
 ) -> Agreement:
     """How much more often rules agree than independent ones would, which vote as often for a label in every class.
 
     Parameters
     ----------
-    offsets, cells
+    sizes, cells
         Votes of items, as in `spectrem.models.votes.VoteShard`.
     n_sources : int
     posteriors : ndarray of shape (n_items, n_classes)
@@ -75,28 +75,28 @@ def agreement_of_rules(
 
     >>> votes = np.stack([np.arange(40) % 2, np.arange(40) % 2, np.arange(40) // 2 % 2], axis=1)
     >>> cells = (np.arange(3) * 2 + votes).ravel()
-    >>> pairs = agreement_of_rules(np.arange(0, 121, 3), cells, 3, np.full((40, 2), 0.5), np.ones(40))
+    >>> pairs = agreement_of_rules(np.full(40, 3), cells, 3, np.full((40, 2), 0.5), np.ones(40))
     >>> pairs.first[pairs.dependent].tolist(), pairs.second[pairs.dependent].tolist()
     ([0], [1])
     """
     k = posteriors.shape[1]
     scale = scale_of(math.fsum(weights), _BITS)
     weighted, whole = np.rint(posteriors * (weights * scale)[:, None]), np.rint(weights * scale)
-    says = [_matrix(offsets, cells, n_sources, k, label) for label in range(k)]
+    says = [_matrix(sizes, cells, n_sources, k, label) for label in range(k)]
     agreed = sparse.triu(sum(one.T @ sparse.diags_array(whole) @ one for one in says), 1).tocoo()
     first, second = agreed.coords[0].astype(np.int64), agreed.coords[1].astype(np.int64)
-    n_expected, variance, sizes = np.zeros(agreed.nnz), np.zeros(agreed.nnz), weighted.sum(axis=0)
+    n_expected, variance, of_class = np.zeros(agreed.nnz), np.zeros(agreed.nnz), weighted.sum(axis=0)
     for one in says:
-        rate = np.divide(one.T @ weighted, sizes, out=np.zeros((n_sources, k)), where=sizes > 0)
+        rate = np.divide(one.T @ weighted, of_class, out=np.zeros((n_sources, k)), where=of_class > 0)
         here, there = rate[first], rate[second]
-        n_expected += (here * there) @ (sizes / scale)
-        variance += (here * (1 - here) * there * (1 - there)) @ (sizes / scale)
+        n_expected += (here * there) @ (of_class / scale)
+        variance += (here * (1 - here) * there * (1 - there)) @ (of_class / scale)
     votes: Floats = np.sum([one.T @ whole for one in says], axis=0) / scale
     return _compare(first, second, agreed.data / scale, n_expected, variance, np.minimum(votes[first], votes[second]))
 
 
 def agreement_of_answers(
-    offsets: Ints, cells: NDArray[np.integer], n_sources: int, posteriors: Floats, weights: Floats
+    sizes: NDArray[np.integer], cells: NDArray[np.integer], n_sources: int, posteriors: Floats, weights: Floats
 ) -> Agreement:
     """How much more often answers agree than independent ones would, where two sources answer for the same items.
 
@@ -106,29 +106,29 @@ def agreement_of_answers(
 
     Parameters
     ----------
-    offsets, cells, n_sources, posteriors, weights
+    sizes, cells, n_sources, posteriors, weights
         As in `agreement_of_rules`.
 
     Examples
     --------
     >>> votes = np.stack([np.arange(40) % 2] * 2 + [np.arange(40) // 2 % 2, np.arange(40) // 4 % 2], axis=1)
     >>> cells = (np.arange(4) * 2 + votes).ravel()
-    >>> pairs = agreement_of_answers(np.arange(0, 161, 4), cells, 4, np.full((40, 2), 0.5), np.ones(40))
+    >>> pairs = agreement_of_answers(np.full(40, 4), cells, 4, np.full((40, 2), 0.5), np.ones(40))
     >>> pairs.first[pairs.dependent].tolist(), pairs.second[pairs.dependent].tolist()
     ([0], [1])
     """
-    size = np.diff(offsets)
+    size = sizes.astype(np.float64)
     scale = scale_of(math.fsum(weights * size**2), _BITS)
-    most = min(n_sources * (n_sources - 1) // 2, int((size * (size - 1)).sum()) // 2)
+    most = min(n_sources * (n_sources - 1) // 2, int(size @ (size - 1)) // 2)
     first, second, numbers = np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, 3))
-    n_pairs = kernel.agree(offsets, cells, n_sources, posteriors, weights, scale, first, second, numbers)
+    n_pairs = kernel.agree(sizes, cells, n_sources, posteriors, weights, scale, first, second, numbers)
     n_agreements, n_expected, n_items = numbers[:n_pairs].T / scale
     variance = n_expected * (1 - n_expected / np.maximum(n_items, 1e-300))
     return _compare(first[:n_pairs], second[:n_pairs], n_agreements, n_expected, variance, n_items)
 
 
 def copies_in(
-    offsets: Ints, cells: NDArray[np.integer], members: Bools, posteriors: Floats, strengths: Floats
+    sizes: NDArray[np.integer], cells: NDArray[np.integer], members: Bools, posteriors: Floats, strengths: Floats
 ) -> tuple[Ints, Floats]:
     """Votes of a group of sources beside one by a better source of the group, and how often these say the same.
 
@@ -136,7 +136,7 @@ def copies_in(
 
     Parameters
     ----------
-    offsets, cells, posteriors
+    sizes, cells, posteriors
         As in `agreement_of_rules`.
     members : ndarray of shape (n_sources,), bool
         The sources of the group.
@@ -151,14 +151,14 @@ def copies_in(
 
     Examples
     --------
-    >>> offsets, cells = np.array([0, 2, 4, 5]), np.array([0, 2, 1, 2, 3])
+    >>> sizes, cells = np.array([2, 2, 1]), np.array([0, 2, 1, 2, 3])
     >>> posteriors = np.array([[0.9, 0.1], [0.2, 0.8], [0.9, 0.1]])
-    >>> copies, counts = copies_in(offsets, cells, np.array([True, True]), posteriors, np.ones(5))
+    >>> copies, counts = copies_in(sizes, cells, np.array([True, True]), posteriors, np.ones(5))
     >>> copies.tolist(), counts[1].tolist()
     ([1, 3], [[1.0, 0.0], [1.0, 0.0]])
     """
-    k, item = posteriors.shape[1], rows_of(np.diff(offsets))
-    source, label = cells // k, cells % k
+    k, item = posteriors.shape[1], rows_of(sizes)
+    source, label = np.divmod(cells.astype(np.int64), k)
     scale = scale_of(math.fsum(strengths), _BITS)
     right = np.bincount(source, np.rint(strengths * posteriors[item, label] * scale), len(members))
     votes = np.flatnonzero(members[source])
@@ -184,13 +184,18 @@ def _compare(
 
 
 def vote_weights(
-    offsets: Ints, cells: NDArray[np.integer], n_sources: int, n_classes: int, pairs: Ints, similarity: Floats
+    sizes: NDArray[np.integer],
+    cells: NDArray[np.integer],
+    n_sources: int,
+    n_classes: int,
+    pairs: Ints,
+    similarity: Floats,
 ) -> Floats:
     """How much every vote counts: 1 / (1 + similarities to the other sources that give the same vote on the item).
 
     Parameters
     ----------
-    offsets, cells, n_sources, n_classes
+    sizes, cells, n_sources, n_classes
         As in `agreement_of_rules`.
     pairs : ndarray of shape (n_pairs, 2)
         Numbers of dependent sources.
@@ -198,23 +203,25 @@ def vote_weights(
 
     Examples
     --------
-    >>> vote_weights(np.array([0, 2, 4]), np.array([0, 2, 0, 3]), 2, 2, np.array([[0, 1]]), np.array([1.0])).tolist()
+    >>> vote_weights(np.array([2, 2]), np.array([0, 2, 0, 3]), 2, 2, np.array([[0, 1]]), np.array([1.0])).tolist()
     [0.5, 0.5, 1.0, 1.0]
     """
-    weights, item = np.ones(len(cells)), rows_of(np.diff(offsets))
+    weights, item = np.ones(len(cells)), rows_of(sizes)
     between = sparse.coo_array((similarity, (pairs[:, 0], pairs[:, 1])), (n_sources, n_sources))
     for label in range(n_classes):
         at = np.flatnonzero(cells % n_classes == label)
-        others = (_matrix(offsets, cells, n_sources, n_classes, label) @ (between + between.T)).tocsr()
+        others = (_matrix(sizes, cells, n_sources, n_classes, label) @ (between + between.T)).tocsr()
         weights[at] += np.asarray(others[item[at], cells[at] // n_classes]).ravel()
     return 1.0 / weights
 
 
-def _matrix(offsets: Ints, cells: NDArray[np.integer], n_sources: int, n_classes: int, label: int) -> sparse.csr_array:
+def _matrix(
+    sizes: NDArray[np.integer], cells: NDArray[np.integer], n_sources: int, n_classes: int, label: int
+) -> sparse.csr_array:
     """1 where a source votes for the label on an item, however often; shape (n_items, n_sources)."""
     at = cells % n_classes == label
-    where = (rows_of(np.diff(offsets))[at], cells[at] // n_classes)
-    matrix = sparse.coo_array((np.ones(len(where[0])), where), (len(offsets) - 1, n_sources)).tocsr()
+    where = (rows_of(sizes)[at], cells[at] // n_classes)
+    matrix = sparse.coo_array((np.ones(len(where[0])), where), (len(sizes), n_sources)).tocsr()
     matrix.sum_duplicates()
     matrix.data[:] = 1.0
     return matrix

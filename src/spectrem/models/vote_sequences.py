@@ -259,7 +259,7 @@ class VoteSequenceModel:
         logs = np.concatenate([params.source / self.shares, np.exp(costs), params.word / self.shares])
         table = np.empty((len(first), k))
         none = np.zeros((1, k), np.int64)
-        kernel.score(shard.offsets, shard.cells, shard.strengths, whole_logs(logs), none, none[0, :0], table)
+        kernel.score(np.diff(shard.offsets), shard.cells, shard.strengths, whole_logs(logs), none, none[0, :0], table)
         if shard.evidence is not None:
             table += shard.evidence
         table[first] += log(params.initial)
@@ -289,7 +289,7 @@ class VoteSequenceModel:
         cells, sizes = np.zeros((n_cells, k), np.int64), np.zeros((1, k), np.int64)
         weighted = table * weights[:, None]
         none = sizes[0, :0]
-        kernel.gather(shard.offsets, shard.cells, shard.strengths, none, weighted, scale, cells, sizes)
+        kernel.gather(np.diff(shard.offsets), shard.cells, shard.strengths, none, weighted, scale, cells, sizes)
         moves = np.rint(pairs * (weights[~first] * scale)[:, None, None]).astype(np.int64).sum(axis=0)
         starts = np.rint(weighted[first] * scale).astype(np.int64).sum(axis=0)
         return Statistics(initial=starts, transition=moves, source=cells[: size - 2], word=cells[size:], tags=sizes[0])

@@ -16,12 +16,12 @@ from spectrem.constraints.compilation.groups import Coded, Key, Repeats
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels import votes as kernel
 from spectrem.models.estep import EStepResult, Statistics
-from spectrem.models.shards import cut
 from spectrem.structures import Categorical, Parts
 from spectrem.structures._ragged import offsets_of, ranges_of, rows_of
 
-# Votes and classes of items in a shard.
-_LEAST_WORK, _MOST_WORK = 1 << 15, 1 << 21
+# Votes and classes of items in a shard, which is closed after an eighth of all, within bounds.
+_SHARDS = 8
+_LEAST_WORK, _MOST_WORK = 1 << 15, 1 << 18
 # Of a vote, beside which a label counts alone.
 _FAINT = 1e-9
 # Precisions are no nearer to 0 and to 1.
@@ -179,12 +179,12 @@ class VoteShard:
 
     Attributes
     ----------
-    offsets : ndarray of shape (n_items + 1,), int64
-        Where the votes of an item begin in ``cells``.
-    cells : ndarray of shape (n_votes,), int32
-        ``source * n_classes + vote``.
+    sizes : ndarray of shape (n_items,), int
+        How many votes every item has.
+    cells : ndarray of shape (n_votes,), int
+        ``source * n_classes + vote``, item after item.
     weights : ndarray of shape (n_items,)
-    instances : ndarray of shape (n_items,), int64
+    instances : ndarray of shape (n_items,), int32
         Numbers of the items.
     strengths : ndarray of shape (n_votes,) or (0,)
         How much every vote counts; 1 where there are none.
@@ -198,10 +198,10 @@ class VoteShard:
         More columns for constraints.
     """
 
-    offsets: Ints
-    cells: NDArray[np.int32]
+    sizes: NDArray[np.integer]
+    cells: NDArray[np.integer]
     weights: Floats
-    instances: Ints
+    instances: NDArray[np.int32]
     strengths: Floats
     group: Ints
     evidence: Floats
@@ -209,9 +209,14 @@ class VoteShard:
     columns: Mapping[str, Key] = field(default_factory=dict)
 
 
+def narrow(n: int) -> type[np.integer]:
+    """The type of arrays of numbers from 0 to ``n`` - 1; kernels are compiled for these two."""
+    return np.uint8 if n < 256 else np.int32
+
+
 def build_shards(
-    offsets: Ints,
-    cells: Ints,
+    sizes: NDArray[np.integer],
+    cells: NDArray[np.integer],
     n_classes: int,
     weights: Floats | None = None,
     strengths: Floats | None = None,
@@ -224,33 +229,43 @@ def build_shards(
 
     Examples
     --------
-    >>> shards = build_shards(np.array([0, 2, 3]), np.array([0, 3, 1]), n_classes=2)
+    >>> shards = build_shards(np.array([2, 1]), np.array([0, 3, 1]), n_classes=2)
     >>> shards[0].instances.tolist(), shards[0].cells.tolist()
     ([0, 1], [0, 3, 1])
     """
-    n, sizes = len(offsets) - 1, np.diff(offsets)
-    weights = np.ones(n) if weights is None else weights
-    shards = []
-    for run, _ in cut(sizes + n_classes, [weights > 0], _LEAST_WORK, _MOST_WORK):
-        votes = ranges_of(offsets[run], sizes[run])
+    n = len(sizes)
+    weights = np.broadcast_to(1.0, n) if weights is None else weights
+    work = len(cells) + n * n_classes
+    step = max(n * int(np.clip(-(-work // _SHARDS), _LEAST_WORK, _MOST_WORK)) // max(work, 1), 1)
+    ones, shards, end = np.ones(min(step, n)), list[VoteShard](), 0  # all shards share the ones
+    for start in range(0, max(n, 1), step):
+        first, end = end, end + int(sizes[start : start + step].sum(dtype=np.int64))
+        at: Any = slice(start, start + step)
+        votes: Any = slice(first, end)  # arrays are parts of those of all items, unless items are left out
+        run = start + np.flatnonzero(weights[at] > 0)
+        if len(run) < len(weights[at]):
+            starts = first + offsets_of(sizes[at])
+            at, votes = run, ranges_of(starts[run - start], sizes[run])
+        if not len(run) and (shards or start + step < n):
+            continue
         shards.append(
             VoteShard(
-                offsets_of(sizes[run]),
-                cells[votes].astype(np.int32),
-                weights[run],
-                run,
+                sizes[at],
+                cells[votes],
+                ones[: len(run)] if (weights[at] == 1.0).all() else np.array(weights[at]),
+                run.astype(np.int32),
                 np.zeros(0) if strengths is None else strengths[votes],
-                np.zeros(0, np.int64) if group is None else group[run],
-                np.zeros((0, n_classes)) if evidence is None else evidence[run],
-                None if given is None else given[run],
-                {name: column[run] for name, column in (columns or {}).items()},
+                np.zeros(0, np.int64) if group is None else group[at],
+                np.zeros((0, n_classes)) if evidence is None else evidence[at],
+                None if given is None else given[at],
+                {name: column[at] for name, column in (columns or {}).items()},
             )
         )
     return shards
 
 
 def vote_shares(
-    offsets: Ints,
+    sizes: NDArray[np.integer],
     cells: NDArray[np.integer],
     n_classes: int,
     strengths: Floats | None = None,
@@ -260,11 +275,11 @@ def vote_shares(
 
     Examples
     --------
-    >>> vote_shares(np.array([0, 3, 3]), np.array([0, 3, 4]), n_classes=2).round(2).tolist()
+    >>> vote_shares(np.array([3, 0]), np.array([0, 3, 4]), n_classes=2).round(2).tolist()
     [[0.67, 0.33], [0.5, 0.5]]
     """
-    n = len(offsets) - 1
-    place = rows_of(np.diff(offsets)) * n_classes + cells % n_classes
+    n = len(sizes)
+    place = rows_of(sizes) * n_classes + cells % n_classes
     table: Floats = np.bincount(place, strengths, n * n_classes).astype(np.float64).reshape(n, n_classes)
     if evidence is not None and len(evidence):  # where votes are against a label, the label stands
         table = (table + _FAINT) * np.exp(evidence)
@@ -318,7 +333,7 @@ class VoteModel:
         """Log joint probabilities of classes and votes, nats."""
         out = np.empty((len(shard.weights), self.n_classes))
         table, shares = self._logs(params)
-        kernel.score(shard.offsets, shard.cells, shard.strengths, table, shares, shard.group, out)
+        kernel.score(shard.sizes, shard.cells, shard.strengths, table, shares, shard.group, out)
         if len(shard.evidence):
             out += shard.evidence
         return Parts(out.ravel())
@@ -333,7 +348,7 @@ class VoteModel:
 
     def _gathered(self, shard: VoteShard, posteriors: Floats) -> Statistics:
         stats, weighted = self._no_counts(), posteriors * shard.weights[:, None]
-        where = (shard.offsets, shard.cells, shard.strengths, shard.group)
+        where = (shard.sizes, shard.cells, shard.strengths, shard.group)
         kernel.gather(*where, weighted, self._scale, stats.cells, stats.shares)
         return stats
 
@@ -365,11 +380,11 @@ class VoteModel:
     def columns(self, shard: VoteShard) -> Mapping[str, Any]:
         """Columns for constraints: ``row``, whether it is ``silent``, ``label``; of votes ``source`` and ``vote``."""
         n, k = len(shard.weights), self.n_classes
-        item, source, vote = rows_of(np.diff(shard.offsets)), shard.cells // k, shard.cells % k
+        item, source, vote = rows_of(shard.sizes), shard.cells // k, shard.cells % k
         return {
             "row": shard.instances,
             "label": Coded.of(self.classes, np.tile(np.arange(k), n)),
-            "silent": np.diff(shard.offsets) == 0,
+            "silent": shard.sizes == 0,
             "source": Repeats(item, Coded.of(self.names, source)),
             "vote": Repeats(item, Coded.of(self.classes, vote)),
             **shard.columns,
@@ -378,7 +393,7 @@ class VoteModel:
     def start(self, shard: VoteShard) -> Statistics:
         """Expected counts where every item is of the classes that its votes name, each vote with the same share."""
         strengths = shard.strengths if len(shard.strengths) else None
-        return self._gathered(shard, vote_shares(shard.offsets, shard.cells, self.n_classes, strengths, shard.evidence))
+        return self._gathered(shard, vote_shares(shard.sizes, shard.cells, self.n_classes, strengths, shard.evidence))
 
     def prepare(self, params: VoteParameters, gamma: float) -> Callable[[VoteShard], EStepResult[Statistics]]:
         """The compiled E-step of a shard without constraints, for `EStep.kernel`; equal to the general one."""
@@ -389,7 +404,7 @@ class VoteModel:
 
     def _expect(self, logs: tuple[Ints, Ints], gamma: float, unit: float, shard: VoteShard) -> EStepResult[Statistics]:
         stats = self._no_counts()
-        where = (shard.offsets, shard.cells, shard.strengths, *logs, shard.group, shard.evidence, shard.weights)
+        where = (shard.sizes, shard.cells, shard.strengths, *logs, shard.group, shard.evidence, shard.weights)
         value, impossible = kernel.expect(*where, float(gamma), self._scale, unit, stats.cells, stats.shares)
         if impossible >= 0:
             raise InvalidInputError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._validate import as_active, as_scores, as_weights
@@ -23,25 +23,25 @@ class Inputs(NamedTuple):
     weights: Floats
 
 
-def offsets_of(lengths: Ints | Bools) -> Ints:
+def offsets_of(lengths: NDArray[np.integer] | Bools) -> Ints:
     """Row boundaries, shape (n_rows + 1,), starting at 0."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
-def positions_of(lengths: Ints) -> Ints:
+def positions_of(lengths: NDArray[np.integer]) -> Ints:
     """0, 1, ... within each row, flat over rows."""
     offsets = offsets_of(lengths)
     return np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
 
 
-def rows_of(lengths: Ints) -> Ints:
+def rows_of(lengths: NDArray[np.integer]) -> Ints:
     """The row of every entry, flat over rows."""
     return np.repeat(np.arange(len(lengths)), lengths)
 
 
-def ranges_of(starts: Ints, lengths: Ints) -> Ints:
+def ranges_of(starts: Ints, lengths: NDArray[np.integer]) -> Ints:
     """``starts[k], starts[k] + 1, ...``, so many as ``lengths[k]``, flat over rows."""
     return np.repeat(starts, lengths) + positions_of(lengths)
 

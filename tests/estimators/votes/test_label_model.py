@@ -58,7 +58,7 @@ def test_scores_and_compiled_estep_are_those_of_plain_sums(weighted, zero):
     weights, group = rng.random(40) + 0.1, rng.integers(0, 2, 40)
     evidence = np.where(rng.random((40, 3)) < 0.2, -np.inf, 0.0)
     evidence[:, 2] = 0.0
-    [shard] = build_shards(offsets, source * 3 + votes[item, source], 3, weights, strengths, group, evidence)
+    [shard] = build_shards(np.diff(offsets), source * 3 + votes[item, source], 3, weights, strengths, group, evidence)
     with np.errstate(divide="ignore"):
         joint = np.log(params.shares)[group] + evidence
         each = np.log(params.table)[source, :, votes[item, source]] * (1.0 if strengths is None else strengths[:, None])
@@ -203,9 +203,9 @@ def test_agreement_is_that_of_plain_counts():
     votes[:, 4] = np.where(rng.random(60) < 0.9, votes[:, 1], votes[:, 4])
     weights = rng.integers(0, 3, 60).astype(float)
     log_joint = np.log(rng.dirichlet(np.ones(3), 60))
-    offsets, cells = np.append(0, np.cumsum((votes >= 0).sum(axis=1))), (np.arange(5) * 3 + votes)[votes >= 0]
-    of_rules = agreement_of_rules(offsets, cells, 5, np.exp(log_joint), weights)
-    of_answers = agreement_of_answers(offsets, cells, 5, np.exp(log_joint), weights)
+    sizes, cells = (votes >= 0).sum(axis=1), (np.arange(5) * 3 + votes)[votes >= 0]
+    of_rules = agreement_of_rules(sizes, cells, 5, np.exp(log_joint), weights)
+    of_answers = agreement_of_answers(sizes, cells, 5, np.exp(log_joint), weights)
     assert of_rules.dependent.any()
 
     def check(pairs, row, agreed, expected, variance, most):
@@ -242,9 +242,9 @@ def test_copies_are_votes_beside_those_of_the_best_source():
     rng = np.random.default_rng(4)
     votes = np.where(rng.random((60, 5)) < 0.6, rng.integers(0, 3, (60, 5)), -1)
     posteriors, strengths = rng.dirichlet(np.ones(3), 60), rng.random((60, 5))
-    offsets, cells = np.append(0, np.cumsum((votes >= 0).sum(axis=1))), (np.arange(5) * 3 + votes)[votes >= 0]
+    sizes, cells = (votes >= 0).sum(axis=1), (np.arange(5) * 3 + votes)[votes >= 0]
     members = np.array([True, False, True, True, False])
-    copies, counts = copies_in(offsets, cells, members, posteriors, strengths[votes >= 0])
+    copies, counts = copies_in(sizes, cells, members, posteriors, strengths[votes >= 0])
     right = [sum(strengths[i, s] * posteriors[i, votes[i, s]] for i in range(60) if votes[i, s] >= 0) for s in range(5)]
     number, plain, expected = np.cumsum((votes >= 0).ravel()).reshape(60, 5) - 1, [], np.zeros((5, 3, 3))
     for item in range(60):

@@ -266,7 +266,7 @@ class Items:
         """Votes by numbers, labels by those of the classes of a model."""
         import numpy as np
 
-        item = np.repeat(np.arange(read.n_items), np.diff(read.offsets))
+        item = np.repeat(np.arange(read.n_items), read.sizes)
         label = np.searchsorted(model.classes_, read.labels)[read.label]
         return Cast(read.n_items, item, read.source, label, read.sources.tolist(), read)
 

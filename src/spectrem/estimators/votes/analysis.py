@@ -295,7 +295,7 @@ def analyse_votes(
     corpus, step = posed.at_prices(Step(model, params, gamma, estep))
     blocks, k = () if posed.rows is None else posed.rows.blocks, model.n_classes
     pieces = list(corpus.collect(explained, step, posed.facts, blocks))
-    cells = np.concatenate([shard.cells for shard in shards])
+    cells = np.concatenate([shard.cells for shard in shards]).astype(np.int64)
     strengths = np.concatenate([_or_all(shard.strengths, np.ones(len(shard.cells))) for shard in shards])
     group = np.concatenate([_or_all(shard.group, np.zeros(len(shard.weights), np.int64)) for shard in shards])
     factors = np.log(params.table)[model.source_group].transpose(0, 2, 1).reshape(-1, k)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.special import xlogy
 
-from spectrem._arrays import Bools, Floats, Ints
+from spectrem._arrays import Bools, Floats
 from spectrem.corpus import Local
 from spectrem.estimators import engine
 from spectrem.learning import EStep, Stopping, run_em
@@ -25,8 +26,8 @@ _MAX_ITER, _TOL = 100, 0.1
 def find_dependent(
     kind: str,
     model: VoteModel,
-    offsets: Ints,
-    cells: Ints,
+    sizes: NDArray[np.integer],
+    cells: NDArray[np.integer],
     strengths: Floats | None,
     evidence: Floats | None,
     weights: Floats,
@@ -45,18 +46,18 @@ def find_dependent(
     kind : {"rules", "answers"}
     model : VoteModel
         Of all items, in one group.
-    offsets, cells, strengths, evidence, weights
+    sizes, cells, strengths, evidence, weights
         Of all items, as in `spectrem.models.votes.VoteShard`.
     n_threads : int
     """
-    where, n, k = (offsets, cells), len(weights), model.n_classes
+    where, k = (sizes, cells), model.n_classes
     if kind == "rules":
         return agreement_of_rules(*where, len(model.names), vote_shares(*where, k, None, evidence), weights)
 
     def log_probability(kept: Bools) -> float:
         """The objective of EM on some of the votes, nats."""
-        strong, ends = None if strengths is None else strengths[kept], np.append(0, np.cumsum(kept))[offsets]
-        some = build_shards(ends, cells[kept], k, weights, strong, evidence=evidence)
+        strong, left = None if strengths is None else strengths[kept], np.bincount(item[kept], minlength=len(sizes))
+        some = build_shards(left.astype(sizes.dtype), cells[kept], k, weights, strong, evidence=evidence)
         corpus, stopping = Local(some, n_threads), Stopping(_MAX_ITER, _TOL, 1.0)
         start = model.m_step(None, corpus.sum(model.start))
         return run_em(model, corpus, start, EStep(kernel=model), stopping=stopping).history[-1].objective
@@ -64,7 +65,7 @@ def find_dependent(
     shards = build_shards(*where, k, weights, strengths, evidence=evidence)
     corpus = Local(shards, n_threads)
     tables = corpus.collect(engine.free_posteriors, model, model.m_step(None, corpus.sum(model.start)), engine.table)
-    posteriors = in_corpus_order(shards, tables, np.ones(n, np.int64))
+    posteriors = in_corpus_order(shards, tables, len(weights))
     pairs = agreement_of_answers(*where, len(model.names), posteriors, weights)
     alike = np.flatnonzero(pairs.dependent)
     if not len(alike):
@@ -72,7 +73,8 @@ def find_dependent(
     graph = sparse.coo_array((np.ones(len(alike)), (pairs.first[alike], pairs.second[alike])), 2 * (len(model.names),))
     group = connected_components(graph, directed=False)[1]
     dependent, least_gain = np.zeros(len(pairs.first), bool), math.log1p(math.fsum(weights))
-    counted = weights[rows_of(np.diff(offsets))] * (1.0 if strengths is None else strengths)
+    item = rows_of(sizes)
+    counted = weights[item] * (1.0 if strengths is None else strengths)
     kept, even = np.ones(len(cells), bool), np.full(k, 1.0 / k)
     before = log_probability(kept)
     strongest_first = alike[np.argsort(-pairs.z[alike], kind="stable")]

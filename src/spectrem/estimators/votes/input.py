@@ -15,7 +15,11 @@ from spectrem.constraints.columns import is_missing
 from spectrem.data.frames import as_frame
 from spectrem.estimators.table_input import of_one_kind, read_classes, read_targets, unlabelled
 from spectrem.exceptions import InvalidInputError, quoted, warn
+from spectrem.models.votes import narrow
 from spectrem.structures._ragged import offsets_of
+
+# Of a table, read together.
+_CELLS_AT_ONCE = 1 << 19
 
 
 class Votes(NamedTuple):
@@ -29,21 +33,36 @@ class Votes(NamedTuple):
         Their names, or numbers.
     labels : ndarray of shape (n_labels,)
         Labels that occur, in increasing order.
-    offsets : ndarray of shape (n_items + 1,), int64
-    source, label : ndarrays of shape (n_votes,), int
-        Numbers of the source and of the label of every vote, item after item.
+    sizes : ndarray of shape (n_items,), int
+        How many votes every item has.
+    cells : ndarray of shape (n_votes,), int
+        ``source * n_labels + label`` of every vote, by their numbers, item after item.
     """
 
     items: NDArray
     sources: NDArray
     labels: NDArray
-    offsets: Ints
-    source: Ints
-    label: Ints
+    sizes: NDArray[np.integer]
+    cells: NDArray[np.integer]
 
     @property
     def n_items(self) -> int:
         return len(self.items)
+
+    @property
+    def offsets(self) -> Ints:
+        """Where the votes of every item begin, and their number, shape (n_items + 1,); made anew at every call."""
+        return offsets_of(self.sizes)
+
+    @property
+    def source(self) -> Ints:
+        """Numbers of the sources of all votes; made anew at every call."""
+        return self.cells.astype(np.int64) // max(len(self.labels), 1)
+
+    @property
+    def label(self) -> Ints:
+        """Numbers of the labels of all votes; made anew at every call."""
+        return self.cells.astype(np.int64) % max(len(self.labels), 1)
 
 
 def read_votes(votes: Any, columns: Sequence[str], *, repeated: bool) -> Votes:
@@ -80,16 +99,24 @@ def read_votes(votes: Any, columns: Sequence[str], *, repeated: bool) -> Votes:
             f"votes must be a table of items and sources, or a frame with the columns {', '.join(columns)}, got shape "
             f"{table.shape}; set table_columns if a frame calls them otherwise"
         )
-    spoken = ~unlabelled(table)
-    labels, code = _numbered("votes", table[spoken])
-    return Votes(
-        np.arange(len(table)),
-        np.array(names if names is not None else range(table.shape[1])),
-        labels,
-        offsets_of(spoken.sum(axis=1)),
-        np.nonzero(spoken)[1],
-        code,
-    )
+    # Whole numbers are read some rows at a time, since numbers of votes take several times the memory of narrow cells.
+    n, n_sources = table.shape
+    step = max(_CELLS_AT_ONCE // max(n_sources, 1), 1) if table.dtype.kind in "iu" else max(n, 1)
+    runs = [slice(start, start + step) for start in range(0, max(n, 1), step)]
+    sizes, of_runs = np.zeros(n, narrow(n_sources + 1)), []
+    for run in runs:
+        spoken = ~unlabelled(table[run])
+        sizes[run] = spoken.sum(axis=1)
+        of_runs.append(_numbered("votes", table[run][spoken])[0])
+    labels = np.unique(np.concatenate(of_runs)) if len(runs) > 1 else of_runs[0]
+    cells, end = np.empty(int(sizes.sum()), narrow(n_sources * len(labels))), 0
+    for run in runs:
+        spoken = ~unlabelled(table[run])
+        distinct, code = _numbered("votes", table[run][spoken])
+        start, end = end, end + len(code)
+        cells[start:end] = np.nonzero(spoken)[1] * len(labels) + np.searchsorted(labels, distinct)[code]
+    names = np.array(names if names is not None else range(n_sources))
+    return Votes(np.arange(n, dtype=np.int32), names, labels, sizes, cells)
 
 
 def read_features(X: Any, n_items: int) -> Any:
@@ -146,8 +173,9 @@ def _read_list(frame: Any, columns: Sequence[str], *, repeated: bool) -> Votes:
         if again.any():
             warn(f"votes hold {int(again.sum())} votes twice, which count once; set repeated=True if each counts")
             n_item, n_source, code = n_item[~again], n_source[~again], code[~again]
-    offsets = offsets_of(np.bincount(n_item, minlength=len(items)))
-    return Votes(items, sources, labels, offsets, n_source, code)
+    sizes, kind = np.bincount(n_item, minlength=len(items)), narrow(len(sources) * len(labels))
+    sizes = sizes.astype(narrow(int(sizes.max(initial=0)) + 1))
+    return Votes(items, sources, labels, sizes, (n_source * len(labels) + code).astype(kind))
 
 
 def _values(column: Any) -> NDArray | list[Any]:

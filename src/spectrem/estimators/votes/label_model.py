@@ -43,6 +43,7 @@ from spectrem.models.votes import (
     VoteShard,
     as_reference,
     build_shards,
+    narrow,
     precisions,
 )
 
@@ -234,15 +235,16 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         check_values(self.constraints, "label", known.classes.tolist())
         more = _columns_of(columns, read)
         check_columns(self.constraints, {"source": read.sources, "vote": known.classes, **more})
-        weights = row_weights(sample_weight, read.n_items, "item")
+        weights = np.broadcast_to(1.0, read.n_items)  # which takes no memory
+        if sample_weight is not None:
+            weights = row_weights(sample_weight, read.n_items, "item")
         kind = self.sources
         if kind == "auto":
-            used = np.bincount(
-                read.source * len(read.labels) + read.label, minlength=len(read.sources) * len(read.labels)
-            )
-            used = used.reshape(len(read.sources), -1)
+            used = np.zeros((len(read.sources), len(read.labels)), np.int64)
+            for part in np.array_split(read.cells, len(read.cells) >> 16 or 1):  # which are counted as 8 bytes each
+                used += np.bincount(part, minlength=used.size).reshape(used.shape)
             of_one_label = used[(used > 0).sum(axis=1) == 1].sum()
-            kind = "rules" if of_one_label > len(read.label) / 2 else "answers"
+            kind = "rules" if of_one_label > len(read.cells) / 2 else "answers"
         source_group = self._grouped(read.sources)
         group = None if groups is None else _numbers_of(groups, read.n_items)
         votes_of_items = self._cells(read, read.sources, known.classes)
@@ -298,7 +300,7 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         group_names = None if group is None else group.names
         self._take(params, known.classes, read.sources, source_group, reference, group_names, *similar)
         self.items_ = read.items
-        sizes = {"sources": len(read.sources), "votes": len(read.label), "classes": len(known.classes), "kind": kind}
+        sizes = {"sources": len(read.sources), "votes": len(read.cells), "classes": len(known.classes), "kind": kind}
         engine.record(self, trained, read.n_items, sizes, unit="items")
         return self
 
@@ -497,7 +499,7 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
     def _posteriors(self, new: _NewItems, params: VoteParameters) -> Floats:
         """Posteriors of new items, in their order."""
         tables = engine.posteriors(self, new.model, params, engine.make_corpus(self, new.shards))
-        return in_corpus_order(new.shards, tables, np.ones(new.read.n_items, np.int64))
+        return in_corpus_order(new.shards, tables, new.read.n_items)
 
     def _dependent_pairs(self, read: Votes, known: KnownLabels) -> list[SourcePair]:
         """See `dependent_sources`."""
@@ -527,20 +529,22 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
                 f"votes must be of the sources of training, {sources.tolist()!r:.200}, got {quoted(unknown[0])}; leave "
                 "them out, or fit again"
             )
-        source = np.array([place[one] for one in read.sources.tolist()], np.int64)[read.source]
-        label = np.searchsorted(classes, read.labels).astype(np.int64)
-        strengths = None
+        source = np.array([place[one] for one in read.sources.tolist()], np.int64)
+        label, cells, strengths = np.searchsorted(classes, read.labels).astype(np.int64), read.cells, None
+        if not np.array_equal(sources, read.sources) or not np.array_equal(classes, read.labels):
+            cells = source[read.source] * len(classes) + label[read.label]
+            cells = cells.astype(narrow(len(sources) * len(classes)))
         if self.source_weight is not None:
             _check_sources("source_weight", self.source_weight, sources)
-            strengths = np.array([float(self.source_weight.get(one, 1.0)) for one in sources.tolist()])[source]
-        cells = source * len(classes) + label[read.label]
-        return {"offsets": read.offsets, "cells": cells, "n_classes": len(classes), "strengths": strengths}
+            of_sources = np.array([float(self.source_weight.get(one, 1.0)) for one in sources.tolist()])
+            strengths = of_sources[source[read.source]]
+        return {"sizes": read.sizes, "cells": cells, "n_classes": len(classes), "strengths": strengths}
 
     def _find_dependent(
         self, kind: str, model: VoteModel, votes: dict[str, Any], known: KnownLabels, weights: Floats
     ) -> Agreement:
         """Which sources vote alike, by number; ``votes`` are keywords of `build_shards`."""
-        where = votes["offsets"], votes["cells"], votes["strengths"], known.evidence, weights
+        where = votes["sizes"], votes["cells"], votes["strengths"], known.evidence, weights
         model = replace(model, sources=self._answers())
         return find_dependent(kind, model, *where, self.n_threads or os.cpu_count() or 1)
 
@@ -550,7 +554,7 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         """The model of training but for how sources vote."""
         classes, k = known.classes, len(known.classes)
         largest = 1.0 if self.source_weight is None else max(1.0, *map(float, self.source_weight.values()))
-        total = math.fsum(weights * (largest * np.diff(read.offsets) + 1.0))
+        total = math.fsum(weights * (largest * read.sizes + 1.0))
         speaking = np.where(_speaks(read, known), weights, 0.0)  # other items say nothing of the shares
         sizes = np.full(1, math.fsum(speaking)) if group is None else np.bincount(group.codes, speaking)
         fixed = None
@@ -591,8 +595,8 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
             tables = engine.learnt_posteriors(trained)
         else:
             gamma = engine.asked_gamma(self)
-            tables = engine.projected(self, task.model, trained.params, task.corpus, (), gamma)
-        return trained, in_corpus_order(shards, tables, np.ones(n_items, np.int64))
+            tables = task.corpus.collect(engine.free_posteriors, task.model, trained.params, engine.table, gamma)
+        return trained, in_corpus_order(shards, tables, n_items)
 
     def _train_classifier(self, features: Any, classes: NDArray, weights: Floats, shares: Floats | None) -> Any:
         """The classifier of the posteriors of items, which count by weights, their classes as their shares say."""
@@ -645,14 +649,14 @@ def _check_sources(name: str, mapping: Mapping[Any, Any], sources: NDArray) -> N
 
 def _speaks(read: Votes, known: KnownLabels) -> Bools:
     """Whether an item has votes, or a label of which something is known."""
-    speaks: Bools = np.diff(read.offsets) > 0
+    speaks: Bools = read.sizes > 0
     return speaks if known.evidence is None else speaks | known.evidence.any(axis=1)
 
 
 def _weigh(votes: dict[str, Any], n_sources: int, pairs: Ints, similarity: Floats) -> None:
     """Let votes, keywords of `build_shards`, of dependent sources count less where they agree."""
     if len(pairs):
-        of_pairs = vote_weights(votes["offsets"], votes["cells"], n_sources, votes["n_classes"], pairs, similarity)
+        of_pairs = vote_weights(votes["sizes"], votes["cells"], n_sources, votes["n_classes"], pairs, similarity)
         strengths = votes["strengths"]
         votes["strengths"] = of_pairs if strengths is None else strengths * of_pairs
 

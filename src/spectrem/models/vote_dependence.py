@@ -11,6 +11,7 @@ are exact, and neither the order of items nor that of sources changes a bit.
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -117,9 +118,10 @@ def agreement_of_answers(
     >>> pairs.first[pairs.dependent].tolist(), pairs.second[pairs.dependent].tolist()
     ([0], [1])
     """
-    size = sizes.astype(np.float64)
-    scale = scale_of(math.fsum(weights * size**2), _BITS)
-    most = min(n_sources * (n_sources - 1) // 2, int(size @ (size - 1)) // 2)
+    pieces = zip(*(np.array_split(one, len(sizes) >> 16 or 1) for one in (weights, sizes)), strict=True)
+    squares = chain.from_iterable(weight * size.astype(np.float64) ** 2 for weight, size in pieces)
+    scale = scale_of(math.fsum(squares), _BITS)
+    most = min(n_sources * (n_sources - 1) // 2, len(cells) * int(sizes.max(initial=0)) // 2)
     first, second, numbers = np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, 3))
     n_pairs = kernel.agree(sizes, cells, n_sources, posteriors, weights, scale, first, second, numbers)
     n_agreements, n_expected, n_items = numbers[:n_pairs].T / scale

@@ -21,7 +21,7 @@ from spectrem.structures._ragged import offsets_of, ranges_of, rows_of
 
 # Votes and classes of items in a shard, which is closed after an eighth of all, within bounds.
 _SHARDS = 8
-_LEAST_WORK, _MOST_WORK = 1 << 15, 1 << 18
+_LEAST_WORK, _MOST_WORK = 1 << 15, 1 << 17
 # Of a vote, beside which a label counts alone.
 _FAINT = 1e-9
 # Precisions are no nearer to 0 and to 1.

@@ -16,7 +16,7 @@ from spectrem.estimators import engine
 from spectrem.learning import EStep, Stopping, run_em
 from spectrem.models.shards import in_corpus_order
 from spectrem.models.vote_dependence import Agreement, agreement_of_answers, agreement_of_rules, copies_in
-from spectrem.models.votes import VoteModel, build_shards, vote_shares
+from spectrem.models.votes import VoteModel, VoteShard, build_shards, vote_shares
 from spectrem.structures._ragged import rows_of
 
 # EM that compares two explanations of votes: iterations at most, and nats that the last one gains.
@@ -26,6 +26,7 @@ _MAX_ITER, _TOL = 100, 0.1
 def find_dependent(
     kind: str,
     model: VoteModel,
+    shards: list[VoteShard],
     sizes: NDArray[np.integer],
     cells: NDArray[np.integer],
     strengths: Floats | None,
@@ -46,6 +47,8 @@ def find_dependent(
     kind : {"rules", "answers"}
     model : VoteModel
         Of all items, in one group.
+    shards : list of VoteShard
+        All items.
     sizes, cells, strengths, evidence, weights
         Of all items, as in `spectrem.models.votes.VoteShard`.
     n_threads : int
@@ -62,7 +65,6 @@ def find_dependent(
         start = model.m_step(None, corpus.sum(model.start))
         return run_em(model, corpus, start, EStep(kernel=model), stopping=stopping).history[-1].objective
 
-    shards = build_shards(*where, k, weights, strengths, evidence=evidence)
     corpus = Local(shards, n_threads)
     tables = corpus.collect(engine.free_posteriors, model, model.m_step(None, corpus.sum(model.start)), engine.table)
     posteriors = in_corpus_order(shards, tables, len(weights))

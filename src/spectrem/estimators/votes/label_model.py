@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -250,14 +251,13 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         votes_of_items = self._cells(read, read.sources, known.classes)
         similar = np.zeros((0, 2), np.int64), np.zeros(0)
         if self.dependence == "weigh":
-            model = self._model(known, read.sources, source_group, weights, read, None)
-            pairs = self._find_dependent(kind, model, votes_of_items, known, weights)
+            pairs = self._find_dependent(kind, read.sources, source_group, votes_of_items, known, weights)
             numbers = np.stack([pairs.first, pairs.second], axis=1)
             similar = numbers[pairs.dependent], pairs.similarity[pairs.dependent]
         _weigh(votes_of_items, len(read.sources), *similar)
         shards = build_shards(**votes_of_items, weights=weights, **_of_items(known, group, more))
         corpus = engine.make_corpus(self, shards)
-        model = self._model(known, read.sources, source_group, weights, read, group)
+        model = self._model(known, read.sources, source_group, shards, group)
         counted = corpus.sum(model.start)
         how = self._how(kind, model, counted, read, weights)
         model = replace(model, sources=how)
@@ -281,7 +281,7 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         params, self.classifier_ = trained.params, None
         if X is not None:
             features = read_features(X, read.n_items)
-            speaks = np.where(_speaks(read, known), weights, 0.0)
+            speaks = np.where(_speaks(read, known.evidence), weights, 0.0)
             classifier = self._train_classifier(features, known.classes, speaks, params.shares)
             for step in range(self.joint_steps):  # items have the classifier's shares in place of common ones
                 guessed = known.beside(log_probabilities(classifier, features, known.classes))
@@ -503,10 +503,8 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
 
     def _dependent_pairs(self, read: Votes, known: KnownLabels) -> list[SourcePair]:
         """See `dependent_sources`."""
-        weights = np.ones(read.n_items)
-        model = self._model(known, self.sources_, self._source_group, weights, read, None)
-        votes = self._cells(read, self.sources_, self.classes_)
-        pairs = self._find_dependent(self.kind_, model, votes, known, weights)
+        votes, weights = self._cells(read, self.sources_, self.classes_), np.ones(read.n_items)
+        pairs = self._find_dependent(self.kind_, self.sources_, self._source_group, votes, known, weights)
         names = self.sources_.tolist()
         rows = zip(*(values[pairs.dependent].tolist() for values in pairs[:-1]), strict=True)
         listed = [SourcePair(names[first], names[second], *numbers) for first, second, *numbers in rows]
@@ -541,22 +539,34 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         return {"sizes": read.sizes, "cells": cells, "n_classes": len(classes), "strengths": strengths}
 
     def _find_dependent(
-        self, kind: str, model: VoteModel, votes: dict[str, Any], known: KnownLabels, weights: Floats
+        self,
+        kind: str,
+        sources: NDArray,
+        source_group: Ints,
+        votes: dict[str, Any],
+        known: KnownLabels,
+        weights: Floats,
     ) -> Agreement:
         """Which sources vote alike, by number; ``votes`` are keywords of `build_shards`."""
+        shards = build_shards(**votes, weights=weights, evidence=known.evidence)
+        model = replace(self._model(known, sources, source_group, shards, None), sources=self._answers())
         where = votes["sizes"], votes["cells"], votes["strengths"], known.evidence, weights
-        model = replace(model, sources=self._answers())
-        return find_dependent(kind, model, *where, self.n_threads or os.cpu_count() or 1)
+        return find_dependent(kind, model, shards, *where, self.n_threads or os.cpu_count() or 1)
 
     def _model(
-        self, known: KnownLabels, sources: NDArray, source_group: Ints, weights: Floats, read: Votes, group: Any
+        self, known: KnownLabels, sources: NDArray, source_group: Ints, shards: list[VoteShard], group: _Groups | None
     ) -> VoteModel:
         """The model of training but for how sources vote."""
         classes, k = known.classes, len(known.classes)
         largest = 1.0 if self.source_weight is None else max(1.0, *map(float, self.source_weight.values()))
-        total = math.fsum(weights * (largest * read.sizes + 1.0))
-        speaking = np.where(_speaks(read, known), weights, 0.0)  # other items say nothing of the shares
-        sizes = np.full(1, math.fsum(speaking)) if group is None else np.bincount(group.codes, speaking)
+        total = math.fsum(chain.from_iterable(one.weights * (largest * one.sizes + 1.0) for one in shards))
+        # Items without votes and labels say nothing of the shares.
+        speaking = (np.where(_speaks(one, one.evidence), one.weights, 0.0) for one in shards)
+        if group is None:
+            sizes = np.full(1, math.fsum(chain.from_iterable(speaking)))
+        else:
+            codes = np.concatenate([one.group for one in shards])
+            sizes = np.bincount(codes, np.concatenate(list(speaking)), len(group.names))
         fixed = None
         if self.shares is not None:
             unknown = set(classes.tolist()) ^ set(self.shares)
@@ -647,10 +657,10 @@ def _check_sources(name: str, mapping: Mapping[Any, Any], sources: NDArray) -> N
         )
 
 
-def _speaks(read: Votes, known: KnownLabels) -> Bools:
+def _speaks(items: Votes | VoteShard, evidence: Floats | None) -> Bools:
     """Whether an item has votes, or a label of which something is known."""
-    speaks: Bools = read.sizes > 0
-    return speaks if known.evidence is None else speaks | known.evidence.any(axis=1)
+    speaks: Bools = items.sizes > 0
+    return speaks if evidence is None or not len(evidence) else speaks | evidence.any(axis=1)
 
 
 def _weigh(votes: dict[str, Any], n_sources: int, pairs: Ints, similarity: Floats) -> None:

@@ -120,15 +120,42 @@ def test_labels_are_columns_or_probabilities(label, news, tmp_path):
     assert lines[len(news.words[0])] == ""
     done = label("predict", news.columns)
     assert done.stdout == soft.read_text()
-    spans = sum(tag.startswith("B") for tags in model.predict(news.words, news.votes) for tag in tags)
-    counts = re.fullmatch(
-        r"labels of 60 sentences; (\d+) of (\d+) words without a vote: LOC: (\d+), PER: (\d+)\n", done.stderr
-    )
-    assert int(counts[2]) == sum(map(len, news.words))
-    assert int(counts[3]) + int(counts[4]) == spans
+    expected = np.concatenate(model.predict_proba(news.words, news.votes)).sum(axis=0)
+    silent = sum(len(row) == row.tolist().count("O") for votes in news.votes for row in votes)
+    told = f"labels of 60 sentences; {silent} of {sum(map(len, news.words))} words without a vote"
+    assert done.stderr == f"{told}, spans expected: LOC: {expected[1]:.1f}, PER: {expected[3]:.1f}\n"
     assert label("fit", news.columns, "--votes", "1,2,3", "-o", hard, "--hard").exit_code == 0
     assert read_tagged(hard).tags == model.predict(news.words, news.votes)
     assert read_tagged(hard).words == news.words
+    done = label("predict", news.columns, "--hard")
+    assert done.stdout == hard.read_text()
+    begins = [tag for tags in model.predict(news.words, news.votes) for tag in tags if tag.startswith("B")]
+    assert done.stderr == f"{told}: LOC: {begins.count('B-LOC')}, PER: {begins.count('B-PER')}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "unused"),
+    [("predict", [], "predict"), ("predict", ["--hard"], "predict_proba"), ("evaluate", [], "predict_proba")],
+)
+def test_sentences_are_gone_through_once(label, news, monkeypatch, name, options, unused):
+    assert label("fit", news.json).exit_code == 0
+    monkeypatch.setattr(SequenceLabelModel, unused, None)
+    assert label(name, news.json, *options).exit_code == 0
+
+
+def test_evaluation_without_known_tags_names_their_place(label, news, tmp_path):
+    assert label("fit", news.columns).exit_code == 0
+    done = label("evaluate", news.columns)
+    assert done.exit_code == 2
+    assert "news.conll: no sentence has known tags; name their column by --known" in done.stderr
+    records = json.loads(news.json.read_text())
+    for record in records.values():
+        del record["label"]
+    (tmp_path / "open.json").write_text(json.dumps(records))
+    (tmp_path / "meta.json").write_text(json.dumps({"lf": SOURCES}))
+    assert label("fit", tmp_path / "open.json").exit_code == 0
+    done = label("evaluate", tmp_path / "open.json")
+    assert "open.json: no sentence has known tags; give them as label of its records" in done.stderr
 
 
 def test_what_is_written_trains_a_tagger(label, news, run, tmp_path):

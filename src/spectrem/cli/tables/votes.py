@@ -395,22 +395,15 @@ class Sentences:
         tag = tag_numbers(model.tags_, read.tags)[read.tag]
         return Cast(sum(map(len, self.data.words)), read.token, read.source, tag, read.sources, read)
 
-    def write(
-        self,
-        output: TextIO,
-        model: Any,
-        proba: Sequence[NDArray[np.float64]],
-        tags: Sequence[Sequence[str]],
-        hard: bool,
-    ) -> None:
-        """Write a line for every word: a tab and its tag, or likely tags with their probabilities."""
+    def write(self, output: TextIO, model: Any, predicted: Sequence[Any], hard: bool) -> None:
+        """Write a line for every word: a tab and its tag or, of tables, likely tags with their probabilities."""
         from spectrem.data import write_tagged
 
         if hard:
-            write_tagged(output, self.data.words, tags, "columns")
+            write_tagged(output, self.data.words, predicted, "columns")
         else:
             names = model.tags_
-            output.writelines(posterior_lines(self.data.words, proba, lambda _, k: names[k], LEAST_PROBABILITY))
+            output.writelines(posterior_lines(self.data.words, predicted, lambda _, k: names[k], LEAST_PROBABILITY))
 
 
 def _read_columns(options: Any, votes: str | None, sources: Sequence[Any] | None) -> WeakSentences:

@@ -221,6 +221,13 @@ def test_constraints_name_tags_words_and_sources(label, news, tmp_path):
     assert "there is no column 'box'" in label("fit", news.json, "--constraint", "E[part('box') == 1] <= 2").stderr
 
 
+def test_types_of_spans_are_text(label, tmp_path):
+    (tmp_path / "numbers.conll").write_text("Rome B-1 O\nin O O\nAda O B-2\n")
+    done = label("fit", tmp_path / "numbers.conll", "--span-types", "2, 1,3")
+    assert done.exit_code == 0, done.stderr
+    assert load(tmp_path / "model.npz").span_types_ == ("2", "1", "3")
+
+
 FILES = {
     "unequal": "in O _ O\nRome B-LOC _\n",
     "unknown": "in O O\nRome LOC O\n",
@@ -246,6 +253,12 @@ FILES = {
         ("stray", ["--votes", "9"], r"stray.conll, line 1: has 3 columns, but column 9 was asked for"),
         ("stray", ["--known", "1,2"], r"--known must number one column, got '1,2'; choose one"),
         ("stray", ["--id", "x"], r"--id concerns items of tables, but .*stray.conll holds sentences; drop it"),
+        (
+            "stray",
+            ["--weights", "x"],
+            r"--weights concerns items of tables, but .*stray.conll holds sentences; drop it; weights of sentences are "
+            r"sample_weight of SequenceLabelModel.fit",
+        ),
         ("stray", ["--classes", "a,b"], r"--classes \['a', 'b'\] concerns items of tables, which are"),
         ("stray", ["--hard"], r"--hard changes nothing without --output; add that or drop this"),
     ],

@@ -62,7 +62,10 @@ def open_votes(
         return Items.of_json(options.data, read, columns)
     for flag in _OF_TABLES:
         if flag in given:
-            raise InvalidInputError(f"{flag} concerns items of tables, but {options.data} holds sentences; drop it")
+            advice = "; weights of sentences are sample_weight of SequenceLabelModel.fit" * (flag == "--weights")
+            raise InvalidInputError(
+                f"{flag} concerns items of tables, but {options.data} holds sentences; drop it{advice}"
+            )
     return Sentences(options.data, read, "line" if options.data.endswith(_CONLL) else "record").of(votes, sources)
 
 

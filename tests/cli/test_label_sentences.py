@@ -2,11 +2,12 @@
 
 import json
 import re
+from itertools import chain
 
 import numpy as np
 import pytest
 
-from spectrem import SequenceLabelModel, load
+from spectrem import CRFTagger, SequenceLabelModel, load
 from spectrem.data import read_tagged, read_weak_columns
 from spectrem.metrics import chunk_scores
 
@@ -163,6 +164,32 @@ def test_what_is_written_trains_a_tagger(label, news, run, tmp_path):
     assert label("fit", news.columns, "--votes", "1,2,3", "-o", hard, "--hard").exit_code == 0
     options = ["--crf", "--scheme", "bio", "--labelled", hard, "--save", tmp_path / "crf.npz", "-q", "--n-threads", "1"]
     assert run("tag", "train", *options).output == ""
+
+
+def test_soft_labels_that_are_written_train_a_tagger(label, news, run, tmp_path):
+    soft, saved = tmp_path / "soft.txt", tmp_path / "crf.npz"
+    assert label("fit", news.columns, "--votes", "2,3", "-o", soft).exit_code == 0
+    options = ["--crf", "--scheme", "bio", "--labelled", soft, "--save", saved, "--n-threads", "1"]
+    done = run("tag", "train", *options)
+    assert done.exit_code == 0, done.stderr
+    model = SequenceLabelModel(n_threads=1).fit(news.words, [votes[:, 1:] for votes in news.votes])
+    corpus = read_tagged(soft, soft=True)
+    assert corpus.words == news.words
+    for row, word in zip(np.concatenate(model.label_distributions_), chain.from_iterable(corpus.tags), strict=True):
+        kept = row >= 0.01
+        assert [word.get(tag, 0.0) for tag in model.tags_] == pytest.approx(kept * row / row[kept].sum(), abs=2e-4)
+    assert max(len(word) for word in chain.from_iterable(corpus.tags)) > 1
+    tagger = load(saved)
+    plain = CRFTagger("words", scheme="bio", n_threads=1).fit(news.words, corpus.tags)
+    assert (tagger.tags_, tagger.objective_) == (plain.tags_, plain.objective_)
+    whole = CRFTagger("words", scheme="bio", tags=model.tags_, n_threads=1).fit(news.words, model.label_distributions_)
+    assert tagger.predict(news.words) == whole.predict(news.words)
+    assert chunk_scores(tagger.predict(news.words), news.tags).f1 > 0.9
+    done = run("tag", "train", *options[3:])
+    assert done.exit_code == 2
+    assert (
+        "soft.txt: holds probabilities of tags, of which hidden Markov models learn nothing; add --crf" in done.stderr
+    )
 
 
 @pytest.mark.parametrize("by", ["columns", "json"])

@@ -165,6 +165,8 @@ def test_types_are_sorted_by_default_and_their_order_decides_ties():
         model = SequenceLabelModel(n_threads=1).fit(text, cast)
         assert model.tags_ == TAGS
         assert model.shares_[1] > 2 * model.shares_[3]  # as both words start as B-A
+    many = SequenceLabelModel(n_threads=1).fit([["w"] * 8], [[[f"B-{one}"] for one in "CAHFBEDG"]])
+    assert many.span_types_ == tuple("ABCDEFGH")
     other = SequenceLabelModel(n_threads=1, span_types=["B", "A"]).fit(words, votes)
     np.testing.assert_array_equal(other.shares_, model.shares_)
     assert (other.tags_[1], other.predict(words, votes)) == ("B-B", [["B-A"], ["B-A"]])

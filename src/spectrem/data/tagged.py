@@ -188,7 +188,7 @@ def _soft_sentences(lines: Lines) -> Iterator[tuple[int, list[str], list[Any]]]:
             _shares(line)
             or lines.refuse(
                 number,
-                f"must have a word and its tags with their probabilities, which add up to 1 at most, such as "
+                "must have a word and its tags with their probabilities, which add up to 1 at most, such as "
                 f"B-PER:0.9, with tabs between, but is {quoted(line)}; correct it",
             )
             for number, line in run

@@ -266,7 +266,7 @@ def test_labels_that_the_model_lacks_are_refused(fit, mail, run, tmp_path):
     done = run("label", "evaluate", mail.long, "--load", tmp_path / "model.npz", "--truth", tmp_path / "t.csv")
     assert "known labels must be those of the model, ['ham', 'spam'], found 'eggs'; correct it" in done.stderr
     done = run("label", "evaluate", mail.long, "--load", tmp_path / "model.npz")
-    assert "no item has a known label; give --known COLUMN or --truth FILE" in done.stderr
+    assert "long.csv: no item has a known label; name them by --known or --truth" in done.stderr
 
 
 def test_a_label_that_is_called_as_another_column_is_refused(fit, run, tmp_path):

@@ -2,11 +2,12 @@
 
 import json
 import re
+from itertools import chain
 
 import numpy as np
 import pytest
 
-from spectrem import SequenceLabelModel, load
+from spectrem import CRFTagger, SequenceLabelModel, load
 from spectrem.data import read_tagged, read_weak_columns
 from spectrem.metrics import chunk_scores
 
@@ -120,15 +121,42 @@ def test_labels_are_columns_or_probabilities(label, news, tmp_path):
     assert lines[len(news.words[0])] == ""
     done = label("predict", news.columns)
     assert done.stdout == soft.read_text()
-    spans = sum(tag.startswith("B") for tags in model.predict(news.words, news.votes) for tag in tags)
-    counts = re.fullmatch(
-        r"labels of 60 sentences; (\d+) of (\d+) words without a vote: LOC: (\d+), PER: (\d+)\n", done.stderr
-    )
-    assert int(counts[2]) == sum(map(len, news.words))
-    assert int(counts[3]) + int(counts[4]) == spans
+    expected = np.concatenate(model.predict_proba(news.words, news.votes)).sum(axis=0)
+    silent = sum(len(row) == row.tolist().count("O") for votes in news.votes for row in votes)
+    told = f"labels of 60 sentences; {silent} of {sum(map(len, news.words))} words without a vote"
+    assert done.stderr == f"{told}, spans expected: LOC: {expected[1]:.1f}, PER: {expected[3]:.1f}\n"
     assert label("fit", news.columns, "--votes", "1,2,3", "-o", hard, "--hard").exit_code == 0
     assert read_tagged(hard).tags == model.predict(news.words, news.votes)
     assert read_tagged(hard).words == news.words
+    done = label("predict", news.columns, "--hard")
+    assert done.stdout == hard.read_text()
+    begins = [tag for tags in model.predict(news.words, news.votes) for tag in tags if tag.startswith("B")]
+    assert done.stderr == f"{told}: LOC: {begins.count('B-LOC')}, PER: {begins.count('B-PER')}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "unused"),
+    [("predict", [], "predict"), ("predict", ["--hard"], "predict_proba"), ("evaluate", [], "predict_proba")],
+)
+def test_sentences_are_gone_through_once(label, news, monkeypatch, name, options, unused):
+    assert label("fit", news.json).exit_code == 0
+    monkeypatch.setattr(SequenceLabelModel, unused, None)
+    assert label(name, news.json, *options).exit_code == 0
+
+
+def test_evaluation_without_known_tags_names_their_place(label, news, tmp_path):
+    assert label("fit", news.columns).exit_code == 0
+    done = label("evaluate", news.columns)
+    assert done.exit_code == 2
+    assert "news.conll: no sentence has known tags; name their column by --known" in done.stderr
+    records = json.loads(news.json.read_text())
+    for record in records.values():
+        del record["label"]
+    (tmp_path / "open.json").write_text(json.dumps(records))
+    (tmp_path / "meta.json").write_text(json.dumps({"lf": SOURCES}))
+    assert label("fit", tmp_path / "open.json").exit_code == 0
+    done = label("evaluate", tmp_path / "open.json")
+    assert "open.json: no sentence has known tags; give them as label of its records" in done.stderr
 
 
 def test_what_is_written_trains_a_tagger(label, news, run, tmp_path):
@@ -136,6 +164,32 @@ def test_what_is_written_trains_a_tagger(label, news, run, tmp_path):
     assert label("fit", news.columns, "--votes", "1,2,3", "-o", hard, "--hard").exit_code == 0
     options = ["--crf", "--scheme", "bio", "--labelled", hard, "--save", tmp_path / "crf.npz", "-q", "--n-threads", "1"]
     assert run("tag", "train", *options).output == ""
+
+
+def test_soft_labels_that_are_written_train_a_tagger(label, news, run, tmp_path):
+    soft, saved = tmp_path / "soft.txt", tmp_path / "crf.npz"
+    assert label("fit", news.columns, "--votes", "2,3", "-o", soft).exit_code == 0
+    options = ["--crf", "--scheme", "bio", "--labelled", soft, "--save", saved, "--n-threads", "1"]
+    done = run("tag", "train", *options)
+    assert done.exit_code == 0, done.stderr
+    model = SequenceLabelModel(n_threads=1).fit(news.words, [votes[:, 1:] for votes in news.votes])
+    corpus = read_tagged(soft, soft=True)
+    assert corpus.words == news.words
+    for row, word in zip(np.concatenate(model.label_distributions_), chain.from_iterable(corpus.tags), strict=True):
+        kept = row >= 0.01
+        assert [word.get(tag, 0.0) for tag in model.tags_] == pytest.approx(kept * row / row[kept].sum(), abs=2e-4)
+    assert max(len(word) for word in chain.from_iterable(corpus.tags)) > 1
+    tagger = load(saved)
+    plain = CRFTagger("words", scheme="bio", n_threads=1).fit(news.words, corpus.tags)
+    assert (tagger.tags_, tagger.objective_) == (plain.tags_, plain.objective_)
+    whole = CRFTagger("words", scheme="bio", tags=model.tags_, n_threads=1).fit(news.words, model.label_distributions_)
+    assert tagger.predict(news.words) == whole.predict(news.words)
+    assert chunk_scores(tagger.predict(news.words), news.tags).f1 > 0.9
+    done = run("tag", "train", *options[3:])
+    assert done.exit_code == 2
+    assert (
+        "soft.txt: holds probabilities of tags, of which hidden Markov models learn nothing; add --crf" in done.stderr
+    )
 
 
 @pytest.mark.parametrize("by", ["columns", "json"])
@@ -194,6 +248,13 @@ def test_constraints_name_tags_words_and_sources(label, news, tmp_path):
     assert "there is no column 'box'" in label("fit", news.json, "--constraint", "E[part('box') == 1] <= 2").stderr
 
 
+def test_types_of_spans_are_text(label, tmp_path):
+    (tmp_path / "numbers.conll").write_text("Rome B-1 O\nin O O\nAda O B-2\n")
+    done = label("fit", tmp_path / "numbers.conll", "--span-types", "2, 1,3")
+    assert done.exit_code == 0, done.stderr
+    assert load(tmp_path / "model.npz").span_types_ == ("2", "1", "3")
+
+
 FILES = {
     "unequal": "in O _ O\nRome B-LOC _\n",
     "unknown": "in O O\nRome LOC O\n",
@@ -219,6 +280,12 @@ FILES = {
         ("stray", ["--votes", "9"], r"stray.conll, line 1: has 3 columns, but column 9 was asked for"),
         ("stray", ["--known", "1,2"], r"--known must number one column, got '1,2'; choose one"),
         ("stray", ["--id", "x"], r"--id concerns items of tables, but .*stray.conll holds sentences; drop it"),
+        (
+            "stray",
+            ["--weights", "x"],
+            r"--weights concerns items of tables, but .*stray.conll holds sentences; drop it; weights of sentences are "
+            r"sample_weight of SequenceLabelModel.fit",
+        ),
         ("stray", ["--classes", "a,b"], r"--classes \['a', 'b'\] concerns items of tables, which are"),
         ("stray", ["--hard"], r"--hard changes nothing without --output; add that or drop this"),
     ],

@@ -54,6 +54,27 @@ def test_columns(write, separator):
     assert read_tagged(write("a", text), "columns", columns=(2, 1)).words == [["B", "I"], ["B"]]
 
 
+def test_probabilities_of_tags_are_read_where_they_are_asked_for(write):
+    path = write("a", "1/2\tB-A:b:0.75\tO:0.15\nin\tO:1\n\n\nAda\tI/X:9e-05\n")
+    corpus = read_tagged(path, soft=True)
+    assert corpus.words == [["1/2", "in"], ["Ada"]]
+    assert corpus.tags == [[{"B-A:b": pytest.approx(5 / 6), "O": pytest.approx(1 / 6)}, {"O": 1.0}], [{"I/X": 1.0}]]
+    assert corpus.place(1) == "line 5"
+    with pytest.raises(InvalidInputError, match=r"a, line 2: has 2 columns, but line 1 has 3"):
+        read_tagged(path)
+    other = write("b", "Ada\tPERSON:1\nran\tV:x\n")
+    assert read_tagged(other, soft=True).tags == [["PERSON:1", "V:x"]]  # tags that look like probabilities
+    assert read_tagged(write("c", "\n\n"), soft=True) == read_tagged(write("c", "\n\n"))
+
+
+@pytest.mark.parametrize("line", ["Ada\tO:0.7\tB:0.4", "Ada", "\tO:1", "Ada\tO:0", "Ada\tO:0.5\tO:0.5", "Ada\tO"])
+def test_other_lines_than_probabilities_are_named(write, line):
+    with pytest.raises(
+        InvalidInputError, match=r"a, line 3: must have a word and its tags with their probabilities, whi"
+    ):
+        read_tagged(write("a", f"in\tO:1\n\n{line}\n"), soft=True)
+
+
 def test_columns_between_tabs_may_hold_spaces(write):
     corpus = read_tagged(write("a", "10 000\tNUM\n#\t#\n\xa0\tSYM\n"))
     assert corpus == TaggedCorpus([["10 000", "#", "\xa0"]], [["NUM", "#", "SYM"]])

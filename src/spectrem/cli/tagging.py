@@ -201,7 +201,7 @@ class TrainingOptions(TextOptions, StartOption, DictionaryOption, LearningOption
         Words that are not listed may have any.
     labelled
         Sentences tagged by hand, to be learned from besides CORPUS: word/TAG lines, CoNLL-U or columns; words
-        without a tag (_) are left open.
+        without a tag (_) are left open. With --crf also tags with their probabilities, as spectrem label writes them.
     constraint
         "E[tag == 'NOUN'] <= '30%'": of all words.
         "at_least(1, ['VERB', 'AUX'])": every sentence has one of these tags, or with --infeasible skip every one that
@@ -242,7 +242,7 @@ def _read(options: TrainingOptions) -> tuple[TaggedCorpus, FileSentences]:
 
     labelled, plain = TaggedCorpus([], []), FileSentences()
     if options.labelled is not None:
-        labelled = read_tagged(options.labelled, columns=_columns(options), field=options.field)
+        labelled = read_tagged(options.labelled, columns=_columns(options), field=options.field, soft=True)
     if options.corpus is not None:
         plain = _read_words(options.corpus, options)
     return labelled, plain
@@ -295,6 +295,11 @@ def _prepare_hmm(options: TrainingOptions, settings: dict[str, Any], constraints
     check_size(n_states or 1, settings.get("order", 1), ("--n-states", "--order"))
     dictionary = None if options.dictionary is None else read_tag_dictionary(options.dictionary)
     labelled, plain = _read(options)
+    if any(isinstance(tag, dict) for tag in chain.from_iterable(labelled.tags)):
+        raise InvalidInputError(
+            f"--labelled {options.labelled}: holds probabilities of tags, of which hidden Markov models learn nothing; "
+            "add --crf, or give each word one tag"
+        )
     sentences = [*labelled.words, *plain]
     if not any(sentences):
         files = " and ".join(display_name(path) for path in (options.labelled, options.corpus) if path)
@@ -325,7 +330,9 @@ def prepare_features(options: TrainingOptions, settings: dict[str, Any], constra
 
 
 def _tags_of(labelled: TaggedCorpus) -> set[str]:
-    return {tag for tags in labelled.tags for tag in tags if tag is not None}
+    """Tags that words have, for certain or with some probability."""
+    each: Iterator[Any] = chain.from_iterable(labelled.tags)
+    return {tag for one in each if one is not None for tag in ([one] if isinstance(one, str) else one)}
 
 
 def _describe_hmm(tagger: Any, n_words: int) -> tuple[str, str]:

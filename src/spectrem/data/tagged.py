@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from types import MappingProxyType
-from typing import Literal, NamedTuple, TextIO, TypeAlias
+from typing import Any, Literal, NamedTuple, TextIO, TypeAlias
 
 from spectrem._reprs import brief, briefly_shown
 from spectrem.data.files import Lines, display_name, read_lines, write_lines, write_texts
@@ -181,6 +181,31 @@ def _fields(line: str, tabs: bool | None = None) -> list[str]:
     return [field for field in line.split(" ") if field]
 
 
+def _soft_sentences(lines: Lines) -> Iterator[tuple[int, list[str], list[Any]]]:
+    """A word per line and the probabilities of its tags, blank lines between sentences."""
+    for run in lines.sentences():
+        tags = [
+            _shares(line)
+            or lines.refuse(
+                number,
+                "must have a word and its tags with their probabilities, which add up to 1 at most, such as "
+                f"B-PER:0.9, with tabs between, but is {quoted(line)}; correct it",
+            )
+            for number, line in run
+        ]
+        yield run[0][0], [line.partition("\t")[0] for _, line in run], tags
+
+
+def _shares(line: str) -> dict[str, float] | None:
+    """The probabilities of the tags of a word, divided by their sum; None if the line has others."""
+    word, *cells = line.split("\t")
+    shares = {cell[1]: float(cell[2]) for cell in map(_SHARE.fullmatch, cells) if cell}
+    total = sum(shares.values())
+    if not word or len(shares) < len(cells) or not 0 < total <= _MOST_ROUNDED:
+        return None
+    return {tag: share / total for tag, share in shares.items()}
+
+
 def _conllu_sentences(lines: Lines, field: str | None) -> Iterator[Sentence]:
     """CoNLL-U: the form and one tag of every word; without a field, forms alone."""
     known: dict[str, str] = {}
@@ -339,6 +364,8 @@ ConlluField: TypeAlias = Literal["upos", "xpos"]
 
 _TAGGED_TOKEN = re.compile(r".+/[^/]+")
 _NEAR_TEN = (9, 10, 11)  # columns of a line that is CoNLL-U, or nearly
+_SHARE = re.compile(r"(.+):([0-9](?:\.[0-9]+)?(?:e-[0-9]+)?)")
+_MOST_ROUNDED = 1.001  # a sum of rounded probabilities
 _FIRST_ID = re.compile(r"1(-[0-9]+)?|0\.[0-9]+")
 
 
@@ -448,6 +475,7 @@ def read_tagged(
     *,
     columns: tuple[int, int] = (0, 1),
     field: ConlluField = "upos",
+    soft: bool = False,
 ) -> TaggedCorpus:
     r"""Read sentences whose words are tagged; UTF-8, plain or gzipped. The tag ``_`` is None in every format.
 
@@ -470,6 +498,11 @@ def read_tagged(
         Where ``columns`` has word and tag, counted from 0; negative ones count from the end.
     field : {"upos", "xpos"}
         The tag of ``conllu`` to read.
+    soft : bool
+        Whether ``auto`` also knows probabilities of tags, as ``spectrem label`` and ``spectrem tag predict
+        --probabilities`` write them: a line per word with its tags behind tabs, ``B-PER:0.9``, blank lines between
+        sentences. Such words have mappings of tags to probabilities in place of tags, which are divided by their sum,
+        since small ones are left out of files; `CRFTagger` learns from them.
 
     Returns
     -------
@@ -493,7 +526,10 @@ def read_tagged(
     """
     _check_options(format, ("auto", "slash", "columns", "conllu"), field)
     lines = read_lines(path)
-    chosen = _guess(path, lines, otherwise="columns") if format == "auto" else format
+    if format == "auto" and soft and all(_shares(line) for _, line in next(lines.sentences(), [(0, "")])):
+        chosen = "soft"
+    else:
+        chosen = _guess(path, lines, otherwise="columns") if format == "auto" else format
     words, tags, starts = _parse(chosen, lines, columns, field)
     corpus = _FileCorpus(words, tags)
     corpus.starts = starts
@@ -614,6 +650,8 @@ def _parse(
         return words, [], list(range(1, len(words) + 1))
     if format == "slash":
         sentences = _slash_sentences(lines)
+    elif format == "soft":
+        sentences = _soft_sentences(lines)
     elif format == "columns":
         sentences = _column_sentences(lines, columns)
     else:

@@ -38,6 +38,8 @@ _MOST_ROWS = 400
 _MOST_ALONE = 40
 _MOST_SETS = 400
 _EASY = 20  # rows that are tried one by one at once; of more, those of one or two constraints are tried first
+_PROOF = 3.0  # seconds for a proof that the rows of a problem cannot hold
+_WHOLE = 5.0  # seconds for all problems whose rows no whole structures meet, together
 _LAST = 1.0  # seconds, at least, for each of the last two programs that describe the conflict
 # Violations relative to the size of a row: above the first, rows cannot hold together; below the second, they can.
 _CONFLICT, _HOLDS = 1e-8, 1e-9
@@ -283,7 +285,7 @@ def find_conflict(
     return search.finish(fewer, irreducible=True, smallest=True)
 
 
-def find_proof(dual: BatchDual, problem: int, seconds: float = 3.0) -> Floats | None:
+def find_proof(dual: BatchDual, problem: int) -> Floats | None:
     """Prices of all rows along which the dual falls without bound, if the rows of the problem cannot hold together.
 
     Returns
@@ -291,7 +293,7 @@ def find_proof(dual: BatchDual, problem: int, seconds: float = 3.0) -> Floats | 
     ndarray of shape (n_rows,) or None
         None if the rows can hold, up to a tolerance, or nothing was proven in time.
     """
-    search = _Search(dual, problem, Deadline(seconds))
+    search = _Search(dual, problem, Deadline(_PROOF))
     rows = search.candidates
     system = write_system(dual, problem, rows, _MOST_VARIABLES) if len(rows) else None
     if system is None:
@@ -541,7 +543,7 @@ def explain_infeasible(
     return _error(described, dual.rows, np.flatnonzero(involved), len(problems))
 
 
-def explain_whole(dual: BatchDual, problems: Bools, seconds: float = 5.0) -> InfeasibleConstraintError | None:
+def explain_whole(dual: BatchDual, problems: Bools) -> InfeasibleConstraintError | None:
     """The error for rows that no whole structures meet, or None if no conflict is found in time.
 
     Parameters
@@ -550,8 +552,6 @@ def explain_whole(dual: BatchDual, problems: Bools, seconds: float = 5.0) -> Inf
         With the bounds that could not be met.
     problems : ndarray of shape (n_problems,), bool
         Where to search.
-    seconds : float
-        For all problems together.
 
     Examples
     --------
@@ -564,7 +564,7 @@ def explain_whole(dual: BatchDual, problems: Bools, seconds: float = 5.0) -> Inf
     >>> print(explain_whole(dual, np.ones(1, bool)))  # doctest: +ELLIPSIS
     'half': no feasible q over the corpus (== 1.5); expectations could meet it, whole structures cannot; relax ...
     """
-    deadline = Deadline(seconds)
+    deadline = Deadline(_WHOLE)
     for problem in np.flatnonzero(problems)[:_MOST_PROBLEMS]:
         conflict = find_conflict(dual, int(problem), whole=True, seconds=deadline.left)
         if conflict is not None:

@@ -158,6 +158,21 @@ def test_the_order_of_sentences_and_sources_and_shards_change_no_bit(monkeypatch
     assert np.array_equal(model.params_.source, cut.params_.source)
 
 
+def test_types_are_sorted_by_default_and_their_order_decides_ties():
+    words, votes = [["a"], ["b"]], [[["B-B", "B-A"]], [["B-A", "B-B"]]]
+    for rows in ([0, 1], [1, 0]):
+        text, cast = [words[n] for n in rows], [votes[n] for n in rows]
+        model = SequenceLabelModel(n_threads=1).fit(text, cast)
+        assert model.tags_ == TAGS
+        assert model.shares_[1] > 2 * model.shares_[3]  # as both words start as B-A
+    many = SequenceLabelModel(n_threads=1).fit([["w"] * 8], [[[f"B-{one}"] for one in "CAHFBEDG"]])
+    assert many.span_types_ == tuple("ABCDEFGH")
+    other = SequenceLabelModel(n_threads=1, span_types=["B", "A"]).fit(words, votes)
+    np.testing.assert_array_equal(other.shares_, model.shares_)
+    assert (other.tags_[1], other.predict(words, votes)) == ("B-B", [["B-A"], ["B-A"]])
+    assert model.predict(text, cast) == [["B-B"], ["B-B"]]
+
+
 def test_weights_count_sentences():
     words, votes = drawn(4)
     twice = SequenceLabelModel(**QUIET).fit(words + words[:3], votes + votes[:3])

@@ -180,8 +180,9 @@ def fit(options: FittingOptions, settings: Settings, annealing: Annealing, home:
                 model, cast = _fit_sentences(data, options, placed, run)
                 right = np.concatenate(model.label_distributions_)[cast.unit, cast.label]
                 if output is not None:
-                    tags = model.predict(data.data.words, cast.votes) if options.hard else []
-                    data.write(output, model, model.label_distributions_, tags, options.hard)
+                    words, learnt = data.data.words, model.label_distributions_
+                    labels = model.predict(words, cast.votes) if options.hard else learnt
+                    data.write(output, model, labels, options.hard)
     if not options.quiet:
         n_silent = int(cast.silent.sum())
         mean = len(cast.unit) / max(cast.n - n_silent, 1)
@@ -267,19 +268,23 @@ def predict(options: PredictingOptions, settings: Settings, given: Given) -> Non
     """
     kind = _kind_of(options, settings, given)
     with command_files(*files_of(options)), opened_labels(options.output, kind) as output:
-        model, data, cast, _, proba = _applied(options, settings, given)
+        model, data, cast, _, predicted = _applied(options, settings, given, options.hard)
         if isinstance(data, Items):
-            labels, names = data.write(output, model, proba, options.id, options.hard), model.classes_.tolist()
+            labels, names = data.write(output, model, predicted, options.id, options.hard), model.classes_.tolist()
             counts = [f"{name}: {labels.count(name)}" for name in names]
             silent = f"{counted(cast.n, 'item')}, {int(cast.silent.sum())} of them without a vote"
         else:
-            from spectrem.metrics import find_chunks
+            data.write(output, model, predicted, options.hard)
+            silent = f"{counted(len(predicted), 'sentence')}; {int(cast.silent.sum())} of {cast.n} words without a vote"
+            if options.hard:
+                from spectrem.metrics import find_chunks
 
-            tags = model.predict(data.data.words, cast.votes)
-            data.write(output, model, proba, tags, options.hard)
-            spans = [span.type for sentence in tags for span in find_chunks(sentence)]
-            counts = [f"{name}: {spans.count(name)}" for name in model.span_types_]
-            silent = f"{counted(len(tags), 'sentence')}; {int(cast.silent.sum())} of {cast.n} words without a vote"
+                spans = [span.type for sentence in predicted for span in find_chunks(sentence)]
+                counts = [f"{name}: {spans.count(name)}" for name in model.span_types_]
+            else:
+                silent += ", spans expected"
+                begins = sum(table[:, 1::2].sum(axis=0) for table in predicted)
+                counts = [f"{name}: {begin:.1f}" for name, begin in zip(model.span_types_, begins, strict=True)]
     if not options.quiet:
         say(f"labels of {silent}: {list_names(counts)}")
 
@@ -318,11 +323,9 @@ def evaluate(options: EvaluationOptions, settings: Settings, given: Given) -> No
         if options.known is None and options.truth is None and options.data.endswith(JSON):
             options = replace(options, known=LABEL)
         _kind_of(options, settings, given)
-        model, data, cast, y, proba = _applied(options, settings, given)
-        if y is None:
-            raise InvalidInputError("no item has a known label; give --known COLUMN or --truth FILE")
+        model, data, cast, y, predicted = _applied(options, settings, given, True)
         compare = _compare_items if isinstance(data, Items) else _compare_spans
-        result, sides = compare(model, data, cast, y, proba, options)
+        result, sides = compare(model, data, cast, y or [], predicted, options)
         print_result(result, options.as_json, lambda: _show(result, sides))
 
 
@@ -357,7 +360,7 @@ def _compare_items(
 
 
 def _compare_spans(
-    model: Any, sentences: Any, cast: Cast, y: Any, proba: Any, options: EvaluationOptions
+    model: Any, sentences: Any, cast: Cast, y: Any, predicted: Any, options: EvaluationOptions
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     from itertools import chain
 
@@ -368,14 +371,14 @@ def _compare_spans(
 
     known = [number for number, tags in enumerate(y) if tags is not None and None not in tags]
     if not known:
-        raise InvalidInputError(f"{sentences.name}: no sentence has known tags; name their column by --known")
-    words = sentences.data.words
-    ends = np.cumsum([len(one) for one in words])
+        advice = "name their column by --known" if sentences.unit == "line" else "give them as label of its records"
+        raise InvalidInputError(f"{sentences.name}: no sentence has known tags; {advice}")
+    ends = np.cumsum([len(one) for one in sentences.data.words])
     best = majority_scores(cast.unit, cast.label, cast.n, model.tags_).argmax(axis=1)
     majority = [[model.tags_[tag] for tag in part.tolist()] for part in np.split(best, ends[:-1])]
     gold = [y[number] for number in known]
     sides, flat = {}, []
-    for name, tags in (("model", model.predict(words, cast.votes)), ("majority vote", majority)):
+    for name, tags in (("model", predicted), ("majority vote", majority)):
         guessed = [tags[number] for number in known]
         scores = chunk_scores(guessed, gold)
         sides[name] = {
@@ -446,8 +449,13 @@ def _kind_of(options: Any, settings: Settings, given: Given) -> type:
     return kind
 
 
-def _applied(options: Any, settings: Settings, given: Given) -> tuple[Any, Items | Sentences, Cast, Any, Any]:
-    """A model, its input, the votes, labels that are known, and probabilities of labels by the model."""
+def _applied(
+    options: Any, settings: Settings, given: Given, hard: bool
+) -> tuple[Any, Items | Sentences, Cast, Any, Any]:
+    """A model, its input, the votes, labels that are known, and what it predicts.
+
+    It predicts probabilities of labels; tags of words in their place if ``hard``.
+    """
     from spectrem.constraints.columns import as_column
     from spectrem.constraints.compilation.draft import used_columns
     from spectrem.estimators import LabelModel, SequenceLabelModel
@@ -466,8 +474,8 @@ def _applied(options: Any, settings: Settings, given: Given) -> tuple[Any, Items
     if isinstance(items, Sentences):
         read, tags = items.read(getattr(options, "known", None) is not None)
         with input_named(items.name):
-            probabilities = model.predict_proba(items.data.words, read)
-        return model, items, items.numbered(model, read), tags, probabilities
+            predicted = (model.predict if hard else model.predict_proba)(items.data.words, read)
+        return model, items, items.numbered(model, read), tags, predicted
     named = items.check_named(options)
     if model.groups_ is None and options.group is not None:
         raise InvalidInputError(f"--group {options.group} changes nothing: the model was trained without it; drop it")

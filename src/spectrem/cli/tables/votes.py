@@ -62,7 +62,10 @@ def open_votes(
         return Items.of_json(options.data, read, columns)
     for flag in _OF_TABLES:
         if flag in given:
-            raise InvalidInputError(f"{flag} concerns items of tables, but {options.data} holds sentences; drop it")
+            advice = "; weights of sentences are sample_weight of SequenceLabelModel.fit" * (flag == "--weights")
+            raise InvalidInputError(
+                f"{flag} concerns items of tables, but {options.data} holds sentences; drop it{advice}"
+            )
     return Sentences(options.data, read, "line" if options.data.endswith(_CONLL) else "record").of(votes, sources)
 
 
@@ -395,22 +398,15 @@ class Sentences:
         tag = tag_numbers(model.tags_, read.tags)[read.tag]
         return Cast(sum(map(len, self.data.words)), read.token, read.source, tag, read.sources, read)
 
-    def write(
-        self,
-        output: TextIO,
-        model: Any,
-        proba: Sequence[NDArray[np.float64]],
-        tags: Sequence[Sequence[str]],
-        hard: bool,
-    ) -> None:
-        """Write a line for every word: a tab and its tag, or likely tags with their probabilities."""
+    def write(self, output: TextIO, model: Any, predicted: Sequence[Any], hard: bool) -> None:
+        """Write a line for every word: a tab and its tag or, of tables, likely tags with their probabilities."""
         from spectrem.data import write_tagged
 
         if hard:
-            write_tagged(output, self.data.words, tags, "columns")
+            write_tagged(output, self.data.words, predicted, "columns")
         else:
             names = model.tags_
-            output.writelines(posterior_lines(self.data.words, proba, lambda _, k: names[k], LEAST_PROBABILITY))
+            output.writelines(posterior_lines(self.data.words, predicted, lambda _, k: names[k], LEAST_PROBABILITY))
 
 
 def _read_columns(options: Any, votes: str | None, sources: Sequence[Any] | None) -> WeakSentences:

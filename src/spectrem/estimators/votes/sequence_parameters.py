@@ -7,7 +7,12 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from spectrem.estimators.declare import count, given, number
-from spectrem.estimators.shared_parameters import MODEL, TRAINING, CorpusParameters, SentenceParameters, labels_of
+from spectrem.estimators.shared_parameters import MODEL, TRAINING, CorpusParameters, SentenceParameters
+
+
+def _types_of(text: str) -> list[str]:
+    """Types of spans between commas, which are text, as tags are, where they look like numbers, too."""
+    return [name.strip() for name in text.split(",")]
 
 
 @dataclass(eq=False, repr=False)
@@ -17,8 +22,10 @@ class SequenceLabelModelParameters(SentenceParameters, CorpusParameters):
     Parameters
     ----------
     span_types : sequence of str, optional
-        All types of spans, such as PER; by default those in votes and labels. One that is empty stands for the tags B
-        and I without a type.
+        All types of spans, such as PER; by default those in votes and labels, sorted, whatever the order of sentences
+        and sources. One that is empty stands for the tags B and I without a type. Their order decides ties: EM starts
+        from the majority of votes, in which, of tags with equally many, I comes before B, and then the first type; of
+        corpora with many ties another order makes another model.
     source_names : sequence of str or int, optional
         Names of the sources, of tables of votes in the order of columns. By default numbers from 0, or all that
         mappings name, sorted.
@@ -46,7 +53,7 @@ class SequenceLabelModelParameters(SentenceParameters, CorpusParameters):
         vote. Sentences with a label on every token are left alone by constraints inside sentences.
     """
 
-    span_types: Sequence[str] | None = given(None, convert=labels_of, option="", group=MODEL, metavar="A,B,C")
+    span_types: Sequence[str] | None = given(None, convert=_types_of, option="", group=MODEL, metavar="A,B,C")
     _: KW_ONLY
     source_names: Sequence[Any] | None = given(None)
     precision: float = number(0.85, 0, 1, open=True, group=MODEL)

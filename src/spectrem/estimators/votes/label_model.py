@@ -108,10 +108,7 @@ def _read(model: LabelModel, values: dict[str, Any], arrays: dict[str, NDArray[A
     joint_group = arrays.get("joint_group", np.full(len(sources), -1))
     if len(joint_group) != len(sources) or not set(joint_group.tolist()) <= set(range(-1, len(sources))):
         raise DamageError("joint_group must number the groups of sources from 0")
-    try:
-        joint = JointTables(joint_group, k)
-    except InvalidInputError as error:
-        raise DamageError(str(error)) from error
+    joint = JointTables(joint_group, k)
     n_rows = int(_rows(joint, source_group).max(initial=-1)) + 1
     shapes = {"shares": (1 if groups is None else len(groups), k), "table": (n_rows, k, k)}
     shapes |= {"pairs": (len(arrays["similarity"]), 2), "similarity": (len(arrays["similarity"]),)}
@@ -165,7 +162,7 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         Of the classes, one row unless there are groups.
     groups_ : ndarray of shape (n_item_groups,), or None
     confusion_ : ndarray of shape (n_sources, n_classes, n_classes), [source, class, answer], or None
-        Probabilities of answers given the class; None for rules.
+        Probabilities of answers given the class, whatever other sources answer; None for rules.
     precision_ : ndarray of shape (n_sources, n_classes), or None
         Of rules, P(class | vote for it), that of the prior for votes that a source did not cast; None for answers.
     label_distributions_ : ndarray of shape (n_items, n_classes)

@@ -25,8 +25,10 @@ class JointTables:
     Parameters
     ----------
     group : ndarray of shape (n_sources,), int64
-        The number of the group of every source, from 0, or -1; the sources of a group are in their order.
+        The number of the group of every source, from 0, or -1.
     n_classes : int
+    names : ndarray of shape (n_sources,)
+        By which the sources of a group are in order.
 
     Attributes
     ----------
@@ -42,12 +44,12 @@ class JointTables:
     --------
     Votes of source 1 are those of 2, 3 and so on where source 0 votes, too:
 
-    >>> joint = JointTables(np.array([0, 0]), n_classes=2)
+    >>> joint = JointTables(np.array([0, 0]), 2, np.array(["ann", "bob"]))
     >>> joint.source.tolist(), joint.recode(np.array([0, 2, 4, 5]), np.array([0, 2, 1, 2, 3])).tolist()
     ([0, 1, 1, 1], [0, 4, 1, 6, 3])
     """
 
-    def __init__(self, group: Ints, n_classes: int) -> None:
+    def __init__(self, group: Ints, n_classes: int, names: NDArray) -> None:
         self.group, self.n_classes = group, n_classes
         sizes = np.bincount(group[group >= 0])
         logs = (sizes - 1) * np.log(n_classes + 1) + np.log(len(sizes) * n_classes**2 + 1)
@@ -56,7 +58,7 @@ class JointTables:
                 f"joint tables must be of few sources, got a group of {sizes.max()} for {n_classes} classes; set "
                 "dependence='weigh' or name smaller groups in joint_groups"
             )
-        order = np.argsort(group, kind="stable")
+        order = np.lexsort((names, group))
         place = np.zeros(len(group), np.int64)
         place[order] = np.arange(len(group)) - np.searchsorted(group[order], group[order])
         self._place = np.where(group >= 0, place, 0)

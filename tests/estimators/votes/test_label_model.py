@@ -340,7 +340,7 @@ def test_joint_tables_are_those_of_em_over_patterns_of_votes():
 
 
 def test_joint_tables_of_sources_that_are_silent_are_probabilities_of_all_votes():
-    joint = JointTables(np.array([0, -1, 0, 0]), 2)
+    joint = JointTables(np.array([0, -1, 0, 0]), 2, np.arange(4))
     rng = np.random.default_rng(0)
     table = rng.dirichlet(np.ones(2), (len(joint.source), 2))
     for speaks in ([0, 2, 3], [2, 3], [0, 1, 3], [3]):
@@ -367,6 +367,17 @@ def test_joint_tables_learn_what_copies_that_count_once_miss():
     shown = models[1].analyse(votes)
     assert shown.sources["source"].tolist() == list(range(7))
     assert set(shown.why(0)["name"]) >= set(range(7))
+
+
+def test_joint_tables_do_not_depend_on_the_order_of_items_and_sources():
+    votes, _, _ = planted(400, 6, rng=np.random.default_rng(2))
+    frame = pd.DataFrame(votes, columns=list("abcdef"))
+    groups = dict.fromkeys("ace", "x") | dict.fromkeys("bd", "y")
+    plain = LabelModel(n_threads=1, joint_groups=groups).fit(frame)
+    rows, columns = RNG.permutation(400), list("ecabfd")
+    moved = LabelModel(n_threads=1, joint_groups=groups).fit(frame.iloc[rows][columns])
+    np.testing.assert_allclose(moved.label_distributions_, plain.label_distributions_[rows], atol=1e-9)
+    assert moved.predict(frame[columns]).tolist() == plain.predict(frame).tolist()
 
 
 def test_groups_that_are_found_have_joint_tables():

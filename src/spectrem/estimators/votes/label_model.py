@@ -108,7 +108,7 @@ def _read(model: LabelModel, values: dict[str, Any], arrays: dict[str, NDArray[A
     joint_group = arrays.get("joint_group", np.full(len(sources), -1))
     if len(joint_group) != len(sources) or not set(joint_group.tolist()) <= set(range(-1, len(sources))):
         raise DamageError("joint_group must number the groups of sources from 0")
-    joint = JointTables(joint_group, k)
+    joint = JointTables(joint_group, k, sources)
     n_rows = int(_rows(joint, source_group).max(initial=-1)) + 1
     shapes = {"shares": (1 if groups is None else len(groups), k), "table": (n_rows, k, k)}
     shapes |= {"pairs": (len(arrays["similarity"]), 2), "similarity": (len(arrays["similarity"]),)}
@@ -615,7 +615,7 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
                 f"{kind}, confusion={self.confusion!r}, repeated={self.repeated}; set dependence='weigh', and leave "
                 "joint_groups out"
             )
-        return JointTables(group, n_classes)
+        return JointTables(group, n_classes, sources)
 
     def _answers(self) -> Answers:
         how = Answers(self.confusion)

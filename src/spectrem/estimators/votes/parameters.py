@@ -95,8 +95,7 @@ class LabelModelParameters(CorpusParameters):
         the class. Otherwise copies of a weak source can outvote the others and seem to be right.
     joint_groups : mapping of source -> group, optional
         Sources that are known to depend on each other, such as judges of one family: their answers have a probability
-        for every combination, in the order of the sources. All others are then independent, and ``dependence`` is not
-        read.
+        for every combination. All others are then independent, and ``dependence`` is not read.
     shares : mapping of class -> float, optional
         Shares of the classes, which are learnt without them.
     share_strength : float

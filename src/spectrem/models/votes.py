@@ -16,6 +16,7 @@ from spectrem.constraints.compilation.groups import Coded, Key, Repeats
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels import votes as kernel
 from spectrem.models.estep import EStepResult, Statistics
+from spectrem.models.joint_votes import JointTables
 from spectrem.structures import Categorical, Parts
 from spectrem.structures._ragged import offsets_of, ranges_of, rows_of
 
@@ -82,20 +83,26 @@ class Answers:
         Answers for every class that the prior counts, for every class that there is.
     accuracy : float
         The share of these that are right, in (0, 1).
+    joint : JointTables, or None
+        Groups of sources whose last tables are those of combinations of votes.
     """
 
     confusion: Confusion = "full"
     strength: float = 1.0
     accuracy: float = 0.8
+    joint: JointTables | None = None
 
-    def _pseudo_counts(self, k: int) -> Floats:
+    def _pseudo_counts(self, n: int, k: int) -> Floats:
         wrong = (1.0 - self.accuracy) / (k - 1)
         counts: Floats = self.strength * k * np.where(np.eye(k, dtype=bool), self.accuracy, wrong)
-        return counts
+        if self.joint is None:
+            return counts
+        further = self.joint.pseudo_counts(counts)
+        return np.concatenate([np.tile(counts, (n - len(further), 1, 1)), further])
 
     def m_step(self, counts: Floats, shares: Floats) -> Floats:
         k = counts.shape[-1]
-        counts = counts + self._pseudo_counts(k)
+        counts = counts + self._pseudo_counts(len(counts), k)
         if self.confusion != "full":
             same = np.eye(k, dtype=bool)
             right, wrong = (np.where(mask, counts, 0.0).sum(axis=2) for mask in (same, ~same))
@@ -109,7 +116,7 @@ class Answers:
         if self.strength == 0:
             return 0.0
         with np.errstate(divide="ignore"):
-            return math.fsum((self._pseudo_counts(table.shape[-1]) * np.log(table)).ravel())
+            return math.fsum((self._pseudo_counts(*table.shape[:2]) * np.log(table)).ravel())
 
 
 @dataclass(frozen=True, eq=False)
@@ -391,8 +398,14 @@ class VoteModel:
         }
 
     def start(self, shard: VoteShard) -> Statistics:
-        """Expected counts where every item is of the classes that its votes name, each vote with the same share."""
+        """Expected counts where every item is of the classes that its votes name, each vote with the same share.
+
+        Votes of a group with joint tables that agree on an item are one vote.
+        """
         strengths = shard.strengths if len(shard.strengths) else None
+        joint = self.sources.joint if isinstance(self.sources, Answers) else None
+        if joint is not None:
+            strengths = joint.once(shard.sizes, shard.cells) * (1.0 if strengths is None else strengths)
         return self._gathered(shard, vote_shares(shard.sizes, shard.cells, self.n_classes, strengths, shard.evidence))
 
     def prepare(self, params: VoteParameters, gamma: float) -> Callable[[VoteShard], EStepResult[Statistics]]:

@@ -1,5 +1,6 @@
 """Label models: against plain sums over classes, and as users call them."""
 
+import itertools
 import math
 import pickle
 from dataclasses import replace
@@ -21,6 +22,7 @@ from spectrem.estimators.votes.input import read_votes
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError, NotFittedError
 from spectrem.learning import EStep, pose
 from spectrem.learning.estep import Step, expect
+from spectrem.models.joint_votes import JointTables
 from spectrem.models.vote_dependence import agreement_of_answers, agreement_of_rules, copies_in
 from spectrem.models.votes import Answers, Rules, VoteModel, VoteParameters, build_shards, precisions
 
@@ -79,7 +81,7 @@ def test_scores_and_compiled_estep_are_those_of_plain_sums(weighted, zero):
 @pytest.mark.parametrize("settings", [
     {}, {"confusion": "class"}, {"confusion": "source"}, {"strength": 0.3, "share_strength": 0.0},
     {"sources": "rules"}, {"source_groups": {0: "x", 1: "x", 2: "y", 3: "y"}}, {"source_weight": {0: 0.5, 1: 2.0}},
-    {"shares": {0: 0.2, 1: 0.3, 2: 0.5}}, {"gamma": 0.5},
+    {"shares": {0: 0.2, 1: 0.3, 2: 0.5}}, {"gamma": 0.5}, {"joint_groups": {0: "x", 1: "x", 4: "x"}},
 ])  # fmt: skip
 def test_the_objective_never_falls(settings):
     votes, y, _ = planted(rng=np.random.default_rng(1))
@@ -305,6 +307,92 @@ def test_a_worker_who_copies_another_is_said():
     assert (pairs[0].first, pairs[0].second) == (2, 5)
 
 
+def reviewed(n, rng, corrected=0.5):
+    """Votes of five annotators and of two who see that of the first and correct some of its errors, and the labels."""
+    votes, y, _ = planted(n, 5, k=2, rng=rng, accuracy=(0.6, 0.8), coverage=1.0)
+    seen = [np.where(rng.random(n) < corrected, y, votes[:, 0]) for _ in range(2)]
+    return np.column_stack([votes, *seen]), y
+
+
+def test_joint_tables_are_those_of_em_over_patterns_of_votes():
+    votes, _ = reviewed(60, np.random.default_rng(3))
+    model = LabelModel("answers", joint_groups=dict.fromkeys([0, 5, 6], "x"), n_threads=1, max_iter=4, tol=0.0)
+    model.fit(votes)
+    pattern = votes[:, [0, 5, 6]] @ [4, 2, 1]
+    table = np.array([[1.6, 0.4], [0.4, 1.6]])  # votes that the prior of a source counts, [class, vote]
+    prior_of_group = np.stack([np.einsum("i,j,k->ijk", *[one / 2] * 3).ravel() for one in table])
+    prior_of_group[:, [0, 7]] += table / 2
+    factors = [(votes[:, one], 2, table) for one in (1, 2, 3, 4)] + [(pattern, 8, prior_of_group)]
+    shares_of_votes = np.zeros((60, 2))
+    for row, of_item in enumerate(votes):
+        for label in range(2):
+            shares_of_votes[row, label] = (of_item[1:5] == label).sum() + (of_item[[0, 5, 6]] == label).any()
+    q = shares_of_votes / shares_of_votes.sum(axis=1, keepdims=True)
+    for _ in range(5):
+        sizes = q.sum(axis=0) + 30.0
+        log = np.tile(np.log(sizes / sizes.sum()), (60, 1))
+        for vote, n_votes, prior in factors:
+            counts = np.stack([np.bincount(vote, q[:, label], n_votes) for label in range(2)]) + prior
+            log += np.log(counts / counts.sum(axis=1, keepdims=True))[:, vote].T
+        q = np.exp(log - log.max(axis=1, keepdims=True))
+        q /= q.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.label_distributions_, q, atol=1e-6)
+
+
+def test_joint_tables_of_sources_that_are_silent_are_probabilities_of_all_votes():
+    joint = JointTables(np.array([0, -1, 0, 0]), 2, np.arange(4))
+    rng = np.random.default_rng(0)
+    table = rng.dirichlet(np.ones(2), (len(joint.source), 2))
+    for speaks in ([0, 2, 3], [2, 3], [0, 1, 3], [3]):
+        every = np.array(list(itertools.product(range(2), repeat=len(speaks))))
+        cells = joint.recode(np.full(len(every), len(speaks)), (np.array(speaks) * 2 + every).ravel())
+        assert np.array_equal(joint.source[cells // 2].reshape(every.shape), np.tile(speaks, (len(every), 1)))
+        of_votes = table[cells // 2, :, cells % 2].reshape(*every.shape, 2).prod(axis=1)
+        np.testing.assert_allclose(of_votes.sum(axis=0), 1.0)
+
+
+def test_joint_tables_learn_what_copies_that_count_once_miss():
+    right = []
+    for seed in range(5):
+        votes, y = reviewed(400, np.random.default_rng(seed))
+        models = [
+            LabelModel(n_threads=1, joint_groups=group).fit(votes) for group in (None, dict.fromkeys([0, 5, 6], 1))
+        ]
+        right.append([model.score(votes, y) for model in models])
+    weighed, joint = np.mean(right, axis=0)
+    assert joint > weighed + 0.05
+    accuracies = models[1].confusion_.diagonal(axis1=1, axis2=2).mean(axis=1)
+    np.testing.assert_allclose(accuracies, (votes == y[:, None]).mean(axis=0), atol=0.07)
+    shown = models[1].analyse(votes)
+    assert shown.sources["source"].tolist() == list(range(7))
+    assert set(shown.why(0)["name"]) >= set(range(7))
+
+
+def test_joint_tables_do_not_depend_on_the_order_of_items_and_sources():
+    votes, _, _ = planted(400, 6, rng=np.random.default_rng(2))
+    frame = pd.DataFrame(votes, columns=list("abcdef"))
+    groups = dict.fromkeys("ace", "x") | dict.fromkeys("bd", "y")
+    plain = LabelModel(n_threads=1, joint_groups=groups).fit(frame)
+    rows, columns = RNG.permutation(400), list("ecabfd")
+    moved = LabelModel(n_threads=1, joint_groups=groups).fit(frame.iloc[rows][columns])
+    np.testing.assert_allclose(moved.label_distributions_, plain.label_distributions_[rows], atol=1e-9)
+    assert moved.predict(frame[columns]).tolist() == plain.predict(frame).tolist()
+
+
+def test_groups_that_are_found_have_joint_tables():
+    rng = np.random.default_rng(0)
+    votes, y, _ = planted(2_000, 5, k=4, rng=rng, accuracy=(0.45, 0.85), coverage=1.0)
+    anew = [np.where(rng.random(2_000) < 0.85, y, (y + rng.integers(1, 4, 2_000)) % 4) for _ in range(2)]
+    votes = np.column_stack([votes, *(np.where(rng.random(2_000) < 0.9, votes[:, 4], one) for one in anew)])
+    weighed, joint = (LabelModel(n_threads=1, dependence=how).fit(votes) for how in ("weigh", "joint"))
+    assert joint.score(votes, y) > weighed.score(votes, y) + 0.01
+    known = LabelModel(n_threads=1, joint_groups=dict.fromkeys([4, 5, 6], 1)).fit(votes)
+    assert np.array_equal(joint.label_distributions_, known.label_distributions_)
+    plain = planted(500, 6, k=2, rng=rng)[0]
+    both = [LabelModel(n_threads=1, dependence=how).fit(plain).label_distributions_ for how in ("ignore", "joint")]
+    assert np.array_equal(*both)
+
+
 def test_labels_full_sets_soft_and_by_item():
     votes = pl.DataFrame({"item": ["i", "i", "j", "j", "k"], "source": list("ababa"), "label": list("xyxyy")})
     model = LabelModel(n_threads=1).fit(votes, {"i": "x", "j": {"x", "y"}, "k": {"x": 0.25, "y": 0.75}})
@@ -356,7 +444,7 @@ def test_shares_by_group_and_given():
 
 def test_saved_models_and_pickles_predict_the_same(tmp_path):
     votes, _, _ = planted(80, 4, rng=np.random.default_rng(0))
-    for settings in ({}, {"sources": "rules"}, {"source_groups": {0: "x", 1: "x"}}):
+    for settings in ({}, {"sources": "rules"}, {"source_groups": {0: "x", 1: "x"}}, {"joint_groups": {0: "x", 3: "x"}}):
         model = LabelModel(n_threads=1, **settings).fit(votes, groups=np.zeros(80, int))
         model.save(tmp_path / "model")
         for other in (load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
@@ -390,6 +478,9 @@ def test_tables_of_all_kinds_are_read_alike(make):
     (lambda: LabelModel(shares={"a": 0.5, "b": 0.6}).fit([["a", "b"]]), "shares must sum to 1, got 1.1"),
     (lambda: LabelModel(shares={"a": 0.5, "d": 0.5}).fit([["a", "b"]]), r"votes must be for classes \['a', 'd'\]"),
     (lambda: LabelModel(source_groups={"x": 1}).fit([["a", "b"]]), "source_groups must name sources of votes, got 'x'"),
+    (lambda: LabelModel(joint_groups={"x": 1}).fit([["a", "b"]]), "joint_groups must name sources of votes, got 'x'"),
+    (lambda: LabelModel("rules", dependence="joint").fit([["a", "b"]]), "joint tables must be of answers.* got rules"),
+    (lambda: LabelModel("answers", joint_groups=dict.fromkeys(range(30), 1)).fit([list("ab") * 15]), "a group of 30"),
     (lambda: LabelModel(source_weight={5: 1}).fit([["a", "b"]]), "source_weight must name sources of votes, got 5"),
     (lambda: LabelModel().fit(long(item=[1, "1"], source=[1, 2], label=["a", "b"])), "column item must hold values of"),
     (lambda: LabelModel().fit(long(item=[1, None], source=[1, 2], label=["a", "b"])), "column item must be filled"),

@@ -16,6 +16,7 @@ RIGHT = E[(part("source") == 0) & (part("vote") == part("label"))] >= 0.9 * E.co
 SETTINGS = {
     "free": {},
     "rules": {"sources": "rules"},
+    "joint tables": {"joint_groups": {0: "x", 1: "x", 3: "x"}},
     "over the corpus": {"constraints": [RIGHT]},
     "in items": {"constraints": ['(E[label == 0] <= 0.7).per("row")'], "gamma": 0.5},
     "annealing": {"schedule": Anneal(0.5, 1.0, 1.5)},
@@ -70,6 +71,16 @@ def test_one_constraint_is_as_good_as_a_list_and_is_saved(rules, tmp_path):
 ])  # fmt: skip
 def test_damaged_files_are_refused(name, change, message, tmp_path):
     check_damage(fit(), name, change, message, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "change", "message"), [
+    ("joint_group", lambda group: group + 4, "joint_group must number the groups of sources from 0"),
+    ("joint_group", lambda group: group[:2], "joint_group must number the groups of sources from 0"),
+    ("joint_group", lambda group: 0 * group - 1, "table must have shape (4, 2, 2), got (14, 2, 2)"),
+    ("confusion", lambda table: table[:2], "confusion must have shape (4, 2, 2), got (2, 2, 2)"),
+])  # fmt: skip
+def test_damaged_joint_tables_are_refused(name, change, message, tmp_path):
+    check_damage(fit(joint_groups={0: "x", 1: "x", 3: "x"}), name, change, message, tmp_path)
 
 
 @pytest.mark.parametrize(("votes", "settings", "message"), [

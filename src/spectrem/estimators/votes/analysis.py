@@ -301,7 +301,8 @@ def analyse_votes(
     factors = np.log(params.table)[model.source_group].transpose(0, 2, 1).reshape(-1, k)
     names = dict.fromkeys(name for _, prices in pieces for name in prices)
     evidence = Evidence(
-        *(votes.items, model.names, model.classes, votes.offsets, cells // k, cells % k, strengths),
+        *(votes.items, fitted.sources_, model.classes, votes.offsets),
+        *(fitted._joint.source[cells // k], cells % k, strengths),
         strengths[:, None] * factors[cells],
         np.log(params.shares)[group],
         {name: np.concatenate([prices.get(name, 0 * table) for table, prices in pieces]) for name in names},

@@ -34,6 +34,7 @@ from spectrem.exceptions import InvalidInputError, quoted
 from spectrem.learning import Constant, EStep, Stopping, run_em
 from spectrem.models.classifier import ClassifierModel, Fitted, Sample, class_probabilities, log_probabilities
 from spectrem.models.estep import Statistics
+from spectrem.models.joint_votes import JointTables, joined
 from spectrem.models.shards import in_corpus_order
 from spectrem.models.vote_dependence import Agreement, vote_weights
 from spectrem.models.votes import (
@@ -47,6 +48,7 @@ from spectrem.models.votes import (
     narrow,
     precisions,
 )
+from spectrem.structures._ragged import rows_of
 
 # Iterations in which rules learn the shares of classes, which then stay.
 _STEPS_OF_SHARES = 20
@@ -97,16 +99,23 @@ def _write(model: LabelModel) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     pairs, similarity = model._similar
     arrays = {"shares": model.shares_, "table": model.params_.table, "source_group": model._source_group}
     arrays |= {"pairs": pairs, "similarity": similarity}
+    if model.confusion_ is not None and (model._joint.group >= 0).any():
+        arrays |= {"joint_group": model._joint.group, "confusion": model.confusion_}
     return values, arrays if model._reference is None else {**arrays, "reference": model._reference}
 
 
 def _read(model: LabelModel, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     classes, sources = np.array(values["class_names"]), np.array(values["source_names"])
     groups, k, source_group = values["group_names"], len(classes), arrays["source_group"]
-    n_rows = int(source_group.max(initial=-1)) + 1
+    joint_group = arrays.get("joint_group", np.full(len(sources), -1))
+    if len(joint_group) != len(sources) or not set(joint_group.tolist()) <= set(range(-1, len(sources))):
+        raise DamageError("joint_group must number the groups of sources from 0")
+    joint = JointTables(joint_group, k, sources)
+    n_rows = int(_rows(joint, source_group).max(initial=-1)) + 1
     shapes = {"shares": (1 if groups is None else len(groups), k), "table": (n_rows, k, k)}
     shapes |= {"pairs": (len(arrays["similarity"]), 2), "similarity": (len(arrays["similarity"]),)}
     shapes |= {"source_group": (len(sources),), **({"reference": (k,)} if "reference" in arrays else {})}
+    shapes |= {"joint_group": (len(sources),), "confusion": (len(sources), k, k)} if "joint_group" in arrays else {}
     _CODEC.check_arrays(arrays, shapes)
     if values["kind"] not in ("answers", "rules") or (values["kind"] == "rules") != ("reference" in arrays):
         raise DamageError("kind must be answers or rules, which have a reference")
@@ -118,7 +127,8 @@ def _read(model: LabelModel, values: dict[str, Any], arrays: dict[str, NDArray[A
     params = VoteParameters(arrays["shares"], arrays["table"])
     groups = None if groups is None else np.array(groups)
     model.classifier_ = None
-    model._take(params, classes, sources, source_group, arrays.get("reference"), groups, pairs, similarity)
+    of_file = arrays.get("reference"), groups, pairs, similarity, joint, arrays.get("confusion")
+    model._take(params, classes, sources, source_group, *of_file)
 
 
 _CODEC = Codec(
@@ -127,6 +137,7 @@ _CODEC = Codec(
         **{"shares": Member("f8", 2, distributions), "table": Member("f8", 3, finite)},
         **{"source_group": Member("i8", 1), "reference": Member("f8", 1, distributions)},
         **{"pairs": Member("i8", 2), "similarity": Member("f8", 1, finite)},
+        **{"joint_group": Member("i8", 1), "confusion": Member("f8", 3, distributions)},
     },
     write=_write,
     read=_read,
@@ -153,7 +164,7 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         Of the classes, one row unless there are groups.
     groups_ : ndarray of shape (n_item_groups,), or None
     confusion_ : ndarray of shape (n_sources, n_classes, n_classes), [source, class, answer], or None
-        Probabilities of answers given the class; None for rules.
+        Probabilities of answers given the class, whatever other sources answer; None for rules.
     precision_ : ndarray of shape (n_sources, n_classes), or None
         Of rules, P(class | vote for it), that of the prior for votes that a source did not cast; None for answers.
     label_distributions_ : ndarray of shape (n_items, n_classes)
@@ -246,18 +257,25 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
                 used += np.bincount(part, minlength=used.size).reshape(used.shape)
             of_one_label = used[(used > 0).sum(axis=1) == 1].sum()
             kind = "rules" if of_one_label > len(read.cells) / 2 else "answers"
-        source_group = self._grouped(read.sources)
+        source_group = self._grouped("source_groups", read.sources)
         group = None if groups is None else _numbers_of(groups, read.n_items)
         votes_of_items = self._cells(read, read.sources, known.classes)
-        similar = np.zeros((0, 2), np.int64), np.zeros(0)
-        if self.dependence == "weigh":
-            pairs = self._find_dependent(kind, read.sources, source_group, votes_of_items, known, weights)
-            numbers = np.stack([pairs.first, pairs.second], axis=1)
-            similar = numbers[pairs.dependent], pairs.similarity[pairs.dependent]
+        pairs: Ints = np.zeros((0, 2), np.int64)
+        similarity: Floats = np.zeros(0)
+        if self.dependence != "ignore" and self.joint_groups is None:
+            agreement = self._find_dependent(kind, read.sources, source_group, votes_of_items, known, weights)
+            alike = agreement.dependent
+            pairs = np.column_stack([agreement.first[alike], agreement.second[alike]])
+            similarity = agreement.similarity[alike]
+        joint = self._joint_tables(kind, read.sources, len(known.classes), pairs)
+        similar = (pairs, similarity) if self.dependence == "weigh" else (pairs[:0], similarity[:0])
         _weigh(votes_of_items, len(read.sources), *similar)
+        plain = votes_of_items["cells"]
+        votes_of_items["cells"] = joint.recode(votes_of_items["sizes"], plain)
         shards = build_shards(**votes_of_items, weights=weights, **_of_items(known, group, more))
         corpus = engine.make_corpus(self, shards)
-        model = self._model(known, read.sources, source_group, shards, group)
+        model = self._model(known, read.sources[joint.source], _rows(joint, source_group), shards, group)
+        model = model if (joint.group < 0).all() else replace(model, sources=Answers(joint=joint))
         counted = corpus.sum(model.start)
         how = self._how(kind, model, counted, read, weights)
         model = replace(model, sources=how)
@@ -298,7 +316,16 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
             self.classifier_ = classifier
         reference = how.reference if isinstance(how, Rules) else None
         group_names = None if group is None else group.names
-        self._take(params, known.classes, read.sources, source_group, reference, group_names, *similar)
+        confusion = None
+        if (joint.group >= 0).any():  # sources of groups have tables of their own, too, whatever the others vote
+            item, k = rows_of(read.sizes), len(known.classes)
+            counts = np.zeros((len(read.sources) * k, k))
+            np.add.at(counts, plain, (self.label_distributions_ * weights[:, None])[item])
+            apart = self._answers().m_step(counts.reshape(-1, k, k).transpose(0, 2, 1), params.shares)
+            confusion = np.where(joint.group[:, None, None] < 0, params.table[source_group], apart)
+        self._take(
+            *(params, known.classes, read.sources, source_group, reference, group_names, *similar, joint, confusion)
+        )
         self.items_ = read.items
         sizes = {"sources": len(read.sources), "votes": len(read.cells), "classes": len(known.classes), "kind": kind}
         engine.record(self, trained, read.n_items, sizes, unit="items")
@@ -491,8 +518,10 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
             known = known.beside(log_probabilities(self.classifier_, read_features(X, read.n_items), self.classes_))
         cells = self._cells(read, self.sources_, self.classes_)
         _weigh(cells, len(self.sources_), *self._similar)
+        cells["cells"] = self._joint.recode(cells["sizes"], cells["cells"])
         group = self._known_groups(groups, read.n_items)
-        model = VoteModel(self.classes_, self.sources_, Answers(), self._source_group)
+        rows = _rows(self._joint, self._source_group)
+        model = VoteModel(self.classes_, self.sources_[self._joint.source], Answers(), rows)
         shards = build_shards(**cells, **_of_items(known, group, _columns_of(columns, read)))
         return _NewItems(read, model, shards)
 
@@ -510,10 +539,10 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         listed = [SourcePair(names[first], names[second], *numbers) for first, second, *numbers in rows]
         return sorted(listed, key=lambda pair: (-pair.z, pair.first, pair.second))
 
-    def _grouped(self, sources: NDArray) -> Ints:
-        """The row of the table of every source."""
-        names = self.source_groups or {}
-        _check_sources("source_groups", names, sources)
+    def _grouped(self, name: str, sources: NDArray) -> Ints:
+        """The number of the group of every source by a parameter; sources that it does not name are groups."""
+        names = getattr(self, name) or {}
+        _check_sources(name, names, sources)
         keys = [(1, names[one]) if one in names else (0, one) for one in sources.tolist()]
         place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         return np.array([place[key] for key in keys], np.int64)
@@ -582,7 +611,7 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
     def _how(self, kind: str, model: VoteModel, counted: Statistics, read: Votes, weights: Floats) -> Answers | Rules:
         """How sources vote; ``counted`` are expected counts of the classes that votes name."""
         if kind == "answers":
-            return self._answers()
+            return replace(self._answers(), joint=model.sources.joint if isinstance(model.sources, Answers) else None)
         n_votes = model.expected_votes(counted)[0].sum(axis=1)
         whole = math.fsum(weights) * np.bincount(model.source_group, minlength=len(n_votes))[:, None]
         reference = None if model.fixed_shares is None else as_reference(model.fixed_shares[0])
@@ -590,9 +619,22 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         precision = {} if self.accuracy is None else {"precision": self.accuracy}
         return Rules(n_votes, n_votes / whole, reference, **strength, **precision)
 
+    def _joint_tables(self, kind: str, sources: NDArray, n_classes: int, pairs: Ints) -> JointTables:
+        """The groups of sources that have joint tables, those that are known and, if they are to, dependent ones."""
+        group = joined(self._grouped("joint_groups", sources), pairs if self.dependence == "joint" else pairs[:0])
+        asked = self.dependence == "joint" or self.joint_groups is not None
+        if asked and (kind == "rules" or self.confusion != "full" or self.repeated):
+            raise InvalidInputError(
+                "joint tables must be of answers, with confusion='full' and one vote of a source on an item, got "
+                f"{kind}, confusion={self.confusion!r}, repeated={self.repeated}; set dependence='weigh', and leave "
+                "joint_groups out"
+            )
+        return JointTables(group, n_classes, sources)
+
     def _answers(self) -> Answers:
-        strength = {} if self.strength is None else {"strength": self.strength}
-        return Answers(self.confusion, **strength, **({} if self.accuracy is None else {"accuracy": self.accuracy}))
+        how = Answers(self.confusion)
+        how = how if self.strength is None else replace(how, strength=self.strength)
+        return how if self.accuracy is None else replace(how, accuracy=self.accuracy)
 
     def _estep(self, model: VoteModel) -> EStep:
         """The E-step of training: without constraints the compiled one."""
@@ -638,14 +680,23 @@ class LabelModel(Saved, LabelModelParameters, Estimator):
         groups: NDArray | None,
         pairs: Ints,
         similarity: Floats,
+        joint: JointTables,
+        confusion: Floats | None,
     ) -> None:
         """Set the attributes that predictions need, from training or a file."""
         self.params_, self.classes_, self.sources_, self.groups_ = params, classes, sources, groups
         self._source_group, self._reference, self.shares_ = source_group, reference, params.shares
         self.kind_, self._similar = "answers" if reference is None else "rules", (pairs, similarity)
+        self._joint = joint
         table = params.table[source_group]
-        self.confusion_ = table if reference is None else None
+        self.confusion_ = None if reference is not None else table if confusion is None else confusion
         self.precision_ = None if reference is None else precisions(table, reference)
+
+
+def _rows(joint: JointTables, source_group: Ints) -> Ints:
+    """The row of the table of every source, and of every combination of votes after them."""
+    n_combinations = len(joint.source) - len(joint.group)
+    return np.append(source_group, source_group.max(initial=-1) + 1 + np.arange(n_combinations))
 
 
 def _check_sources(name: str, mapping: Mapping[Any, Any], sources: NDArray) -> None:

@@ -89,9 +89,13 @@ class LabelModelParameters(CorpusParameters):
         Sources of a group share their probabilities; those that are not named stand alone.
     source_weight : mapping of source -> float, optional
         How much a vote of a source counts, 1 for those that are not named.
-    dependence : {"weigh", "ignore"}
+    dependence : {"weigh", "joint", "ignore"}
         Whether votes of sources that are nearly copies of each other, as `LabelModel.dependent_sources` finds them,
-        count less where they agree. Otherwise copies of a weak source can outvote the others and seem to be right.
+        count less where they agree, or are answers with a probability for every combination of votes of a group, given
+        the class. Otherwise copies of a weak source can outvote the others and seem to be right.
+    joint_groups : mapping of source -> group, optional
+        Sources that are known to depend on each other, such as judges of one family: their answers have a probability
+        for every combination. All others are then independent, and ``dependence`` is not read.
     shares : mapping of class -> float, optional
         Shares of the classes, which are learnt without them.
     share_strength : float
@@ -121,7 +125,8 @@ class LabelModelParameters(CorpusParameters):
     accuracy: float | None = number(None, 0, 1, open=True, group=MODEL)
     source_groups: Mapping[Any, Any] | None = given(None, _check_groups)
     source_weight: Mapping[Any, float] | None = given(None, _check_weights)
-    dependence: Literal["weigh", "ignore"] = choice("weigh", "weigh", "ignore", group=MODEL)
+    dependence: Literal["weigh", "joint", "ignore"] = choice("weigh", "weigh", "joint", "ignore", group=MODEL)
+    joint_groups: Mapping[Any, Any] | None = given(None, _check_groups)
     shares: Mapping[Any, float] | None = given(None, _check_shares)
     share_strength: float = number(1.0, group=MODEL)
     classifier: BaseEstimator | None = given(None, _check_estimator)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from spectrem.models.shards import Columns, cut
 from spectrem.models.tag_schemes import possible_moves
 from spectrem.models.tagging import log, restrict_rows
 from spectrem.models.votes import scale_of, whole_logs
-from spectrem.structures import EdgeChain, Parts
+from spectrem.structures import Chain, EdgeChain, Parts
 from spectrem.structures._ragged import offsets_of, ranges_of, rows_of
 
 # Pairs of neighbouring tags in a shard.
@@ -386,6 +387,27 @@ def _moves(tags: tuple[str, ...]) -> Bools:
     possible = possible_moves("bio", tags)
     assert possible is not None  # as it is where all moves are
     return possible[:, :-1]
+
+
+def likely_tags(tags: tuple[str, ...], distributions: Sequence[Floats]) -> list[list[str]]:
+    """The tags of sentences, possible ones after each other, of which most are expected to be right.
+
+    Parameters
+    ----------
+    tags : tuple of str
+    distributions : sequence of ndarray of shape (n_tokens, n_tags)
+        Posteriors of every sentence.
+
+    Examples
+    --------
+    >>> likely_tags(("O", "B", "I"), [np.array([[0.4, 0.3, 0.3], [0.2, 0.1, 0.7]])])
+    [['B', 'I']]
+    """
+    chain, moves = Chain([len(one) for one in distributions], len(tags)), _moves(tags)
+    states = np.concatenate([np.zeros((0, len(tags))), *distributions])
+    states[chain.token_offsets[:-1][chain.lengths > 0]] += np.where(moves[-1], 0.0, -np.inf)
+    best = chain.decode(Parts(states.ravel(), (np.where(moves[:-1], 0.0, -np.inf),))).tolist()
+    return [[tags[tag] for tag in best[start:end]] for start, end in pairwise(chain.token_offsets.tolist())]
 
 
 def shares_of(sizes: Floats) -> Floats:

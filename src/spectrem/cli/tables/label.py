@@ -180,8 +180,10 @@ def fit(options: FittingOptions, settings: Settings, annealing: Annealing, home:
                 model, cast = _fit_sentences(data, options, placed, run)
                 right = np.concatenate(model.label_distributions_)[cast.unit, cast.label]
                 if output is not None:
-                    words, learnt = data.data.words, model.label_distributions_
-                    labels = model.predict(words, cast.votes) if options.hard else learnt
+                    from spectrem.models.vote_sequences import likely_tags
+
+                    learnt = model.label_distributions_
+                    labels = likely_tags(model.tags_, learnt) if options.hard else learnt
                     data.write(output, model, labels, options.hard)
     if not options.quiet:
         n_silent = int(cast.silent.sum())

@@ -1,0 +1,356 @@
+"""Linear chains: a tag for every token, and scores of neighbours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from spectrem._arrays import Bools, Floats, Ints
+from spectrem.exceptions import InvalidInputError
+from spectrem.structures import Chain, Chain2, EdgeChain, Parts
+from spectrem.structures._ragged import offsets_of, positions_of, rows_of
+from spectrem.torch.autograd import sum_dtype
+from spectrem.torch.distribution import StructuredDistribution
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """Which places of a padded batch hold tokens.
+
+    Attributes
+    ----------
+    shape : tuple of (batch, length)
+    lengths : ndarray of shape (batch,), int64
+        Tokens of every sentence.
+    mask : ndarray of shape (batch, length), bool, or None
+        Where the tokens stand; None where every place holds one.
+    """
+
+    shape: tuple[int, int]
+    lengths: Ints
+    mask: Bools | None
+
+    @classmethod
+    def of(cls, shape: tuple[int, int], lengths: Any, mask: Any) -> Tokens:
+        """Check lengths or a mask of a batch."""
+        batch, length = shape
+        if lengths is not None and mask is not None:
+            raise InvalidInputError("lengths and mask say the same, got both; leave one out")
+        if mask is not None:
+            mask = torch.as_tensor(mask).detach().cpu().numpy().astype(bool)
+            if mask.shape != shape:
+                raise InvalidInputError(
+                    f"mask must have shape {shape}, one value per token, got {mask.shape}; it is true at tokens"
+                )
+        if lengths is not None:
+            sizes = torch.as_tensor(lengths).detach().cpu().numpy()
+            if sizes.shape != (batch,) or sizes.dtype.kind not in "iu" or ((sizes < 0) | (sizes > length)).any():
+                raise InvalidInputError(
+                    f"lengths must be {batch} whole numbers from 0 to {length}, one per sentence, got "
+                    f"{sizes.tolist()!r:.100}"
+                )
+            mask = np.arange(length) < sizes[:, None]
+        if mask is None or mask.all():
+            return cls(shape, np.full(batch, length, np.int64), None)
+        return cls(shape, mask.sum(axis=1), mask)
+
+    @cached_property
+    def offsets(self) -> Ints:
+        """Boundaries of the sentences among the tokens, shape (batch + 1,)."""
+        return offsets_of(self.lengths)
+
+    @cached_property
+    def ends(self) -> tuple[Ints, Ints]:
+        """The first and the last token of every sentence that has one."""
+        some = self.lengths > 0
+        return self.offsets[:-1][some], self.offsets[1:][some] - 1
+
+    @cached_property
+    def kept(self) -> torch.Tensor:
+        """Places of the tokens in the flattened batch, shape (n_tokens,)."""
+        places = np.arange(self.shape[0] * self.shape[1])
+        return torch.from_numpy(places if self.mask is None else places[self.mask.ravel()])
+
+    @cached_property
+    def sentence(self) -> torch.Tensor:
+        """The sentence of every token, shape (n_tokens,)."""
+        return torch.from_numpy(rows_of(self.lengths))
+
+    @cached_property
+    def position(self) -> torch.Tensor:
+        """The number of every token in its sentence, shape (n_tokens,)."""
+        return torch.from_numpy(positions_of(self.lengths))
+
+    def sums(self, numbers: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """Sums over the sentences of numbers of some tokens, shape (batch,)."""
+        total = numbers.new_zeros(self.shape[0])
+        return total.index_add(0, self.sentence[tokens].to(numbers.device), numbers)
+
+    def take(self, padded: Floats) -> Floats:
+        """Rows of tokens, shape (n_tokens, ...); a view where every place holds one."""
+        return padded.reshape(-1, *padded.shape[2:]) if self.mask is None else padded[self.mask]
+
+    def put(self, rows: Floats, empty: float = 0.0) -> Floats:
+        """The padded form of rows of tokens, shape (batch, length, ...)."""
+        if self.mask is None:
+            return rows.reshape(*self.shape, *rows.shape[1:])
+        padded = np.full((*self.shape, *rows.shape[1:]), empty, rows.dtype)
+        padded[self.mask] = rows
+        return padded
+
+
+@dataclass(frozen=True, eq=False)
+class _Layout:
+    """Scores of states, of neighbours, and of the first and the last state where there are such.
+
+    Scores of neighbours are the factors of a `Chain` or a `Chain2`; an `EdgeChain` has them at every token but the
+    first, shape (batch, length - 1, n_tags, n_tags).
+    """
+
+    tokens: Tokens
+    structure: Chain | Chain2 | EdgeChain
+    has_begin: bool
+    has_end: bool
+
+    @cached_property
+    def used(self) -> Bools:
+        """Pairs of states that are parts of an `EdgeChain`: all, but of first tokens those of the first row."""
+        k = self.structure.n_states
+        used = np.ones((self.structure.n_tokens, k, k), np.bool_)
+        used[self.tokens.ends[0], 1:] = False
+        return used
+
+    def pack(self, scores: Sequence[Floats]) -> Parts:
+        emissions, *others = scores
+        states = self.tokens.take(emissions)
+        if self.has_begin or self.has_end:
+            states = states.copy()
+        if self.has_end:
+            states[self.tokens.ends[1]] += others.pop()
+        if self.has_begin:
+            states[self.tokens.ends[0]] += others.pop()
+        if not isinstance(self.structure, EdgeChain):
+            return Parts(states.ravel(), tuple(others))
+        k = self.structure.n_states
+        pairs = np.zeros((*self.tokens.shape, k, k))
+        pairs[:, 1:] = others[0]
+        pairs = self.tokens.take(pairs)
+        pairs[self.tokens.ends[0]] = 0.0
+        pairs += states[:, None]
+        return Parts(pairs[self.used], (np.zeros((k, k)),))
+
+    def unpack(self, parts: Parts) -> list[Floats]:
+        k = self.structure.n_states
+        if isinstance(self.structure, EdgeChain):
+            pairs = np.zeros((self.structure.n_tokens, k, k))
+            pairs[self.used] = parts.unary
+            states = pairs.sum(axis=1)
+            pairs[self.tokens.ends[0]] = 0.0
+            neighbours = [self.tokens.put(pairs)[:, 1:]]
+        else:
+            states, neighbours = parts.unary.reshape(-1, k), list(parts.factors)
+        ends = zip(self.tokens.ends, (self.has_begin, self.has_end), strict=True)
+        sums = [states[places].sum(axis=0) for places, is_scored in ends if is_scored]
+        return [self.tokens.put(states), *neighbours, *sums]
+
+    def log_partition(self, gamma: float, *scores: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
+
+
+class LinearChain(StructuredDistribution):
+    """Sequences of tags: the distribution of a linear-chain CRF [Lafferty2001].
+
+    Parameters
+    ----------
+    emissions : Tensor of shape (batch, length, n_tags), or nested tensor
+        Scores of the tags of every token, nats; -inf forbids one. What stands where no token is, is not read.
+    transitions : Tensor
+        Scores of neighbours: (n_tags, n_tags), [from, to], for all places; (batch, length - 1, n_tags, n_tags) for each
+        token but the first, before it; or (n_tags, n_tags, n_tags), of three neighbours.
+    second : Tensor of shape (n_tags, n_tags), optional
+        With scores of three neighbours, those of the first two tokens of a sentence; by default 0.
+    begin, end : Tensor of shape (n_tags,), optional
+        Scores of the first and of the last tag.
+    lengths : Tensor of shape (batch,), int, optional
+        Tokens of every sentence, which may be 0; by default all places hold tokens.
+    mask : Tensor of shape (batch, length), bool, optional
+        In place of lengths: where the tokens are. There may be gaps, across which tokens are neighbours.
+    gamma : float, default 1.0
+        Temperature: structures have probabilities in proportion to exp(score / gamma).
+
+    Raises
+    ------
+    InvalidInputError
+        If shapes do not fit, or scores are NaN or +inf.
+
+    Notes
+    -----
+    Values are tags, integers of shape (batch, length), -1 where no token is; `log_prob` also takes negative tags for
+    tokens whose tag is not known, sets of possible tags (bool, with a last axis of n_tags), and soft tags (float),
+    which are independent of each other, and whose expected log-probability it returns.
+    On the CPU scores of any floating-point type are summed in float64 by compiled kernels. Derivatives of first and
+    second order are exact, also where scores are -inf: such parts have gradient 0. A sentence without possible tags has
+    the log-partition -inf and no gradient.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from spectrem.torch import LinearChain
+    >>> emissions = torch.tensor([[[0.9, 0.1], [0.5, 0.5]]]).log()
+    >>> chain = LinearChain(emissions, torch.tensor([[0.8, 0.2], [0.2, 0.8]]).log())
+    >>> chain.log_partition.exp().round(decimals=6).tolist(), chain.mode.tolist()
+    ([0.5], [[0, 0]])
+    >>> chain.marginals.round(decimals=6).tolist()
+    [[[0.9, 0.1], [0.74, 0.26]]]
+    """
+
+    def __init__(
+        self,
+        emissions: torch.Tensor,
+        transitions: torch.Tensor,
+        *,
+        second: torch.Tensor | None = None,
+        begin: torch.Tensor | None = None,
+        end: torch.Tensor | None = None,
+        lengths: torch.Tensor | Sequence[int] | None = None,
+        mask: torch.Tensor | None = None,
+        gamma: float = 1.0,
+    ) -> None:
+        if emissions.is_nested:
+            if lengths is not None or mask is not None:
+                raise InvalidInputError("emissions that are nested have their own lengths; leave out lengths and mask")
+            lengths = [len(one) for one in emissions.unbind()]
+            emissions = torch.nested.to_padded_tensor(emissions, 0.0)
+        if emissions.ndim != 3 or not emissions.shape[2]:
+            raise InvalidInputError(
+                f"emissions must have shape (batch, length, n_tags), got {tuple(emissions.shape)}; a single sentence "
+                "is a batch of one"
+            )
+        batch, length, k = emissions.shape
+        tokens = Tokens.of((batch, length), lengths, mask)
+        edges = (batch, max(length - 1, 0), k, k)
+        shape = tuple(transitions.shape)
+        if shape not in ((k, k), (k, k, k), edges):
+            raise InvalidInputError(
+                f"transitions must have shape {(k, k)}, {edges} or {(k, k, k)} beside emissions of shape "
+                f"{tuple(emissions.shape)}, got {shape}"
+            )
+        structure: Chain | Chain2 | EdgeChain
+        neighbours: tuple[torch.Tensor, ...] = (transitions,)
+        if shape == (k, k, k):
+            structure = Chain2(tokens.lengths, k)
+            neighbours = (transitions.new_zeros(k, k) if second is None else second, transitions)
+        elif second is not None:
+            raise InvalidInputError("second goes with transitions of three neighbours, got those of two; leave it out")
+        else:
+            structure = Chain(tokens.lengths, k) if shape == (k, k) else EdgeChain(tokens.lengths, k)
+        named = {"second": (neighbours[0], (k, k)) if len(neighbours) == 2 else None}
+        named |= {"begin": None if begin is None else (begin, (k,)), "end": None if end is None else (end, (k,))}
+        for name, expected in named.items():
+            if expected is not None and tuple(expected[0].shape) != expected[1]:
+                raise InvalidInputError(f"{name} must have shape {expected[1]}, got {tuple(expected[0].shape)}")
+        self._tokens = tokens
+        layout = _Layout(tokens, structure, begin is not None, end is not None)
+        scores = (emissions, *neighbours, *(one for one in (begin, end) if one is not None))
+        super().__init__(layout, scores, gamma, emissions.shape[1:2])
+
+    @property
+    def pair_marginals(self) -> torch.Tensor:
+        """Probabilities of neighbouring tags, [from, to] into every token but the first.
+
+        Shape (batch, length - 1, n_tags, n_tags); 0 where no token is. Only for scores of two neighbours.
+        """
+        return self._with_edges().expected_parts[1]
+
+    def _with_edges(self) -> LinearChain:
+        """The same distribution with scores of neighbours at every place."""
+        emissions, transitions, *_ = self._scores
+        if transitions.ndim == 4:
+            return self
+        if len(self._neighbours) == 2:
+            raise InvalidInputError("pair_marginals are of two neighbours, got scores of three; use marginals")
+        batch, length, k = emissions.shape
+        edges = transitions.expand(batch, max(length - 1, 0), k, k)
+        return self._like(emissions, (edges,))
+
+    @property
+    def _neighbours(self) -> tuple[torch.Tensor, ...]:
+        layout = self._layout
+        return self._scores[1 : len(self._scores) - layout.has_begin - layout.has_end]
+
+    @property
+    def _ends(self) -> dict[str, torch.Tensor]:
+        names = [name for name, there in (("begin", self._layout.has_begin), ("end", self._layout.has_end)) if there]
+        return dict(zip(names, self._scores[len(self._scores) - len(names) :], strict=True))
+
+    def _like(self, emissions: torch.Tensor, neighbours: tuple[torch.Tensor, ...]) -> LinearChain:
+        second = {"second": neighbours[0]} if len(neighbours) == 2 else {}
+        mask = None if self._tokens.mask is None else torch.from_numpy(self._tokens.mask)
+        return LinearChain(emissions, neighbours[-1], **second, **self._ends, mask=mask, gamma=self.gamma)
+
+    def _as_values(self, structures: Ints) -> Ints:
+        return self._tokens.put(structures, -1)
+
+    def _where(self, value: torch.Tensor) -> LinearChain:
+        emissions = self._scores[0]
+        if value.shape != emissions.shape:
+            raise InvalidInputError(
+                f"value, sets of tags, must have shape {tuple(emissions.shape)}, got {tuple(value.shape)}"
+            )
+        return self._like(emissions.masked_fill(~value, -torch.inf), self._neighbours)
+
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        value = torch.as_tensor(value, device=self._scores[0].device)
+        if not value.is_floating_point() and value.dtype != torch.bool:
+            batch, length, k = self._scores[0].shape
+            if value.shape != (batch, length):
+                raise InvalidInputError(f"value, tags, must have shape {(batch, length)}, got {tuple(value.shape)}")
+            tags = value.reshape(-1)[self._tokens.kept.to(value.device)]
+            if len(tags) and int(tags.max()) >= k:
+                raise InvalidInputError(f"value must hold tags below {k}, got {int(tags.max())}; -1 is an unknown tag")
+            if len(tags) and int(tags.min()) < 0:
+                tag = value.clamp(0, k - 1)
+                value = torch.nn.functional.one_hot(tag, k).bool() | (value < 0)[..., None]
+        return super().log_prob(value)
+
+    def _score(self, value: torch.Tensor) -> torch.Tensor:
+        emissions, tokens, k = self._scores[0], self._tokens, self._scores[0].shape[2]
+        is_soft = value.is_floating_point()
+        if is_soft and value.shape != emissions.shape:
+            raise InvalidInputError(
+                f"value, soft tags, must have shape {tuple(emissions.shape)}, got {tuple(value.shape)}"
+            )
+        kept, position = tokens.kept.to(value.device), tokens.position.to(value.device)
+        tags = value.reshape(-1, k)[kept] if is_soft else value.reshape(-1)[kept]
+        first, last = (torch.from_numpy(places).to(value.device) for places in tokens.ends)
+        every, later = torch.arange(len(kept), device=value.device), torch.nonzero(position)[:, 0]
+        # Scores, by which tokens they are read, how many neighbours they are of, and the row of every token if any.
+        *_, transitions = self._neighbours
+        terms = [(emissions.reshape(-1, k), every, 1, kept)]
+        if transitions.ndim == 4:
+            into = kept // emissions.shape[1] * (emissions.shape[1] - 1) + kept % emissions.shape[1] - 1
+            terms.append((transitions.reshape(-1, k, k), later, 2, into))
+        elif transitions.ndim == 2:
+            terms.append((transitions, later, 2, None))
+        else:
+            terms.append((self._neighbours[0], torch.nonzero(position == 1)[:, 0], 2, None))
+            terms.append((transitions, torch.nonzero(position > 1)[:, 0], 3, None))
+        terms += [(scores, first if name == "begin" else last, 1, None) for name, scores in self._ends.items()]
+        total = 0.0
+        for scores, at, order, row in terms:
+            around = [tags[at - back] for back in range(order - 1, -1, -1)]
+            if is_soft:
+                shape = [[-1, *[1] * axis, k, *[1] * (order - 1 - axis)] for axis in range(order)]
+                weights = math.prod(one.reshape(axes) for one, axes in zip(around, shape, strict=True))
+                here = scores if row is None else scores[row[at]]
+                numbers = torch.where(weights > 0, here * weights, 0.0).flatten(1).sum(dim=1)
+            else:
+                numbers = scores[tuple(around) if row is None else (row[at], *around)]
+            total = total + tokens.sums(numbers.to(sum_dtype(*self._scores)), at)
+        return total

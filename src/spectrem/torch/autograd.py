@@ -133,7 +133,7 @@ class Expectation(Function):
 class Covariances(Function):
     """Covariances of parts with the sum of a direction, over gamma, where those of an instance count ``weights``.
 
-    Both directions and scores are in ``tensors``. Derivatives of these, third cumulants, are found in tensor operations.
+    Both directions and scores are in ``tensors``. Derivatives, third cumulants, are found in tensor operations.
     """
 
     @staticmethod

@@ -1,0 +1,1 @@
+"""Structures as distributions in PyTorch."""

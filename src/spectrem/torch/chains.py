@@ -17,6 +17,7 @@ from spectrem.structures import Chain, Chain2, EdgeChain, Parts
 from spectrem.structures._ragged import offsets_of, positions_of, rows_of
 from spectrem.torch.autograd import Taken, TakenScores, sum_dtype
 from spectrem.torch.distribution import StructuredDistribution
+from spectrem.torch.tensors.chains import linear_chain, second_order_chain
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +151,12 @@ class _Layout:
         return [self.tokens.put(states), *neighbours, *sums]
 
     def log_partition(self, gamma: float, *scores: torch.Tensor) -> torch.Tensor:
-        raise NotImplementedError
+        emissions, *others = scores
+        end = others.pop() if self.has_end else None
+        begin = others.pop() if self.has_begin else None
+        mask = None if self.tokens.mask is None else torch.from_numpy(self.tokens.mask).to(emissions.device)
+        chain = second_order_chain if len(others) == 2 else linear_chain
+        return chain(emissions, *others, gamma, mask, begin, end)
 
 
 class LinearChain(StructuredDistribution):

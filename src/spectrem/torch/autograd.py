@@ -29,8 +29,12 @@ class Layout(Protocol):
     structure : Structure
     """
 
-    @property
-    def structure(self) -> Any: ...
+    structure: Any
+
+    def smoothed_max(self, scores: Parts, gamma: float, weights: Floats | None = None) -> tuple[Floats, Parts]:
+        """As `Structure.smoothed_max`."""
+        result: tuple[Floats, Parts] = self.structure.smoothed_max(scores, gamma, weights=weights)
+        return result
 
     def pack(self, scores: Sequence[Floats]) -> Parts:
         """Scores of parts, a linear function of padded scores; new arrays."""
@@ -72,7 +76,7 @@ class LogPartition(Function):
 
     @staticmethod
     def forward(ctx: Any, layout: Layout, gamma: float, *scores: torch.Tensor) -> torch.Tensor:
-        values, marginals = layout.structure.smoothed_max(layout.pack([as_array(one) for one in scores]), gamma)
+        values, marginals = layout.smoothed_max(layout.pack([as_array(one) for one in scores]), gamma)
         ctx.save_for_backward(*scores)
         ctx.layout, ctx.gamma, ctx.marginals = layout, gamma, marginals
         return torch.from_numpy(values).to(scores[0].device, sum_dtype(*scores))
@@ -94,8 +98,7 @@ class Marginals(Function):
         ctx.layout, ctx.gamma = layout, gamma
 
         def sums(of_instances: Floats | None) -> Parts:
-            packed = layout.pack([as_array(one) for one in scores])
-            return layout.structure.smoothed_max(packed, gamma, weights=of_instances)[1]
+            return layout.smoothed_max(layout.pack([as_array(one) for one in scores]), gamma, of_instances)[1]
 
         def factors(of_instances: Floats) -> tuple[Floats, ...]:  # kernels take weights that are at least 0
             positive, negative = (sums(np.maximum(sign * of_instances, 0.0)).factors for sign in (1.0, -1.0))

@@ -15,7 +15,7 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Chain, Chain2, EdgeChain, Parts
 from spectrem.structures._ragged import offsets_of, positions_of, rows_of
-from spectrem.torch.autograd import Taken, TakenScores, sum_dtype
+from spectrem.torch.autograd import Layout, Taken, TakenScores, sum_dtype
 from spectrem.torch.distribution import StructuredDistribution
 from spectrem.torch.tensors.chains import linear_chain, second_order_chain
 
@@ -97,7 +97,7 @@ class Tokens:
 
 
 @dataclass(frozen=True, eq=False)
-class _Layout:
+class _Layout(Layout):
     """Scores of states, of neighbours, and of the first and the last state where there are such.
 
     Scores of neighbours are the factors of a `Chain` or a `Chain2`; an `EdgeChain` has them at every token but the
@@ -116,6 +116,11 @@ class _Layout:
         used = np.ones((self.structure.n_tokens, k, k), np.bool_)
         used[self.tokens.ends[0], 1:] = False
         return used
+
+    def smoothed_max(self, scores: Parts, gamma: float, weights: Floats | None = None) -> tuple[Floats, Parts]:
+        if gamma == 0.0 or not isinstance(self.structure, Chain):
+            return super().smoothed_max(scores, gamma, weights)
+        return self.structure.sums(scores, gamma, weights=weights, least_filled=0.0)
 
     def pack(self, scores: Sequence[Floats]) -> Parts:
         emissions, *others = scores

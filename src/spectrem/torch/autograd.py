@@ -215,7 +215,7 @@ class _TakenParts(Function):
             np.bincount(at, numbers, math.prod(shape)).reshape(shape)
             for at, numbers, shape in zip(taken.cells, each[1:], structure.factor_shapes, strict=True)
         ]
-        parts = Parts(np.bincount(taken.unary, each[0], structure.n_unary), tuple(factors))
+        parts = Parts(np.bincount(taken.unary, each[0], structure.n_unary).astype(np.float64), tuple(factors))
         return tuple(_like(layout.unpack(parts), scores))
 
     @staticmethod

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.exceptions import InvalidInputError
@@ -83,11 +84,11 @@ class Tokens:
         """The number of every token in its sentence, shape (n_tokens,)."""
         return positions_of(self.lengths)
 
-    def take(self, padded: Floats) -> Floats:
+    def take(self, padded: NDArray[Any]) -> NDArray[Any]:
         """Rows of tokens, shape (n_tokens, ...); a view where every place holds one."""
         return padded.reshape(-1, *padded.shape[2:]) if self.mask is None else padded[self.mask]
 
-    def put(self, rows: Floats, empty: float = 0.0) -> Floats:
+    def put(self, rows: NDArray[Any], empty: float = 0.0) -> NDArray[Any]:
         """The padded form of rows of tokens, shape (batch, length, ...)."""
         if self.mask is None:
             return rows.reshape(*self.shape, *rows.shape[1:])
@@ -160,8 +161,9 @@ class _Layout(Layout):
         end = others.pop() if self.has_end else None
         begin = others.pop() if self.has_begin else None
         mask = None if self.tokens.mask is None else torch.from_numpy(self.tokens.mask).to(emissions.device)
-        chain = second_order_chain if len(others) == 2 else linear_chain
-        return chain(emissions, *others, gamma, mask, begin, end)
+        if len(others) == 2:
+            return second_order_chain(emissions, others[0], others[1], gamma, mask, begin, end)
+        return linear_chain(emissions, others[0], gamma, mask, begin, end)
 
 
 class LinearChain(StructuredDistribution):
@@ -251,11 +253,10 @@ class LinearChain(StructuredDistribution):
             raise InvalidInputError("second goes with transitions of three neighbours, got those of two; leave it out")
         else:
             structure = Chain(tokens.lengths, k) if shape == (k, k) else EdgeChain(tokens.lengths, k)
-        named = {"second": (neighbours[0], (k, k)) if len(neighbours) == 2 else None}
-        named |= {"begin": None if begin is None else (begin, (k,)), "end": None if end is None else (end, (k,))}
-        for name, expected in named.items():
-            if expected is not None and tuple(expected[0].shape) != expected[1]:
-                raise InvalidInputError(f"{name} must have shape {expected[1]}, got {tuple(expected[0].shape)}")
+        second = neighbours[0] if len(neighbours) == 2 else None
+        for name, one, sizes in (("second", second, (k, k)), ("begin", begin, (k,)), ("end", end, (k,))):
+            if one is not None and tuple(one.shape) != sizes:
+                raise InvalidInputError(f"{name} must have shape {sizes}, got {tuple(one.shape)}")
         self._tokens = tokens
         layout = _Layout(tokens, structure, begin is not None, end is not None)
         scores = (emissions, *neighbours, *(one for one in (begin, end) if one is not None))

@@ -153,7 +153,7 @@ def test_a_product_has_them_where_all_members_have():
     ("along", "weights", "message"),
     [
         ([0.0, -np.inf], None, r"along must be finite; got -inf; use 0 where a part is not to count"),
-        ([0.0, np.nan], None, r"along.unary must hold finite scores in nats, or -inf for impossible parts; got NaN"),
+        ([0.0, np.nan], None, r"along must be finite; got nan; use 0 where"),
         ([0.0] * 3, None, r"along.unary must have shape \(2,\), one score per part of the structure; got \(3,\)"),
         ([0.0] * 2, [np.inf], r"weights must be finite; got inf at index 0; use 0 to leave an instance out"),
         ([0.0] * 2, [1.0, 1.0], r"weights must have shape \(1,\), one per instance; got \(2,\)"),

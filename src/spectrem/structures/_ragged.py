@@ -77,10 +77,12 @@ def check_direction(
     structure: Structure, scores: Parts, along: Parts, weights: ArrayLike | None
 ) -> tuple[Parts, Parts, Floats]:
     """Everything ``covariances`` takes, coerced."""
+    for array in (along.unary, *along.factors):
+        finite = np.isfinite(array)
+        if not finite.all():
+            bad = np.asarray(array)[~finite][0]
+            raise InvalidInputError(f"along must be finite; got {bad}; use 0 where a part is not to count")
     direction = check_scores(structure, along, "along")
-    for array in (direction.unary, *direction.factors):
-        if array.min(initial=0.0) == -np.inf:
-            raise InvalidInputError("along must be finite; got -inf; use 0 where a part is not to count")
     return check_scores(structure, scores), direction, as_weights(weights, structure.n_instances, -np.inf)
 
 

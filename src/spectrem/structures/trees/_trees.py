@@ -32,9 +32,7 @@ from spectrem.structures.structure import Structure
 
 # Derivatives are differences of sixth order, whose steps are so large where the sum has a range of 1.
 _STEP = 0.01
-_DIFFERENCES = tuple(
-    (sign * k, sign * share) for k, share in ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60)) for sign in (1, -1)
-)
+_DIFFERENCES = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -128,13 +126,14 @@ class Trees(Structure):
         )
         least[np.isinf(least)], largest[np.isinf(largest)] = 0.0, 0.0  # choices of impossible sentences
         total = np.bincount(self.instance[starts], largest - least, self.n_instances)[self.instance]
-        step = np.divide(_STEP, total, out=np.zeros(self.n_unary), where=total > 0.0)
-        move = np.where(possible, step * (along.unary - 0.5 * (least + largest)[choice]), 0.0)
+        move = _STEP * (along.unary - 0.5 * (least + largest)[choice])
+        move = np.divide(move, total, out=np.zeros(self.n_unary), where=possible & (total > 0.0))
         tops = np.maximum.reduceat(scores.unary, starts)
         centred = scores.unary - np.where(tops > -np.inf, tops, 0.0)[choice]
         products = np.zeros(self.n_unary)
-        for times, weight in _DIFFERENCES:
-            products += weight * self.smoothed_max(Parts(centred + times * move), 1.0)[1].unary
+        for times, share in _DIFFERENCES:
+            up, down = (self.smoothed_max(Parts(centred + by * move), 1.0)[1].unary for by in (times, -times))
+            products += share * (up - down)
         return means, Parts(products * total / _STEP)
 
     def decode(self, scores: Parts) -> Ints:

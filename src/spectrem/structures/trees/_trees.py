@@ -21,6 +21,7 @@ from spectrem.structures._ragged import (
     check_direction,
     check_inputs,
     check_instance,
+    check_scores,
     means_of,
     no_parts,
     offsets_of,
@@ -114,7 +115,7 @@ class Trees(Structure):
         times the marginal. Rounding adds some 1e-13 R: sums over trees are without subtraction and have all their
         digits, also where an inverse of the Laplacian of arcs that may cross has none.
         """
-        scores, along, _ = check_direction(self, scores, along, weights)
+        scores, (along, _) = check_scores(self, scores), check_direction(self, along, weights)
         marginals, starts = self.smoothed_max(scores, 1.0)[1].unary, self._choice_offsets[:-1]
         means = means_of(self, marginals, along.unary)
         if not self.n_unary:

@@ -46,6 +46,11 @@ def by_enumeration(structure, scores, along, weights):
     return means, found
 
 
+def spoil_impossible(along, scores):
+    """A direction that no structure goes: huge where scores are -inf."""
+    return np.where(scores == -np.inf, 1e12, along)
+
+
 def assert_same(found, expected, atol):
     np.testing.assert_allclose(found[0], expected[0], rtol=0, atol=atol)
     for one, other in zip((found[1].unary, *found[1].factors), (expected[1].unary, *expected[1].factors), strict=True):
@@ -58,9 +63,10 @@ def assert_same(found, expected, atol):
 def test_equal_to_enumeration(family, data, kind, seed):
     structure, rng = data.draw(FAMILIES.get(family, segmentations)), np.random.default_rng(seed)
     scores, along = random_scores(structure, rng, kind), random_scores(structure, rng)
-    weights = rng.normal(size=structure.n_instances)
+    along, weights = along.map(spoil_impossible, scores), rng.normal(size=structure.n_instances)
     found = structure.covariances(scores, along, weights)
     assert_same(found, by_enumeration(structure, scores, along, weights), 1e-8)
+    assert not found[1].unary[structure.smoothed_max(scores, 1.0)[1].unary == 0.0].any()
     means, plain = structure.covariances(scores, along)
     np.testing.assert_allclose(means, found[0], rtol=0, atol=1e-12)
     np.testing.assert_allclose(plain.unary, found[1].unary, rtol=0, atol=1e-12)

@@ -18,7 +18,6 @@ from spectrem.structures import (
     ProjectiveTrees,
     Segmentations,
     ValenceTrees,
-    derivations,
 )
 from spectrem.structures._ragged import no_parts
 from spectrem.structures.chains import chain as chain_module
@@ -109,16 +108,6 @@ def test_trees_of_many_words_move_with_their_arcs(single_root, size):
             atol=1e-8,
         )
         np.testing.assert_allclose(np.bincount(trees.choice, products.unary), 0.0, atol=1e-9)  # heads are exclusive
-
-
-@pytest.mark.parametrize("size", [1.0, 10.0, 1000.0])
-def test_differences_of_trees_are_as_exact_as_their_derivations(size):
-    rng = np.random.default_rng(4)
-    for trees in (ProjectiveTrees([1, 25, 40]), ValenceTrees([12, 2], single_root=False)):
-        scores, along = random_scores(trees, rng), random_scores(trees, rng)
-        scores.unary[:] *= size
-        expected = derivations.covariances(trees, scores, along, None)
-        assert_same(trees.covariances(scores, along), expected, 1e-9)
 
 
 def test_a_nearly_certain_cycle_of_heads_keeps_its_digits():

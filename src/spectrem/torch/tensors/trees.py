@@ -89,6 +89,8 @@ def nonprojective_trees(scores: Tensor, lengths: Tensor, gamma: float, *, single
         )
     (scores,) = over_gamma(gamma, scores)
     batch, n, _ = scores.shape
+    if n == 0:
+        return scores.sum((1, 2))
     inside = torch.arange(n, device=scores.device) < lengths[:, None]
     arcs = fill_outside(inside[:, :, None] & inside[:, None], scores, -torch.inf)
     roots = arcs.diagonal(0, 1, 2)

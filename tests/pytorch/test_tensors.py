@@ -30,8 +30,8 @@ from spectrem.torch.tensors import (  # noqa: E402
     segmentations,
 )
 
-LENGTHS = np.array([5, 0, 1, 4, 2])
-SOURCES = np.array([4, 3, 0, 2, 1])
+LENGTHS = np.array([5, 0, 1, 4, 2, 3, 5, 4, 3, 2, 5, 4, 2, 3, 4, 5])
+SOURCES = np.array([4, 3, 0, 2, 1, 3, 4, 1, 2, 3, 2, 4, 0, 1, 3, 4])
 BATCH, N, K = len(LENGTHS), 6, 3  # one place more than the longest sentence has
 
 
@@ -129,6 +129,11 @@ NAMES = [
 ]
 
 
+def with_gammas(*gammas):
+    """Every family at some gammas; non-projective trees are only summed."""
+    return [(name, gamma) for gamma in gammas for name in (NAMES if gamma == 0.0 else [*NAMES, *SUMS])]
+
+
 def evaluate(case, gamma):
     """Values, and derivatives of the sum of values by the scores."""
     scores = tuple(one.clone().requires_grad_() for one in case.scores)
@@ -136,12 +141,9 @@ def evaluate(case, gamma):
     return values, torch.autograd.grad(values.sum(), scores, create_graph=True, materialize_grads=True), scores
 
 
-@pytest.mark.parametrize("impossible", [0.0, 0.2, 0.5])
-@pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 2.0])
-@pytest.mark.parametrize("name", [*NAMES, *SUMS])
+@pytest.mark.parametrize("impossible", [0.0, 0.1, 0.3, 0.6])
+@pytest.mark.parametrize(("name", "gamma"), with_gammas(0.0, 0.5, 1.0, 2.0))
 def test_values_and_marginals_are_those_of_the_kernels(name, gamma, impossible):
-    if gamma == 0.0 and name in SUMS:
-        pytest.skip("non-projective trees are only summed")
     for seed in range(3):
         case = make_case(name, seed, impossible=impossible)
         values, marginals, _ = evaluate(case, gamma)
@@ -156,11 +158,8 @@ def test_values_and_marginals_are_those_of_the_kernels(name, gamma, impossible):
             np.testing.assert_array_equal(one[~case.parts].detach(), 0.0)
 
 
-@pytest.mark.parametrize("gamma", [0.0, 1.0])
-@pytest.mark.parametrize("name", [*NAMES, *SUMS])
+@pytest.mark.parametrize(("name", "gamma"), with_gammas(0.0, 1.0))
 def test_scores_of_ten_thousand_nats_in_single_precision(name, gamma):
-    if gamma == 0.0 and name in SUMS:
-        pytest.skip("non-projective trees are only summed")
     case = make_case(name, scale=1e4, dtype=torch.float32, impossible=0.1)
     values, marginals, _ = evaluate(case, gamma)
     assert values.dtype == torch.float32
@@ -169,11 +168,8 @@ def test_scores_of_ten_thousand_nats_in_single_precision(name, gamma):
     assert all(torch.isfinite(one).all() for one in marginals)
 
 
-@pytest.mark.parametrize("gamma", [0.0, 1.0])
-@pytest.mark.parametrize("name", [*NAMES, *SUMS])
+@pytest.mark.parametrize(("name", "gamma"), with_gammas(0.0, 1.0))
 def test_derivatives_by_impossible_scores_are_zero_to_second_order(name, gamma):
-    if gamma == 0.0 and name in SUMS:
-        pytest.skip("non-projective trees are only summed")
     n_impossible = 0
     for seed in range(6):
         case = make_case(name, seed, impossible=(0.3, 0.8)[seed % 2])
@@ -270,6 +266,19 @@ def test_distituents_are_zero_by_default():
     np.testing.assert_array_equal(values, case.value(1.0, one, torch.zeros_like(two)))
 
 
+def test_distituents_of_words_and_sentences_are_not_used():
+    case = make_case("bracketings")
+    one, two = case.scores
+    unused = two.clone().requires_grad_()
+    with torch.no_grad():
+        unused.diagonal(0, 1, 2)[:] = torch.nan
+        unused[range(BATCH), 0, np.maximum(LENGTHS - 1, 0)] = torch.nan
+    values = case.value(1.0, one, unused)
+    np.testing.assert_array_equal(values.detach(), case.value(1.0, one, two))
+    (derivatives,) = torch.autograd.grad(values.sum(), unused)
+    assert (derivatives[unused.isnan()] == 0.0).all()
+
+
 def test_non_projective_words_that_are_certain_of_each_other():
     """Two words choose each other by 40 nats: the determinant of their matrix is 0 but for rounding."""
     scores = torch.tensor([[[0.0, 40.0, -1.0], [40.0, -2.0, 0.0], [1.0, 2.0, -3.0]]], requires_grad=True)
@@ -304,12 +313,16 @@ def test_batches_without_tokens_or_sentences(name):
         assert all((one == 0.0).all() for one in marginals)
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.5])
 @pytest.mark.parametrize("name", [*NAMES, *SUMS])
+def test_batches_of_one_place(name):
+    case = make_case(name, lengths=np.array([1, 0, 1]), n=1)
+    expected, _ = case.structure.smoothed_max(case.pack(case.scores), 1.0)
+    np.testing.assert_allclose(case.value(1.0, *case.scores), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "gamma"), with_gammas(0.0, 0.5))
 def test_tensors_are_made_on_the_device_of_the_scores(name, gamma):
     """Tensors of the device "meta" have shapes only, and are refused beside those of another device."""
-    if gamma == 0.0 and name in SUMS:
-        pytest.skip("non-projective trees are only summed")
     values, marginals, scores = evaluate(make_case(name, device="meta"), gamma)
     assert values.shape == (BATCH,)
     assert [one.shape for one in marginals] == [one.shape for one in scores]

@@ -86,8 +86,8 @@ class NonProjectiveTrees(ArcStructure):
             matrix_tree.sum_pass(sentences, *layout, places, exponents, tops, values, marginals, status)
         if status.any():
             still, slopes = np.zeros(self.n_unary), np.zeros(self.n_unary)
-            layout = (self.lengths, self.block_offsets, inputs.unary, still, self.single_root, gamma)
-            matrix_tree_log.sum_pass(*layout, values, marginals, slopes, status)
+            batch = (self.lengths, self.block_offsets, inputs.unary, still, self.single_root, gamma)
+            matrix_tree_log.sum_pass(*batch, values, marginals, slopes, status)
         return values, Parts(marginals)
 
     def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:

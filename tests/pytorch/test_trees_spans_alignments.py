@@ -56,7 +56,7 @@ def test_everything_is_as_enumerated(family, gamma):
     scores[0].ravel()[4] = -math.inf
     there = make(*scores, gamma=gamma)
     layout = there._layout
-    packed = layout.pack([one.numpy() for one in scores])
+    packed = layout.pack([one.numpy() for one in there._scores])
     values, entropies, mode = there.log_partition, there.entropy(), there.mode
     expected = [torch.zeros_like(one) for one in there._scores]
     for n in range(layout.structure.n_instances):

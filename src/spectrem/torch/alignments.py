@@ -84,8 +84,8 @@ class Alignment(StructuredDistribution):
             factors = [jumps, scores.new_zeros(longest + 1, longest + 1), scores.new_zeros(width + 1)]
 
         def sums(gamma: float, scores: torch.Tensor, *factors: torch.Tensor) -> torch.Tensor:
-            lengths = (torch.from_numpy(one.lengths).to(scores.device) for one in (sources, targets))
-            return alignments(scores, *lengths, gamma, *factors)
+            of_source, of_target = (torch.from_numpy(one.lengths).to(scores.device) for one in (sources, targets))
+            return alignments(scores, of_source, of_target, gamma, *(factors or [None] * 3))
 
         self._sources, self._targets, self._jumps = sources, targets, jumps
         layout = Placed(structure, ((batch, n_target, n_links),), (places,), (slice(None),), sums)

@@ -267,7 +267,7 @@ class LinearChain(StructuredDistribution):
         emissions, tokens, k = self._scores[0], self._tokens, self._scores[0].shape[2]
         if value.shape != emissions.shape:
             raise InvalidInputError(
-                f"value, soft tags, must have shape {tuple(emissions.shape)}, got {tuple(value.shape)}"
+                f"value, soft labels, must have shape {tuple(emissions.shape)}, got {tuple(value.shape)}"
             )
         kept, position = (torch.from_numpy(one).to(value.device) for one in (tokens.kept, tokens.position))
         sentence = torch.from_numpy(rows_of(tokens.lengths)).to(value.device)

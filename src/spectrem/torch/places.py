@@ -24,8 +24,9 @@ class Placed(Layout):
     structure : Structure
     shapes : tuple of tuple of int
         Of the padded tensors.
-    places : tuple of ndarray of int64
-        The entry of the raveled tensor of every part that it scores, each entry once.
+    places : tuple of ndarray of int64, or None
+        The entry of the raveled tensor of every part that it scores, each entry once; None where all entries are parts,
+        in order.
     parts : tuple of slice
         Which parts each tensor scores; parts that none scores have the score 0.
     sums : callable
@@ -34,19 +35,18 @@ class Placed(Layout):
 
     structure: Any
     shapes: tuple[tuple[int, ...], ...]
-    places: tuple[Ints, ...]
+    places: tuple[Ints | None, ...]
     parts: tuple[slice, ...]
     sums: Callable[..., torch.Tensor]
 
     def pack(self, scores: Sequence[Floats]) -> Parts:
         """As `Layout.pack`."""
-        n, unary = self.structure.n_unary, None
-        if len(self.places) == 1 and len(self.places[0]) == n:
-            unary = scores[0].ravel() if scores[0].size == n else scores[0].ravel()[self.places[0]]
+        if self.parts == (slice(None),):
+            unary = _taken(scores[0], self.places[0])
         else:
-            unary = np.zeros(n)
+            unary = np.zeros(self.structure.n_unary)
             for array, places, parts in zip(scores, self.places, self.parts, strict=False):
-                unary[parts] = array.ravel()[places]
+                unary[parts] = _taken(array, places)
         return Parts(unary, tuple(scores[len(self.places) :]))
 
     def unpack(self, parts: Parts) -> list[Floats]:
@@ -54,7 +54,7 @@ class Placed(Layout):
         padded = []
         for shape, places, scored in zip(self.shapes, self.places, self.parts, strict=True):
             numbers = parts.unary[scored]
-            if len(numbers) < math.prod(shape):
+            if places is not None:
                 numbers = np.zeros(math.prod(shape))
                 numbers[places] = parts.unary[scored]
             padded.append(numbers.reshape(shape))
@@ -63,3 +63,7 @@ class Placed(Layout):
     def log_partition(self, gamma: float, *scores: torch.Tensor) -> torch.Tensor:
         """As `Layout.log_partition`."""
         return self.sums(gamma, *scores)
+
+
+def _taken(array: Floats, places: Ints | None) -> Floats:
+    return array.ravel() if places is None else array.ravel()[places]

@@ -87,7 +87,7 @@ class Segmentations(StructuredDistribution):
         return self._tokens.put(structures, -1)
 
     def _sets_of(self, value: torch.Tensor) -> torch.Tensor:
-        _, length, longest, k = self._scores[0].shape
+        longest, k = self._scores[0].shape[2:]
         if value.shape != (*self._tokens.shape, 2):
             raise InvalidInputError(
                 f"value, first tokens and states, must have shape {(*self._tokens.shape, 2)}, got {tuple(value.shape)}"

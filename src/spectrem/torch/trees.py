@@ -42,13 +42,11 @@ class _Trees(StructuredDistribution):
         batch, n = (int(size) for size in scores.shape[:2])
         words = Tokens.of((batch, n), lengths, mask)
         structure = self._structure(words.lengths, single_root=single_root)
-        # Both words of an arc are words of the sentence, which may have gaps.
-        position = words.kept % max(n, 1)
-        heads = np.repeat(words.lengths, words.lengths)
-        dependent = np.repeat(words.kept, heads)
-        places = (
-            dependent * n + position[np.repeat(words.offsets[:-1][rows_of(words.lengths)], heads) + positions_of(heads)]
-        )
+        places = None
+        if words.mask is not None:  # both words of an arc are words of the sentence, which may have gaps
+            position, heads = words.kept % n, np.repeat(words.lengths, words.lengths)
+            first = np.repeat(words.offsets[:-1][rows_of(words.lengths)], heads)
+            places = np.repeat(words.kept, heads) * n + position[first + positions_of(heads)]
 
         def sums(gamma: float, scores: torch.Tensor) -> torch.Tensor:
             sizes = torch.from_numpy(words.lengths).to(scores.device)

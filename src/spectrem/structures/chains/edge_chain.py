@@ -14,6 +14,7 @@ from spectrem._validate import as_gamma
 from spectrem.kernels.chains import edge_chain as kernel
 from spectrem.kernels.derivations import ONE, Steps
 from spectrem.structures._ragged import (
+    check_direction,
     check_inputs,
     no_parts,
     offsets_of,
@@ -165,29 +166,20 @@ class EdgeChain(TokenStructure):
                 np.minimum(marginals[parts], 1.0, out=marginals[parts])
         return values, self._with_counts(marginals, None if weights is None else given.weights)
 
-    def covariances(self, scores: Parts, values: Floats, weights: Floats | None = None) -> Parts:
-        """Covariances of parts and transitions with the sum of values of the parts taken, at gamma = 1.
-
-        Parameters
-        ----------
-        scores : Parts
-        values : ndarray of shape (n_unary,)
-        weights : ndarray of shape (n_instances,), optional
-            Multiply covariances of transitions.
-
-        Returns
-        -------
-        Parts
-            Covariances of unary parts, of one instance each, and of shared factors, summed over instances.
+    def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
+        """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`.
 
         Notes
         -----
         By the expectation semiring [LiEisner2009], on marginals: given the states of a token, the expected sums before
         and after it.
         """
-        marginals, found = self.smoothed_max(scores, 1.0)[1].unary, np.zeros(self.n_unary)
-        kernel.covary(self.token_offsets, self._widths, self.offsets, marginals, values, found)
-        return self._with_counts(found, weights)
+        _, along, weights = check_direction(self, scores, along, weights)
+        marginals = self.smoothed_max(scores, 1.0)[1].unary
+        means, products = np.zeros(self.n_instances), np.zeros(self.n_unary)
+        by_part = self._with_transitions(along.unary, along.factors[0])
+        kernel.covary(self.token_offsets, self._widths, self.offsets, marginals, by_part, means, products)
+        return means, self._with_counts(products, weights)
 
     def decode(self, scores: Parts) -> Ints:
         """Best state of every token, shape (n_tokens,); -1 throughout an impossible sentence."""

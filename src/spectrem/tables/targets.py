@@ -698,8 +698,14 @@ class ConstrainedTargets:
         """Targets for a batch, from which the prices of constraints over the whole set may learn first."""
         cells = read_cells(log_probabilities, self.labels, "log", self.constraints)
         cells.check_labels(self._across)
-        values = cells.user_columns(columns)
-        within, scores = self._rows_within(cells, values), cells.scores
+        return cells.cut(self.project_cells(cells, cells.user_columns(columns), learns=learns)[1].unary)
+
+    def project_cells(self, cells: Cells, values: Mapping[str, Any], *, learns: bool) -> tuple[float, Parts]:
+        """Posteriors of a batch of any structure, and the sum of their expected scores and gamma times their entropy.
+
+        Penalties of constraints within the batch are taken off that sum.
+        """
+        within, scores, paid = self._rows_within(cells, values), cells.scores, 0.0
         if self._across:
             n = cells.structure.n_instances
             weight = self._weight(n)
@@ -709,7 +715,10 @@ class ConstrainedTargets:
                 kept = rows.descend(n, partial(self._evaluate, cells, within, rows.matrix), weight, self.gamma)
                 self._kept = kept
             scores = _shifted(scores, rows.matrix, kept.prices)
-        return cells.cut(self._project(cells, within, scores).marginals.unary)
+        projection = self._project(cells, within, scores)
+        if self._across:
+            paid = float(kept.prices @ (rows.matrix @ projection.marginals.unary))
+        return projection.dual_value + paid, projection.marginals
 
     def _rows(self, cells: Cells, values: Mapping[str, Any], weight: float, *, learns: bool) -> BatchRows:
         columns = ChainMap(cells.label_columns, cast(Any, values))

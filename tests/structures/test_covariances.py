@@ -17,6 +17,8 @@ from spectrem.structures import (
     Product,
     ProjectiveTrees,
     Segmentations,
+    ValenceTrees,
+    derivations,
 )
 from spectrem.structures._ragged import no_parts
 from spectrem.structures.chains import chain as chain_module
@@ -86,7 +88,7 @@ def test_trees_of_many_words_move_with_their_arcs(single_root, size):
     At 30 nats most arcs are nearly certain, and best heads make cycles, where an inverse Laplacian has no digits left.
     """
     rng, lengths = np.random.default_rng(3), [17, 1, 0, 30, 17]
-    for make in (ProjectiveTrees, NonProjectiveTrees):
+    for make in (ProjectiveTrees, NonProjectiveTrees, ValenceTrees):
         trees = make(lengths, single_root=single_root)
         scores, one, other = (random_scores(trees, rng) for _ in range(3))
         scores.unary[:] *= size
@@ -101,6 +103,16 @@ def test_trees_of_many_words_move_with_their_arcs(single_root, size):
             atol=1e-8,
         )
         np.testing.assert_allclose(np.bincount(trees.choice, products.unary), 0.0, atol=1e-9)  # heads are exclusive
+
+
+@pytest.mark.parametrize("size", [1.0, 10.0, 1000.0])
+def test_differences_of_trees_are_as_exact_as_their_derivations(size):
+    rng = np.random.default_rng(4)
+    for trees in (ProjectiveTrees([1, 25, 40]), ValenceTrees([12, 2], single_root=False)):
+        scores, along = random_scores(trees, rng), random_scores(trees, rng)
+        scores.unary[:] *= size
+        expected = derivations.covariances(trees, scores, along, None)
+        assert_same(trees.covariances(scores, along), expected, 1e-9)
 
 
 def test_a_nearly_certain_cycle_of_heads_keeps_its_digits():

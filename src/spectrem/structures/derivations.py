@@ -144,7 +144,9 @@ class Derivations:
 
     def scores(self, scores: Parts) -> Floats:
         """Scores of the parts, nats."""
-        total = np.append(scores.unary, 0.0)[self.unary]
+        there = self.unary >= 0
+        total = np.zeros(len(there))
+        total[there] = scores.unary[self.unary[there]]
         for cells, factor in zip(self.cells, scores.factors, strict=True):
             total += np.append(factor, 0.0)[cells]
         return total

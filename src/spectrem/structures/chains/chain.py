@@ -17,8 +17,8 @@ from spectrem.structures.chains.edge_chain import EdgeChain
 from spectrem.structures.chains.tied import ScoreTable, factors_of, tensors_of, zero_tensors
 from spectrem.structures.parts import Parts
 
-# Covariances are found for so many pairs of neighbouring states at a time.
-_PAIRS = 1 << 18
+# Covariances are found for so many pairs of neighbouring states at a time: arrays of a quarter of a megabyte.
+_PAIRS = 1 << 15
 
 
 @brief_dataclass(frozen=True, eq=False, init=False)

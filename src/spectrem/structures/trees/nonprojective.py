@@ -10,27 +10,13 @@ from spectrem._heads import UNKNOWN_HEAD
 from spectrem._reprs import brief_dataclass
 from spectrem.kernels.trees import edmonds, matrix_tree, matrix_tree_log
 from spectrem.structures._polytopes import check_tree_program, simplex_polytope
-from spectrem.structures._ragged import (
-    Inputs,
-    check_direction,
-    check_instance,
-    check_scores,
-    means_of,
-    no_parts,
-    rows_of,
-    runs_at_once,
-)
+from spectrem.structures._ragged import Inputs, check_instance, check_scores, runs_at_once
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 from spectrem.structures.trees._trees import ArcStructure
 
 # Potentials that are held at once: a quarter of a megabyte.
 _AT_ONCE = 1 << 15
-# Derivatives are differences of sixth order, whose steps are so large where the sum has a range of 1.
-_STEP = 0.01
-_DIFFERENCES = tuple(
-    (sign * k, sign * share) for k, share in ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60)) for sign in (1, -1)
-)
 
 
 @brief_dataclass(frozen=True, eq=False, init=False)
@@ -94,38 +80,6 @@ class NonProjectiveTrees(ArcStructure):
         if status.any():
             matrix_tree_log.sum_pass(*layout, values, marginals, status)
         return values, Parts(marginals)
-
-    def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
-        """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`.
-
-        Notes
-        -----
-        By six times the marginals of scores moved along, and central differences. With R the sum over the words of the
-        range of ``along`` over their possible arcs, the distribution of the sum lies in an interval of length R, so
-        that marginals are analytic in the move where its imaginary part is below pi / R; differences of sixth order
-        with steps of R / 100 are off by at most 3e-13 R times the marginal, and it is sums without subtraction that
-        they are of: no digit is lost where an inverse of the Laplacian loses all.
-        """
-        scores, along, _ = check_direction(self, scores, along, weights)
-        marginals, starts = self.smoothed_max(scores, 1.0)[1].unary, self.offsets[:-1]
-        means = means_of(self, marginals, along.unary)
-        if not self.n_unary:
-            return means, no_parts(self)
-        possible, word = marginals > 0.0, self.choice
-        least, largest = (
-            ends.reduceat(np.where(possible, along.unary, limit), starts)
-            for ends, limit in ((np.minimum, np.inf), (np.maximum, -np.inf))
-        )
-        least[np.isinf(least)], largest[np.isinf(largest)] = 0.0, 0.0  # those of words of impossible sentences
-        total = np.bincount(rows_of(self.lengths), largest - least, self.n_instances)[self.instance]
-        step = np.divide(_STEP, total, out=np.zeros(self.n_unary), where=total > 0.0)
-        move = np.where(possible, step * (along.unary - 0.5 * (least + largest)[word]), 0.0)
-        tops = np.maximum.reduceat(scores.unary, starts)
-        centred = scores.unary - np.where(tops > -np.inf, tops, 0.0)[word]
-        products = np.zeros(self.n_unary)
-        for times, weight in _DIFFERENCES:
-            products += weight * self.smoothed_max(Parts(centred + times * move), 1.0)[1].unary
-        return means, Parts(products * total / _STEP)
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """Arcs, and for every word a unit of flow from the root over arcs that are taken.

@@ -7,8 +7,9 @@ compute as well: no derivative is found by differences, and no graph of single s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from spectrem._arrays import Floats
+from spectrem._arrays import Floats, Ints
 from spectrem.structures import Parts
 
 
@@ -28,8 +29,12 @@ class Layout(Protocol):
     structure : Structure
     """
 
-    @property
-    def structure(self) -> Any: ...
+    structure: Any
+
+    def smoothed_max(self, scores: Parts, gamma: float, weights: Floats | None = None) -> tuple[Floats, Parts]:
+        """As `Structure.smoothed_max`."""
+        result: tuple[Floats, Parts] = self.structure.smoothed_max(scores, gamma, weights=weights)
+        return result
 
     def pack(self, scores: Sequence[Floats]) -> Parts:
         """Scores of parts, a linear function of padded scores; new arrays."""
@@ -71,7 +76,7 @@ class LogPartition(Function):
 
     @staticmethod
     def forward(ctx: Any, layout: Layout, gamma: float, *scores: torch.Tensor) -> torch.Tensor:
-        values, marginals = layout.structure.smoothed_max(layout.pack([as_array(one) for one in scores]), gamma)
+        values, marginals = layout.smoothed_max(layout.pack([as_array(one) for one in scores]), gamma)
         ctx.save_for_backward(*scores)
         ctx.layout, ctx.gamma, ctx.marginals = layout, gamma, marginals
         return torch.from_numpy(values).to(scores[0].device, sum_dtype(*scores))
@@ -93,8 +98,7 @@ class Marginals(Function):
         ctx.layout, ctx.gamma = layout, gamma
 
         def sums(of_instances: Floats | None) -> Parts:
-            packed = layout.pack([as_array(one) for one in scores])
-            return layout.structure.smoothed_max(packed, gamma, weights=of_instances)[1]
+            return layout.smoothed_max(layout.pack([as_array(one) for one in scores]), gamma, of_instances)[1]
 
         def factors(of_instances: Floats) -> tuple[Floats, ...]:  # kernels take weights that are at least 0
             positive, negative = (sums(np.maximum(sign * of_instances, 0.0)).factors for sign in (1.0, -1.0))
@@ -163,6 +167,60 @@ class Covariances(Function):
             inputs = (weights, *tensors)
             derivatives = torch.autograd.grad(products, inputs, gradients, allow_unused=True)
         return None, None, None, *derivatives
+
+
+class Taken(NamedTuple):
+    """Parts that one structure of every instance takes.
+
+    Attributes
+    ----------
+    unary, cells : ndarray of int64, and a tuple of these
+        Places in ``Parts.unary``, and in each of the raveled factors.
+    instances : tuple of ndarray of int64
+        The instance of every place, of unary parts and then of each factor.
+    """
+
+    unary: Ints
+    cells: tuple[Ints, ...]
+    instances: tuple[Ints, ...]
+
+
+class TakenScores(Function):
+    """Scores of one structure of every instance, shape (n_instances,), nats."""
+
+    @staticmethod
+    def forward(ctx: Any, layout: Layout, taken: Taken, *scores: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(*scores)
+        ctx.layout, ctx.taken = layout, taken
+        parts = layout.pack([as_array(one) for one in scores])
+        tables = zip(taken.instances, (parts.unary, *parts.factors), (taken.unary, *taken.cells), strict=True)
+        values = sum(np.bincount(one, table.ravel()[at], layout.structure.n_instances) for one, table, at in tables)
+        return torch.from_numpy(values).to(scores[0].device, sum_dtype(*scores))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+        return None, None, *_TakenParts.apply(ctx.layout, ctx.taken, gradient, *ctx.saved_tensors)
+
+
+class _TakenParts(Function):
+    """The parts taken in the form of the scores, where those of an instance count ``weights``."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, layout: Layout, taken: Taken, weights: torch.Tensor, *scores: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        ctx.layout, ctx.taken, structure = layout, taken, layout.structure
+        each = [as_array(weights)[one] for one in taken.instances]
+        factors = [
+            np.bincount(at, numbers, math.prod(shape)).reshape(shape)
+            for at, numbers, shape in zip(taken.cells, each[1:], structure.factor_shapes, strict=True)
+        ]
+        parts = Parts(np.bincount(taken.unary, each[0], structure.n_unary).astype(np.float64), tuple(factors))
+        return tuple(_like(layout.unpack(parts), scores))
+
+    @staticmethod
+    def backward(ctx: Any, *along: torch.Tensor) -> tuple[Any, ...]:
+        return None, None, TakenScores.apply(ctx.layout, ctx.taken, *along), *[None] * len(along)
 
 
 def _weighted(

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Chain, Chain2, EdgeChain, Parts
 from spectrem.structures._ragged import offsets_of, positions_of, rows_of
-from spectrem.torch.autograd import sum_dtype
+from spectrem.torch.autograd import Layout, Taken, TakenScores, sum_dtype
 from spectrem.torch.distribution import StructuredDistribution
+from spectrem.torch.tensors.chains import linear_chain, second_order_chain
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,31 +74,21 @@ class Tokens:
         return self.offsets[:-1][some], self.offsets[1:][some] - 1
 
     @cached_property
-    def kept(self) -> torch.Tensor:
+    def kept(self) -> Ints:
         """Places of the tokens in the flattened batch, shape (n_tokens,)."""
         places = np.arange(self.shape[0] * self.shape[1])
-        return torch.from_numpy(places if self.mask is None else places[self.mask.ravel()])
+        return places if self.mask is None else places[self.mask.ravel()]
 
     @cached_property
-    def sentence(self) -> torch.Tensor:
-        """The sentence of every token, shape (n_tokens,)."""
-        return torch.from_numpy(rows_of(self.lengths))
-
-    @cached_property
-    def position(self) -> torch.Tensor:
+    def position(self) -> Ints:
         """The number of every token in its sentence, shape (n_tokens,)."""
-        return torch.from_numpy(positions_of(self.lengths))
+        return positions_of(self.lengths)
 
-    def sums(self, numbers: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        """Sums over the sentences of numbers of some tokens, shape (batch,)."""
-        total = numbers.new_zeros(self.shape[0])
-        return total.index_add(0, self.sentence[tokens].to(numbers.device), numbers)
-
-    def take(self, padded: Floats) -> Floats:
+    def take(self, padded: NDArray[Any]) -> NDArray[Any]:
         """Rows of tokens, shape (n_tokens, ...); a view where every place holds one."""
         return padded.reshape(-1, *padded.shape[2:]) if self.mask is None else padded[self.mask]
 
-    def put(self, rows: Floats, empty: float = 0.0) -> Floats:
+    def put(self, rows: NDArray[Any], empty: float = 0.0) -> NDArray[Any]:
         """The padded form of rows of tokens, shape (batch, length, ...)."""
         if self.mask is None:
             return rows.reshape(*self.shape, *rows.shape[1:])
@@ -106,7 +98,7 @@ class Tokens:
 
 
 @dataclass(frozen=True, eq=False)
-class _Layout:
+class _Layout(Layout):
     """Scores of states, of neighbours, and of the first and the last state where there are such.
 
     Scores of neighbours are the factors of a `Chain` or a `Chain2`; an `EdgeChain` has them at every token but the
@@ -125,6 +117,11 @@ class _Layout:
         used = np.ones((self.structure.n_tokens, k, k), np.bool_)
         used[self.tokens.ends[0], 1:] = False
         return used
+
+    def smoothed_max(self, scores: Parts, gamma: float, weights: Floats | None = None) -> tuple[Floats, Parts]:
+        if gamma == 0.0 or not isinstance(self.structure, Chain):
+            return super().smoothed_max(scores, gamma, weights)
+        return self.structure.sums(scores, gamma, weights=weights, least_filled=0.0)
 
     def pack(self, scores: Sequence[Floats]) -> Parts:
         emissions, *others = scores
@@ -155,12 +152,18 @@ class _Layout:
             neighbours = [self.tokens.put(pairs)[:, 1:]]
         else:
             states, neighbours = parts.unary.reshape(-1, k), list(parts.factors)
-        ends = zip(self.tokens.ends, (self.has_begin, self.has_end), strict=True)
-        sums = [states[places].sum(axis=0) for places, is_scored in ends if is_scored]
+        are_scored = (self.has_begin, self.has_end)
+        sums = [states[self.tokens.ends[side]].sum(axis=0) for side in range(2) if are_scored[side]]
         return [self.tokens.put(states), *neighbours, *sums]
 
     def log_partition(self, gamma: float, *scores: torch.Tensor) -> torch.Tensor:
-        raise NotImplementedError
+        emissions, *others = scores
+        end = others.pop() if self.has_end else None
+        begin = others.pop() if self.has_begin else None
+        mask = None if self.tokens.mask is None else torch.from_numpy(self.tokens.mask).to(emissions.device)
+        if len(others) == 2:
+            return second_order_chain(emissions, others[0], others[1], gamma, mask, begin, end)
+        return linear_chain(emissions, others[0], gamma, mask, begin, end)
 
 
 class LinearChain(StructuredDistribution):
@@ -250,11 +253,10 @@ class LinearChain(StructuredDistribution):
             raise InvalidInputError("second goes with transitions of three neighbours, got those of two; leave it out")
         else:
             structure = Chain(tokens.lengths, k) if shape == (k, k) else EdgeChain(tokens.lengths, k)
-        named = {"second": (neighbours[0], (k, k)) if len(neighbours) == 2 else None}
-        named |= {"begin": None if begin is None else (begin, (k,)), "end": None if end is None else (end, (k,))}
-        for name, expected in named.items():
-            if expected is not None and tuple(expected[0].shape) != expected[1]:
-                raise InvalidInputError(f"{name} must have shape {expected[1]}, got {tuple(expected[0].shape)}")
+        second = neighbours[0] if len(neighbours) == 2 else None
+        for name, one, sizes in (("second", second, (k, k)), ("begin", begin, (k,)), ("end", end, (k,))):
+            if one is not None and tuple(one.shape) != sizes:
+                raise InvalidInputError(f"{name} must have shape {sizes}, got {tuple(one.shape)}")
         self._tokens = tokens
         layout = _Layout(tokens, structure, begin is not None, end is not None)
         scores = (emissions, *neighbours, *(one for one in (begin, end) if one is not None))
@@ -311,46 +313,64 @@ class LinearChain(StructuredDistribution):
             batch, length, k = self._scores[0].shape
             if value.shape != (batch, length):
                 raise InvalidInputError(f"value, tags, must have shape {(batch, length)}, got {tuple(value.shape)}")
-            tags = value.reshape(-1)[self._tokens.kept.to(value.device)]
-            if len(tags) and int(tags.max()) >= k:
-                raise InvalidInputError(f"value must hold tags below {k}, got {int(tags.max())}; -1 is an unknown tag")
-            if len(tags) and int(tags.min()) < 0:
+            tags = self._tokens.take(value.cpu().numpy())
+            if tags.max(initial=0) >= k:
+                raise InvalidInputError(f"value must hold tags below {k}, got {tags.max()}; -1 is an unknown tag")
+            if tags.min(initial=0) < 0:
                 tag = value.clamp(0, k - 1)
                 value = torch.nn.functional.one_hot(tag, k).bool() | (value < 0)[..., None]
         return super().log_prob(value)
 
     def _score(self, value: torch.Tensor) -> torch.Tensor:
+        if value.is_floating_point():
+            return self._expected_score(value)
+        scores: torch.Tensor = TakenScores.apply(self._layout, self._taken(value.cpu().numpy()), *self._scores)
+        return scores
+
+    def _taken(self, value: Ints) -> Taken:
+        """The parts of sequences of tags."""
+        structure, tokens = self._layout.structure, self._tokens
+        k, tags, sentence, position = structure.n_states, tokens.take(value), rows_of(tokens.lengths), tokens.position
+        if isinstance(structure, EdgeChain):
+            before = np.where(position > 0, np.roll(tags, 1), 0)
+            return Taken(structure.offsets[:-1] + before * k + tags, (np.zeros(0, np.int64),), (sentence, sentence[:0]))
+        cells, places = [], []
+        for axes in range(2, 2 + len(structure.factor_shapes)):  # of two, then of three neighbours
+            is_last = axes == 1 + len(structure.factor_shapes)
+            at = np.flatnonzero(position >= axes - 1 if is_last else position == axes - 1)
+            cells.append(sum(tags[at - back] * k**back for back in range(axes)))
+            places.append(sentence[at])
+        return Taken(np.arange(len(tags)) * k + tags, tuple(cells), (sentence, *places))
+
+    def _expected_score(self, value: torch.Tensor) -> torch.Tensor:
+        """Expected scores of sequences of tags that are independent of each other."""
         emissions, tokens, k = self._scores[0], self._tokens, self._scores[0].shape[2]
-        is_soft = value.is_floating_point()
-        if is_soft and value.shape != emissions.shape:
+        if value.shape != emissions.shape:
             raise InvalidInputError(
                 f"value, soft tags, must have shape {tuple(emissions.shape)}, got {tuple(value.shape)}"
             )
-        kept, position = tokens.kept.to(value.device), tokens.position.to(value.device)
-        tags = value.reshape(-1, k)[kept] if is_soft else value.reshape(-1)[kept]
+        kept, position = (torch.from_numpy(one).to(value.device) for one in (tokens.kept, tokens.position))
+        sentence = torch.from_numpy(rows_of(tokens.lengths)).to(value.device)
+        tags = value.reshape(-1, k)[kept]
         first, last = (torch.from_numpy(places).to(value.device) for places in tokens.ends)
-        every, later = torch.arange(len(kept), device=value.device), torch.nonzero(position)[:, 0]
-        # Scores, by which tokens they are read, how many neighbours they are of, and the row of every token if any.
+        later = torch.nonzero(position)[:, 0]
         *_, transitions = self._neighbours
-        terms = [(emissions.reshape(-1, k), every, 1, kept)]
+        # Scores by token or for all, and the tokens that read them with those before.
+        terms = [(emissions.reshape(-1, k)[kept], torch.arange(len(kept), device=value.device), 1)]
         if transitions.ndim == 4:
-            into = kept // emissions.shape[1] * (emissions.shape[1] - 1) + kept % emissions.shape[1] - 1
-            terms.append((transitions.reshape(-1, k, k), later, 2, into))
+            length = emissions.shape[1] - 1
+            into = kept[later] // (length + 1) * length + kept[later] % (length + 1) - 1
+            terms.append((transitions.reshape(-1, k, k)[into], later, 2))
         elif transitions.ndim == 2:
-            terms.append((transitions, later, 2, None))
+            terms.append((transitions, later, 2))
         else:
-            terms.append((self._neighbours[0], torch.nonzero(position == 1)[:, 0], 2, None))
-            terms.append((transitions, torch.nonzero(position > 1)[:, 0], 3, None))
-        terms += [(scores, first if name == "begin" else last, 1, None) for name, scores in self._ends.items()]
-        total = 0.0
-        for scores, at, order, row in terms:
-            around = [tags[at - back] for back in range(order - 1, -1, -1)]
-            if is_soft:
-                shape = [[-1, *[1] * axis, k, *[1] * (order - 1 - axis)] for axis in range(order)]
-                weights = math.prod(one.reshape(axes) for one, axes in zip(around, shape, strict=True))
-                here = scores if row is None else scores[row[at]]
-                numbers = torch.where(weights > 0, here * weights, 0.0).flatten(1).sum(dim=1)
-            else:
-                numbers = scores[tuple(around) if row is None else (row[at], *around)]
-            total = total + tokens.sums(numbers.to(sum_dtype(*self._scores)), at)
+            terms.append((self._neighbours[0], torch.nonzero(position == 1)[:, 0], 2))
+            terms.append((transitions, torch.nonzero(position > 1)[:, 0], 3))
+        terms += [(scores, first if name == "begin" else last, 1) for name, scores in self._ends.items()]
+        total = torch.zeros(tokens.shape[0], dtype=sum_dtype(*self._scores, value), device=value.device)
+        for scores, at, order in terms:
+            shapes = [[-1, *[1] * axis, k, *[1] * (order - 1 - axis)] for axis in range(order)]
+            weights = math.prod(tags[at - order + 1 + axis].reshape(shape) for axis, shape in enumerate(shapes))
+            numbers = torch.where(weights > 0, scores * weights, 0.0).flatten(1).sum(dim=1)
+            total = total.index_add(0, sentence[at], numbers.to(total))
         return total

@@ -29,7 +29,8 @@ class StructuredDistribution(Distribution):
             raise InvalidInputError(
                 f"gamma must be a finite number, at least 0, got {gamma!r}; 1 is the distribution itself, 0 its mode"
             )
-        self._layout, self._scores, self.gamma = layout, scores, float(gamma)
+        self._layout: Any = layout
+        self._scores, self.gamma = scores, float(gamma)
         super().__init__(torch.Size([layout.structure.n_instances]), event_shape, validate_args=False)
 
     @property

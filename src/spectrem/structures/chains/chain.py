@@ -14,7 +14,7 @@ from spectrem.structures import derivations as derive
 from spectrem.structures._ragged import Inputs, check_direction, check_inputs, indicators, no_parts, runs_at_once
 from spectrem.structures.chains._tokens import TokenStructure
 from spectrem.structures.chains.edge_chain import EdgeChain
-from spectrem.structures.chains.tied import ScoreTable, factors_of, tensors_of, zero_tensors
+from spectrem.structures.chains.tied import LEAST_FILLED, ScoreTable, factors_of, tensors_of, zero_tensors
 from spectrem.structures.parts import Parts
 
 # Covariances are found for so many pairs of neighbouring states at a time: arrays of a quarter of a megabyte.
@@ -38,15 +38,27 @@ class MarkovStructure(TokenStructure):
         Among equals at ``gamma == 0``, the lowest last state wins (at order 2, then the lowest state before it), and
         before it the lowest predecessor.
         """
-        gamma = as_gamma(gamma)
-        inputs = check_inputs(self, scores, active, weights)
-        if gamma == 0.0:
-            values, choices, factors = self._viterbi(inputs)
+        if as_gamma(gamma) == 0.0:
+            values, choices, factors = self._viterbi(check_inputs(self, scores, active, weights))
             return values, Parts(indicators(choices, self.offsets), factors)
+        return self.sums(scores, gamma, active=active, weights=weights)
+
+    def sums(
+        self,
+        scores: Parts,
+        gamma: float,
+        *,
+        active: Bools | None = None,
+        weights: Floats | None = None,
+        least_filled: float = LEAST_FILLED,
+    ) -> tuple[Floats, Parts]:
+        """As `smoothed_max` at gamma above 0; see `ScoreTable.sum_pass` about ``least_filled``."""
+        gamma, inputs = as_gamma(gamma), check_inputs(self, scores, active, weights)
         no_start = np.zeros(self.n_states)
         table = ScoreTable(self.offsets, *self._kernel_states, inputs.unary, no_start, inputs.factors, gamma)
         rows, ones = np.arange(self.n_tokens), np.ones(self.n_instances)
-        values, marginals, _, factors = table.sum_pass(self.token_offsets, rows, inputs.active, inputs.weights, ones)
+        batch = self.token_offsets, rows, inputs.active, inputs.weights, ones
+        values, marginals, _, factors = table.sum_pass(*batch, least_filled)
         return values, Parts(marginals, factors)
 
     def decode(self, scores: Parts) -> Ints:

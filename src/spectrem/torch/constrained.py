@@ -112,15 +112,15 @@ def constrained(
     """The posterior of a structured distribution under constraints on its expectations [Ganchev2010].
 
     Its marginals and multipliers are differentiable in the scores, once: a backward pass is one linear system in the
-    rows that hold with equality, and some passes over the batch. ``value`` and ``kl`` need no system, as their gradients
-    are marginals (the envelope theorem): use them for a loss that is such a number, and marginals for one that looks at
-    single probabilities of the constrained posterior.
+    rows that hold with equality, and some passes over the batch. ``value`` and ``kl`` need no system, as their
+    gradients are marginals (the envelope theorem): use them for a loss that is such a number, and marginals for one
+    that looks at single probabilities of the constrained posterior.
 
     Parameters
     ----------
     distribution : StructuredDistribution
     constraints : constraint, text of one, mapping from names to these, or iterable of all of these
-        Over the columns of the structure, such as ``"sentence"``, ``"token"`` and ``"tag"`` of a chain, and those below.
+        Over the columns of the structure, such as ``"sentence"``, ``"token"`` and ``"tag"`` of a chain, and others.
     gamma : float, optional
         Above 0; by default that of the distribution.
     columns : mapping of name -> array-like, optional
@@ -155,8 +155,8 @@ def constrained(
     gamma = distribution.gamma if gamma is None else gamma
     if not gamma > 0:
         raise InvalidInputError(
-            f"gamma must be above 0 for constrained posteriors, which have no derivative at 0, got {gamma}; use a small "
-            "gamma, or spectrem.project for decisions"
+            f"gamma must be above 0 for constrained posteriors, which have no derivative at 0, got {gamma}; use a "
+            "small gamma, or spectrem.project for decisions"
         )
     structure = distribution._layout.structure
     rows = compile_constraints(constraints, structure, _columns(distribution, columns))
@@ -214,6 +214,9 @@ class PosteriorRegularisation(nn.Module):
         Columns such as a document of which every batch holds all instances with a value or none.
     across_batches : sequence of str
         Columns such as a domain whose values are in many batches.
+    memory : int or None, default 2
+        Prices rest on about so many of the latest batches. More of them make prices steadier, but a network that learns
+        quickly swings about constraints to which prices that rest on many batches pull it; None is all of them.
     tol : float, default 1e-9
         Largest residual, relative to the size of a row, of constraints inside instances.
 
@@ -241,19 +244,18 @@ class PosteriorRegularisation(nn.Module):
         gamma: float = 1.0,
         within_batch: Sequence[str] = (),
         across_batches: Sequence[str] = (),
+        memory: int | None = 2,
         tol: float = 1e-9,
     ) -> None:
         super().__init__()
         if not gamma > 0:
             raise InvalidInputError(f"gamma must be above 0, got {gamma}; 1 is posterior regularisation")
         self._targets = ConstrainedTargets(
-            constraints, gamma, n_rows=n_rows, tol=tol, within_batch=[*_INSIDE, *within_batch],
+            constraints, gamma, n_rows=n_rows, tol=tol, memory=memory, within_batch=[*_INSIDE, *within_batch],
             across_batches=[*_OWN, *across_batches],
         )  # fmt: skip
 
-    def forward(
-        self, distribution: StructuredDistribution, columns: Mapping[str, Any] | None = None
-    ) -> torch.Tensor:
+    def forward(self, distribution: StructuredDistribution, columns: Mapping[str, Any] | None = None) -> torch.Tensor:
         """The loss of a batch, after a step of the prices of constraints over the whole set.
 
         Parameters
@@ -279,9 +281,7 @@ class PosteriorRegularisation(nn.Module):
                 f"distribution must have the gamma of this loss, {gamma}, got {distribution.gamma}; give both the same"
             )
         cells = Cells(distribution._layout.structure, distribution._packed(), None, ragged=True)
-        value, marginals = self._targets.project_cells(
-            cells, _columns(distribution, columns), learns=self.training
-        )
+        value, marginals = self._targets.project_cells(cells, _columns(distribution, columns), learns=self.training)
         return _divergence(distribution, gamma, value, marginals)
 
     @property
@@ -320,5 +320,7 @@ def _with_slopes(distribution: StructuredDistribution, number: float, slopes: Pa
     """A number whose gradient in the scores is known, for parts."""
     scores = distribution._scores
     unpacked = _like(distribution._layout.unpack(slopes), scores)
-    inner = sum((_finite(one) * slope).sum().to(sum_dtype(*scores)) for one, slope in zip(scores, unpacked, strict=True))
+    inner = sum(
+        (_finite(one) * slope).sum().to(sum_dtype(*scores)) for one, slope in zip(scores, unpacked, strict=True)
+    )
     return inner - inner.detach() + number

@@ -311,12 +311,12 @@ class SlackTerms:
                 curved.append((rows, *slack.freedom(k, multipliers[rows], excess[rows])))
         rows = np.flatnonzero(free)
         directions = [sp.csr_array((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(n, len(rows)))]
-        curvature = sp.csr_array((n, n))
+        bends = [sp.csr_array((n, n))]
         for rows, moves, bent in curved:
             spread = sp.csr_array((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(n, len(rows)))
             directions.append(spread @ sp.csr_array(moves))
-            curvature += spread @ sp.csr_array(bent) @ spread.T
-        return sp.csr_array(sp.hstack(directions, format="csr")), sp.csr_array(curvature)
+            bends.append(spread @ sp.csr_array(bent) @ spread.T)
+        return sp.csr_array(sp.hstack(directions, format="csr")), sp.csr_array(sum(bends[1:], bends[0]))
 
     def worst_violation(self, excess: Floats, size: Floats | None = None) -> Floats:
         """Largest violation per problem beyond the slack allowed, shape (n_problems,).

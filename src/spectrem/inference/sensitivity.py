@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Floats
 from spectrem._first_use import sparse as sp
 from spectrem.constraints.compilation.rows import Rows
 from spectrem.inference.dual import compile_slack, shift_scores
@@ -84,32 +86,27 @@ def pull_back(
     return covary(Parts(of_marginals.unary - move, of_marginals.factors))
 
 
-def _moved(structure: Differentiable, prices: sp.csr_array, covary) -> sp.csr_array:
+def _moved(structure: Differentiable, prices: sp.csr_array, covary: Callable[[Parts], Parts]) -> sp.csr_array:
     """``prices^T K prices``; directions that have no instance in common share a pass over the batch."""
     n_unary, n_free = prices.shape
-    by_direction, instance = sp.csc_array(prices), structure.instance
+    instance, parts = structure.instance, np.flatnonzero(np.diff(prices.indptr))
+    columns = sp.csc_array(prices)
+    touched = [np.unique(instance[parts_of]) for parts_of in np.split(columns.indices, columns.indptr[1:-1])]
     turns, taken = np.zeros(n_free, np.int64), np.zeros(structure.n_instances, np.int64)
-    touched = [np.unique(instance[by_direction.indices[a:b]]) for a, b in _spans(by_direction.indptr)]
     for direction, instances in enumerate(touched):
         turns[direction] = taken[instances].max(initial=0)
         taken[instances] = turns[direction] + 1
-    parts = np.flatnonzero(np.diff(prices.indptr))
     total = sp.csr_array((n_free, n_free))
+    factors = tuple(np.zeros(shape) for shape in structure.factor_shapes)
     for turn in range(int(turns.max()) + 1):
-        own = np.flatnonzero(turns == turn)
         owner = np.full(structure.n_instances, -1)
-        for direction in own:
+        for direction in np.flatnonzero(turns == turn).tolist():
             owner[touched[direction]] = direction
-        factors = tuple(np.zeros(shape) for shape in structure.factor_shapes)
-        products = covary(Parts(by_direction[:, own].sum(axis=1), factors)).unary
+        products = covary(Parts(prices @ (turns == turn).astype(np.float64), factors)).unary
         kept = parts[owner[instance[parts]] >= 0]
         spread = sp.csr_array((products[kept], (kept, owner[instance[kept]])), shape=(n_unary, n_free))
         total = total + prices.T @ spread
     return sp.csr_array(total)
-
-
-def _spans(offsets: Ints) -> zip[tuple[int, int]]:
-    return zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
 
 
 def _solve(system: sp.csc_array, right: Floats) -> Floats:

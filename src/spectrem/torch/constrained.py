@@ -302,10 +302,11 @@ _INSIDE, _OWN = ("sentence", "instance"), ("tag", "state", "direction", "length"
 
 def _columns(distribution: StructuredDistribution, columns: Mapping[str, Any] | None) -> dict[str, Any]:
     """Columns of a user, in which what stands where no token is, is left out."""
-    tokens, read = getattr(distribution._layout, "tokens", None), {}
+    tokens: Any = getattr(distribution._layout, "tokens", None)
+    read = {}
     for name, values in (columns or {}).items():
         array = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values
-        is_padded = tokens is not None and np.shape(array) == tokens.shape
+        is_padded = np.shape(array) == getattr(tokens, "shape", None)
         read[name] = tokens.take(np.asarray(array)) if is_padded else array
     return read
 

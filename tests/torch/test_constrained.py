@@ -57,13 +57,13 @@ def check_gradients(scores, constraints, gamma=1.0, **options):
     return q.multipliers.detach().numpy()
 
 
-def check_slopes(scores, constraints, step=1e-4):
+def check_slopes(scores, constraints, step=1e-4, of_multipliers=True):
     """Differences of a sum of marginals and multipliers along directions at random."""
     draw = torch.Generator().manual_seed(0)
 
     def total(given):
         q = constrained(chain_of(*given), constraints, tol=1e-12)
-        parts = torch.cat([one.flatten() for one in (q.multipliers, *q.expected_parts)])
+        parts = torch.cat([one.flatten() for one in ([q.multipliers] * of_multipliers + [*q.expected_parts])])
         return parts @ torch.linspace(-1, 1, len(parts), dtype=torch.float64)
 
     slopes = torch.autograd.grad(total(scores), scores)
@@ -174,6 +174,13 @@ def test_gradients_where_rows_repeat_each_other():
         return constrained(chain_of(*given), twice, tol=1e-12).expected_parts
 
     assert torch.autograd.gradcheck(marginals, scores, eps=1e-4, atol=3e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [10.0, 80.0])
+def test_gradients_of_saturated_probabilities_are_not_those_of_rounding(scale):
+    twice = [E[TAG == 0] <= 2.0, 2 * E[TAG == 0] <= 4.0, (E[TAG == 0] <= 0.8).per("sentence")]
+    scores = [(scale * one.detach()).requires_grad_() for one in scores_of(0)]
+    check_slopes(scores, [*twice, (E[TAG == 1] >= 1).per("sentence")], of_multipliers=False)
 
 
 def test_gradients_where_parts_are_impossible():

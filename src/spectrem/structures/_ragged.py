@@ -73,15 +73,13 @@ def check_inputs(
     )
 
 
-def check_direction(
-    structure: Structure, scores: Parts, along: Parts, weights: ArrayLike | None
-) -> tuple[Parts, Parts, Floats]:
-    """Everything ``covariances`` takes, coerced."""
-    direction = check_scores(structure, along, "along")
-    for array in (direction.unary, *direction.factors):
-        if array.min(initial=0.0) == -np.inf:
-            raise InvalidInputError("along must be finite; got -inf; use 0 where a part is not to count")
-    return check_scores(structure, scores), direction, as_weights(weights, structure.n_instances, -np.inf)
+def check_direction(structure: Structure, along: Parts, weights: ArrayLike | None) -> tuple[Parts, Floats]:
+    """A direction in the parts and weights of any sign, as ``covariances`` takes them, coerced."""
+    for array in (along.unary, *along.factors):
+        for end in (np.min(array, initial=0.0), np.max(array, initial=0.0)):
+            if not np.isfinite(end):
+                raise InvalidInputError(f"along must be finite; got {end}; use 0 where a part is not to count")
+    return check_scores(structure, along, "along"), as_weights(weights, structure.n_instances, -np.inf)
 
 
 def check_instance(structure: Structure, instance: int) -> int:

@@ -185,7 +185,7 @@ class Bracketings:
 
     def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
         """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`."""
-        scores, along, _ = check_direction(self, scores, along, weights)
+        along, _ = check_direction(self, along, weights)
         marginals, products = self.smoothed_max(scores, 1.0)[1].unary, no_parts(self)
         means = means_of(self, marginals, along.unary)
         for n in range(self.n_instances):

@@ -147,7 +147,7 @@ class Categorical:
         >>> means.round(12), products.unary.round(12)
         (array([0.2]), array([ 0.16, -0.16]))
         """
-        _, along, _ = check_direction(self, scores, along, weights)
+        along, _ = check_direction(self, along, weights)
         marginals = self.smoothed_max(scores, 1.0)[1].unary
         means = means_of(self, marginals, along.unary)
         return means, Parts(marginals * (along.unary - means[self.instance]))

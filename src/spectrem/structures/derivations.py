@@ -15,7 +15,7 @@ from spectrem._first_use import sparse as sp
 from spectrem._validate import as_gamma
 from spectrem.kernels import derivations as kernel
 from spectrem.kernels.derivations import ONE, Steps
-from spectrem.structures._ragged import check_direction, check_inputs, no_parts, ranges_of, rows_of
+from spectrem.structures._ragged import check_direction, check_inputs, check_scores, no_parts, ranges_of, rows_of
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope, Structure
 
@@ -292,7 +292,7 @@ def sum_up(
 
 def covariances(structure: Derived, scores: Parts, along: Parts, weights: Floats | None) -> tuple[Floats, Parts]:
     """Means and covariances of a batch, as `Differentiable.covariances` returns them."""
-    scores, along, weights = check_direction(structure, scores, along, weights)
+    scores, (along, weights) = check_scores(structure, scores), check_direction(structure, along, weights)
     means, products = np.zeros(structure.n_instances), no_parts(structure)
     for n in range(structure.n_instances):
         derivations = structure.derivations(n)

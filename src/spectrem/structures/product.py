@@ -297,7 +297,7 @@ class Product:
         of_members = {key: cast(Differentiable, member).covariances for key, member in self.members.items()}
 
         def covariances(scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
-            scores, along, weights = check_direction(self, scores, along, weights)
+            scores, (along, weights) = check_scores(self, scores), check_direction(self, along, weights)
             possible, means = self.smoothed_max(scores, 1.0)[0] > -np.inf, np.zeros(self.n_instances)
             weights, products = np.where(possible, weights, 0.0), []
             for (key, find), share, direction in zip(

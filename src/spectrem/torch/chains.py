@@ -6,95 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Chain, Chain2, EdgeChain, Parts
-from spectrem.structures._ragged import offsets_of, positions_of, rows_of
+from spectrem.structures._ragged import rows_of
 from spectrem.torch.autograd import Layout, Taken, TakenScores, sum_dtype
 from spectrem.torch.distribution import StructuredDistribution
 from spectrem.torch.tensors.chains import linear_chain, second_order_chain
-
-
-@dataclass(frozen=True, eq=False)
-class Tokens:
-    """Which places of a padded batch hold tokens.
-
-    Attributes
-    ----------
-    shape : tuple of (batch, length)
-    lengths : ndarray of shape (batch,), int64
-        Tokens of every sentence.
-    mask : ndarray of shape (batch, length), bool, or None
-        Where the tokens stand; None where every place holds one.
-    """
-
-    shape: tuple[int, int]
-    lengths: Ints
-    mask: Bools | None
-
-    @classmethod
-    def of(cls, shape: tuple[int, int], lengths: Any, mask: Any) -> Tokens:
-        """Check lengths or a mask of a batch."""
-        batch, length = shape
-        if lengths is not None and mask is not None:
-            raise InvalidInputError("lengths and mask say the same, got both; leave one out")
-        if mask is not None:
-            mask = torch.as_tensor(mask).detach().cpu().numpy().astype(bool)
-            if mask.shape != shape:
-                raise InvalidInputError(
-                    f"mask must have shape {shape}, one value per token, got {mask.shape}; it is true at tokens"
-                )
-        if lengths is not None:
-            sizes = torch.as_tensor(lengths).detach().cpu().numpy()
-            if sizes.shape != (batch,) or sizes.dtype.kind not in "iu" or ((sizes < 0) | (sizes > length)).any():
-                raise InvalidInputError(
-                    f"lengths must be {batch} whole numbers from 0 to {length}, one per sentence, got "
-                    f"{sizes.tolist()!r:.100}"
-                )
-            mask = np.arange(length) < sizes[:, None]
-        if mask is None or mask.all():
-            return cls(shape, np.full(batch, length, np.int64), None)
-        return cls(shape, mask.sum(axis=1), mask)
-
-    @cached_property
-    def offsets(self) -> Ints:
-        """Boundaries of the sentences among the tokens, shape (batch + 1,)."""
-        return offsets_of(self.lengths)
-
-    @cached_property
-    def ends(self) -> tuple[Ints, Ints]:
-        """The first and the last token of every sentence that has one."""
-        some = self.lengths > 0
-        return self.offsets[:-1][some], self.offsets[1:][some] - 1
-
-    @cached_property
-    def kept(self) -> Ints:
-        """Places of the tokens in the flattened batch, shape (n_tokens,)."""
-        places = np.arange(self.shape[0] * self.shape[1])
-        return places if self.mask is None else places[self.mask.ravel()]
-
-    @cached_property
-    def position(self) -> Ints:
-        """The number of every token in its sentence, shape (n_tokens,)."""
-        return positions_of(self.lengths)
-
-    def take(self, padded: NDArray[Any]) -> NDArray[Any]:
-        """Rows of tokens, shape (n_tokens, ...); a view where every place holds one."""
-        return padded.reshape(-1, *padded.shape[2:]) if self.mask is None else padded[self.mask]
-
-    def put(self, rows: NDArray[Any], empty: float = 0.0) -> NDArray[Any]:
-        """The padded form of rows of tokens, shape (batch, length, ...)."""
-        if self.mask is None:
-            return rows.reshape(*self.shape, *rows.shape[1:])
-        padded = np.full((*self.shape, *rows.shape[1:]), empty, rows.dtype)
-        padded[self.mask] = rows
-        return padded
+from spectrem.torch.tokens import Tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,32 +223,29 @@ class LinearChain(StructuredDistribution):
         return self._tokens.put(structures, -1)
 
     def _where(self, value: torch.Tensor) -> LinearChain:
-        emissions = self._scores[0]
-        if value.shape != emissions.shape:
-            raise InvalidInputError(
-                f"value, sets of tags, must have shape {tuple(emissions.shape)}, got {tuple(value.shape)}"
-            )
-        return self._like(emissions.masked_fill(~value, -torch.inf), self._neighbours)
+        return self._like(self._scores[0].masked_fill(~value, -torch.inf), self._neighbours)
 
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
         value = torch.as_tensor(value, device=self._scores[0].device)
-        if not value.is_floating_point() and value.dtype != torch.bool:
-            batch, length, k = self._scores[0].shape
-            if value.shape != (batch, length):
-                raise InvalidInputError(f"value, tags, must have shape {(batch, length)}, got {tuple(value.shape)}")
-            tags = self._tokens.take(value.cpu().numpy())
-            if tags.max(initial=0) >= k:
-                raise InvalidInputError(f"value must hold tags below {k}, got {tags.max()}; -1 is an unknown tag")
-            if tags.min(initial=0) < 0:
-                tag = value.clamp(0, k - 1)
-                value = torch.nn.functional.one_hot(tag, k).bool() | (value < 0)[..., None]
-        return super().log_prob(value)
+        if value.is_floating_point() or value.dtype == torch.bool or (self._checked(value) < 0).any():
+            return super().log_prob(value)
+        self._check_gamma("log_prob")
+        score: torch.Tensor = TakenScores.apply(self._layout, self._taken(value.cpu().numpy()), *self._scores)
+        return (score - self.log_partition) / self.gamma
 
-    def _score(self, value: torch.Tensor) -> torch.Tensor:
-        if value.is_floating_point():
-            return self._expected_score(value)
-        scores: torch.Tensor = TakenScores.apply(self._layout, self._taken(value.cpu().numpy()), *self._scores)
-        return scores
+    def _checked(self, value: torch.Tensor) -> Ints:
+        """Tags of the tokens."""
+        batch, length, k = self._scores[0].shape
+        if value.shape != (batch, length):
+            raise InvalidInputError(f"value, tags, must have shape {(batch, length)}, got {tuple(value.shape)}")
+        tags = self._tokens.take(value.cpu().numpy())
+        if tags.max(initial=0) >= k:
+            raise InvalidInputError(f"value must hold tags below {k}, got {tags.max()}; -1 is an unknown tag")
+        return tags
+
+    def _sets_of(self, value: torch.Tensor) -> torch.Tensor:
+        k = self._scores[0].shape[2]
+        return torch.nn.functional.one_hot(value.clamp(0, k - 1).long(), k).bool() | (value < 0)[..., None]
 
     def _taken(self, value: Ints) -> Taken:
         """The parts of sequences of tags."""
@@ -347,7 +267,7 @@ class LinearChain(StructuredDistribution):
         emissions, tokens, k = self._scores[0], self._tokens, self._scores[0].shape[2]
         if value.shape != emissions.shape:
             raise InvalidInputError(
-                f"value, soft tags, must have shape {tuple(emissions.shape)}, got {tuple(value.shape)}"
+                f"value, soft labels, must have shape {tuple(emissions.shape)}, got {tuple(value.shape)}"
             )
         kept, position = (torch.from_numpy(one).to(value.device) for one in (tokens.kept, tokens.position))
         sentence = torch.from_numpy(rows_of(tokens.lengths)).to(value.device)

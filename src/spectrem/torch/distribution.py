@@ -12,13 +12,13 @@ from spectrem._arrays import Ints
 from spectrem._validate import as_count
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Parts, draws
-from spectrem.torch.autograd import Expectation, Layout, LogPartition, Marginals, as_array
+from spectrem.torch.autograd import Expectation, Layout, LogPartition, Marginals, as_array, sum_dtype
 
 
 class StructuredDistribution(Distribution):
     """Abstract: a distribution over the structures of every instance of a batch, in proportion to exp(score / gamma).
 
-    A family adds a constructor, and how its structures are written as tensors: ``_as_values`` and ``_score``.
+    A family adds a constructor, and how structures are written as tensors: ``_as_values``, ``_sets_of``, ``_where``.
     """
 
     has_rsample = False
@@ -75,9 +75,15 @@ class StructuredDistribution(Distribution):
         """
         self._check_gamma("log_prob")
         value = torch.as_tensor(value, device=self._scores[0].device)
-        if value.dtype == torch.bool:
-            return (self._where(value).log_partition - self.log_partition) / self.gamma
-        return (self._score(value) - self.log_partition) / self.gamma
+        if value.is_floating_point():
+            return (self._expected_score(value) - self.log_partition) / self.gamma
+        if value.dtype != torch.bool:
+            value = self._sets_of(value)
+        if value.shape != self._scores[0].shape:
+            raise InvalidInputError(
+                f"value, sets of parts, must have shape {tuple(self._scores[0].shape)}, got {tuple(value.shape)}"
+            )
+        return (self._where(value).log_partition - self.log_partition) / self.gamma
 
     def entropy(self) -> torch.Tensor:
         """Entropies of the structures of every instance, shape (batch,), nats."""
@@ -162,9 +168,19 @@ class StructuredDistribution(Distribution):
         """One structure of every instance, in the form of `Structure.decode`, as `mode` returns it."""
         raise NotImplementedError
 
-    def _score(self, value: torch.Tensor) -> torch.Tensor:
-        """Scores of whole structures, or expected scores of soft ones, shape (batch,)."""
+    def _sets_of(self, value: torch.Tensor) -> torch.Tensor:
+        """Whole structures, integers as `mode` returns them, as sets of parts: true where one may be taken."""
         raise NotImplementedError
+
+    def _expected_score(self, value: torch.Tensor) -> torch.Tensor:
+        """Expected scores of soft structures, shape (batch,)."""
+        scores = self._scores[0]
+        if value.shape != scores.shape:
+            raise InvalidInputError(
+                f"value, soft labels, must have shape {tuple(scores.shape)}, got {tuple(value.shape)}"
+            )
+        numbers = torch.where(value > 0, scores * value, 0.0)
+        return numbers.flatten(1).sum(dim=1, dtype=sum_dtype(scores, value))
 
     def _where(self, value: torch.Tensor) -> StructuredDistribution:
         """The distribution over those structures that take none but the parts where ``value`` is true."""

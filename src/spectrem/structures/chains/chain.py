@@ -11,7 +11,15 @@ from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import chain as kernel
 from spectrem.structures import derivations as derive
-from spectrem.structures._ragged import Inputs, check_direction, check_inputs, indicators, no_parts, runs_at_once
+from spectrem.structures._ragged import (
+    Inputs,
+    check_direction,
+    check_inputs,
+    check_scores,
+    indicators,
+    no_parts,
+    runs_at_once,
+)
 from spectrem.structures.chains._tokens import TokenStructure
 from spectrem.structures.chains.edge_chain import EdgeChain
 from spectrem.structures.chains.tied import LEAST_FILLED, ScoreTable, factors_of, tensors_of, zero_tensors
@@ -147,7 +155,7 @@ class Chain(MarkovStructure):
         -----
         Those of the `EdgeChain` of the same shape, some sentences at a time.
         """
-        scores, along, weights = check_direction(self, scores, along, weights)
+        scores, (along, weights) = check_scores(self, scores), check_direction(self, along, weights)
         means, products = np.zeros(self.n_instances), no_parts(self)
         for sentences in self._pieces():
             tokens = slice(int(self.token_offsets[sentences.start]), int(self.token_offsets[sentences.stop]))

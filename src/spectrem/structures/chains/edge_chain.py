@@ -169,7 +169,7 @@ class EdgeChain(TokenStructure):
         By the expectation semiring [LiEisner2009], on marginals: given the states of a token, the expected sums before
         and after it.
         """
-        _, along, weights = check_direction(self, scores, along, weights)
+        along, weights = check_direction(self, along, weights)
         marginals = self.smoothed_max(scores, 1.0)[1].unary
         means, products = np.zeros(self.n_instances), np.zeros(self.n_unary)
         by_part = self._with_transitions(along.unary, along.factors[0])

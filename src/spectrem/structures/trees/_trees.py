@@ -18,10 +18,8 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.structures._columns import missing_where
 from spectrem.structures._ragged import (
     Inputs,
-    check_direction,
     check_inputs,
     check_instance,
-    means_of,
     no_parts,
     offsets_of,
     positions_of,
@@ -30,19 +28,12 @@ from spectrem.structures._ragged import (
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
 
-# Derivatives are differences of sixth order, whose steps are so large where the sum has a range of 1.
-_STEP = 0.01
-_DIFFERENCES = tuple(
-    (sign * k, sign * share) for k, share in ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60)) for sign in (1, -1)
-)
-
 
 @dataclass(frozen=True, eq=False, init=False)
 class Trees(Structure):
     """Abstract: sentences whose words each take one head, another word of the sentence or the root, without cycles.
 
-    A family of trees adds the shapes of its parts, the boundaries of its choices, ``polytope``, and the three methods
-    that `smoothed_max` calls.
+    A family of trees adds the shapes of its parts, ``polytope``, and the three methods that `smoothed_max` calls.
     """
 
     lengths: Ints
@@ -104,39 +95,6 @@ class Trees(Structure):
         values, heads = self._best(inputs)
         return values, self._indicators(heads)
 
-    def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
-        """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`.
-
-        Notes
-        -----
-        By central differences of sixth order, of marginals at six moves of the scores: some ten times as slow as
-        marginals. Every tree takes one part of each choice, so that the sum lies in an interval whose length R is that
-        of the ranges of ``along`` over the possible parts of every choice together. So marginals are analytic where
-        moves have imaginary parts below pi / R, and with steps of 0.01 / R differences are off by less than 3e-13 R
-        times the marginal. Rounding adds some 1e-13 R: sums over trees are without subtraction and have all their
-        digits, also where an inverse of the Laplacian of arcs that may cross has none.
-        """
-        scores, along, _ = check_direction(self, scores, along, weights)
-        marginals, starts = self.smoothed_max(scores, 1.0)[1].unary, self._choice_offsets[:-1]
-        means = means_of(self, marginals, along.unary)
-        if not self.n_unary:
-            return means, no_parts(self)
-        possible, choice = marginals > 0.0, rows_of(np.diff(self._choice_offsets))
-        least, largest = (
-            ends.reduceat(np.where(possible, along.unary, limit), starts)
-            for ends, limit in ((np.minimum, np.inf), (np.maximum, -np.inf))
-        )
-        least[np.isinf(least)], largest[np.isinf(largest)] = 0.0, 0.0  # choices of impossible sentences
-        total = np.bincount(self.instance[starts], largest - least, self.n_instances)[self.instance]
-        step = np.divide(_STEP, total, out=np.zeros(self.n_unary), where=total > 0.0)
-        move = np.where(possible, step * (along.unary - 0.5 * (least + largest)[choice]), 0.0)
-        tops = np.maximum.reduceat(scores.unary, starts)
-        centred = scores.unary - np.where(tops > -np.inf, tops, 0.0)[choice]
-        products = np.zeros(self.n_unary)
-        for times, weight in _DIFFERENCES:
-            products += weight * self.smoothed_max(Parts(centred + times * move), 1.0)[1].unary
-        return means, Parts(products * total / _STEP)
-
     def decode(self, scores: Parts) -> Ints:
         """Best head of every word, shape (n_tokens,): its position in the sentence, or ``ROOT`` (-1).
 
@@ -162,11 +120,6 @@ class Trees(Structure):
     @cached_property
     def _by_length(self) -> Ints:
         return np.argsort(self.lengths, kind="stable")
-
-    @property
-    def _choice_offsets(self) -> Ints:
-        """Boundaries of choices in ``Parts.unary``, of each of which a tree takes one part."""
-        raise NotImplementedError
 
     def _sums(self, inputs: Inputs, gamma: float) -> tuple[Floats, Parts]:
         """Values and marginals; gamma > 0."""
@@ -203,10 +156,6 @@ class ArcStructure(Trees):
     def offsets(self) -> Ints:
         """Boundaries of the words, as dependents, in ``Parts.unary``, shape (n_tokens + 1,)."""
         return offsets_of(np.repeat(self.lengths, self.lengths))
-
-    @property
-    def _choice_offsets(self) -> Ints:
-        return self.offsets
 
     @cached_property
     def instance(self) -> Ints:

@@ -37,6 +37,8 @@ def alignments(
     factors = [one for one in (jump, departure, end) if one is not None]
     scores, *factors = over_gamma(gamma, scores, *factors)
     n_target, n_source = scores.shape[1], scores.shape[2] - 1
+    if n_target == 0:
+        return scores.sum((1, 2))
     source, target = (torch.arange(n, device=scores.device) for n in (n_source + 1, n_target))
     real, known = target < target_lengths[:, None], (source < source_lengths[:, None]) | (source == n_source)
     scores = fill_outside(real, scores.masked_fill(~known[:, None], -torch.inf))

@@ -8,7 +8,7 @@ from torch import Tensor
 from spectrem.torch.tensors.semirings import Total, fill_outside, over_gamma, times_gamma, total_of
 
 # On a GPU the scan takes no longer than a step per token as long as products of matrices, of K³ sums, are small.
-_MOST_TAGS_OF_SCAN = 32
+_MOST_TAGS_OF_SCAN = 16
 
 
 def linear_chain(
@@ -37,7 +37,7 @@ def linear_chain(
     scan : bool, optional
         Whether matrices of neighbours are multiplied in pairs, then their products, and so on, in log2(length) rounds
         of ``length * n_tags**3`` operations; otherwise there are ``length`` steps of ``n_tags**2`` operations. Results
-        are equal. Default: on a GPU up to 32 tags.
+        are equal. Default: on a GPU up to 16 tags.
     """
     total = total_of(gamma)
     emissions, transitions, *ends = over_gamma(gamma, emissions, transitions, *_present(begin, end))

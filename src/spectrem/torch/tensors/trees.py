@@ -79,8 +79,9 @@ def nonprojective_trees(scores: Tensor, lengths: Tensor, gamma: float, *, single
     Notes
     -----
     The determinant of the matrix-tree theorem [Koo2007] by elimination without subtraction, as in
-    ``spectrem.kernels.trees.matrix_tree``, in log space. `torch.linalg.det` loses all digits where every word is nearly
-    certain of its head, as words of a cycle may be, and does not tell an impossible sentence from such a one.
+    ``spectrem.kernels.trees.matrix_tree``, in log space. `torch.linalg.slogdet` is faster, but where words that are
+    certain of their heads make a cycle, digits cancel: with scores of a standard deviation of 20 nats over 40 words its
+    marginals are wrong by 1 in single precision. Nor does it tell an impossible sentence from such a one.
     """
     if gamma == 0.0:
         raise InvalidInputError(
@@ -89,6 +90,8 @@ def nonprojective_trees(scores: Tensor, lengths: Tensor, gamma: float, *, single
         )
     (scores,) = over_gamma(gamma, scores)
     batch, n, _ = scores.shape
+    if n == 0:
+        return scores.sum((1, 2))
     inside = torch.arange(n, device=scores.device) < lengths[:, None]
     arcs = fill_outside(inside[:, :, None] & inside[:, None], scores, -torch.inf)
     roots = arcs.diagonal(0, 1, 2)
@@ -103,8 +106,7 @@ def nonprojective_trees(scores: Tensor, lengths: Tensor, gamma: float, *, single
         sums = log_sum(torch.cat([row, root.masked_fill(~rooted[:, None], -torch.inf)], 1), 1)
         totals = totals + sums.masked_fill(~inside[:, k], 0.0)
         column = arcs[:, :k, k] - sums.masked_fill(sums == -torch.inf, 0.0)[:, None]
-        # dependents of k are handed on to its heads; a word that would become its own head drops out
+        # dependents of k are handed on to its heads; the diagonal, words that become their own heads, is not used
         arcs = log_sum(torch.stack([arcs[:, :k, :k], column[..., None] + row[:, None]]), 0)
-        arcs = arcs.masked_fill(torch.eye(k, dtype=torch.bool, device=arcs.device), -torch.inf)
         roots = log_sum(torch.stack([roots[:, :k].masked_fill(starts[:, None], -torch.inf), column + root]), 0)
     return times_gamma(gamma, totals, lengths == 0)

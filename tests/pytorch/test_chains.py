@@ -262,8 +262,8 @@ def test_bad_values_are_named():
     for value, says in (
         (torch.tensor([[0, 2]]), "value must hold tags below 2, got 2"),
         (torch.tensor([[0]]), "value, tags, must have shape (1, 2), got (1, 1)"),
-        (torch.ones(1, 2, dtype=torch.bool), "value, sets of tags, must have shape (1, 2, 2), got (1, 2)"),
-        (torch.ones(1, 2), "value, soft tags, must have shape (1, 2, 2), got (1, 2)"),
+        (torch.ones(1, 2, dtype=torch.bool), "value, sets of parts, must have shape (1, 2, 2), got (1, 2)"),
+        (torch.ones(1, 2), "value, soft labels, must have shape (1, 2, 2), got (1, 2)"),
     ):
         with pytest.raises(InvalidInputError) as error:
             chain.log_prob(value)

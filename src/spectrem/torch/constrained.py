@@ -304,7 +304,7 @@ _TOKENS = ("_tokens", "_words")
 
 def _columns(distribution: StructuredDistribution, columns: Mapping[str, Any] | None) -> dict[str, Any]:
     """Columns of a user, in which what stands where no token is, is left out."""
-    tokens = next((getattr(distribution, name) for name in _TOKENS if hasattr(distribution, name)), None)
+    tokens: Any = next((getattr(distribution, name) for name in _TOKENS if hasattr(distribution, name)), None)
     read = {}
     for name, values in (columns or {}).items():
         array = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values

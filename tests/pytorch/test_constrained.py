@@ -10,13 +10,18 @@ from spectrem import E, part
 from spectrem.constraints import compile_constraints
 from spectrem.exceptions import InfeasibleConstraintError, InvalidInputError
 from spectrem.inference import project_batch
-from spectrem.structures import Chain, Parts
+from spectrem.structures import NULL, Chain, Parts
 
 torch = pytest.importorskip("torch", reason="PyTorch, which the extra 'torch' brings, is not installed")
 
 from spectrem.torch import (  # noqa: E402 - after it is known that PyTorch is there
+    Alignment,
+    Bracketings,
     LinearChain,
+    NonProjectiveTrees,
     PosteriorRegularisation,
+    ProjectiveTrees,
+    Segmentations,
     constrained,
     posterior_regularisation,
 )
@@ -57,13 +62,13 @@ def check_gradients(scores, constraints, gamma=1.0, **options):
     return q.multipliers.detach().numpy()
 
 
-def check_slopes(scores, constraints, step=1e-4):
+def check_slopes(scores, constraints, step=1e-4, of_multipliers=True):
     """Differences of a sum of marginals and multipliers along directions at random."""
     draw = torch.Generator().manual_seed(0)
 
     def total(given):
         q = constrained(chain_of(*given), constraints, tol=1e-12)
-        parts = torch.cat([one.flatten() for one in (q.multipliers, *q.expected_parts)])
+        parts = torch.cat([one.flatten() for one in ([q.multipliers] * of_multipliers + [*q.expected_parts])])
         return parts @ torch.linspace(-1, 1, len(parts), dtype=torch.float64)
 
     slopes = torch.autograd.grad(total(scores), scores)
@@ -156,6 +161,40 @@ def test_gradients_of_other_chains(kind):
     check_gradients(scores_of(3, kind, n=2), [E[TAG == 0] <= 2.0, (E[TAG == 1] >= 1.2).per("sentence")])
 
 
+def others(scores, jumps):
+    """Distributions of other families, and constraints on them."""
+    square = scores[:, :, 0]
+    alignment = Alignment(square, jumps, target_lengths=[4, 3])
+    return {
+        "projective trees": (ProjectiveTrees(square, lengths=[4, 3]), [LEFT.per("sentence") >= 1.6, LONG <= 1.5]),
+        "trees": (NonProjectiveTrees(square, lengths=[4, 3]), [LEFT.per("sentence") >= 1.6, LONG <= 1.5]),
+        "bracketings": (Bracketings(square), [(PAIRS == 1.3).per("sentence")]),
+        "segmentations": (Segmentations(scores[..., :2]), [E[part("state") == 0] >= 3.5, (SHORT <= 1).per("sentence")]),
+        "alignments": (alignment, [(E[part("source") != NULL] <= 0.9).per("sentence", "source"), UNLINKED >= 1.5]),
+    }
+
+
+LEFT, LONG = E[part("direction") == "left"], E[part("length") >= 2]
+PAIRS, SHORT = E[part("constituent") & (part("span_length") == 2)], E[part("length") == 1]
+UNLINKED = E[part("source") == NULL]
+
+
+@pytest.mark.parametrize("name", ["projective trees", "trees", "bracketings", "segmentations", "alignments"])
+def test_gradients_of_other_families(name):
+    draw = torch.Generator().manual_seed(0)
+    leaves = [torch.randn(size, generator=draw, dtype=torch.float64) for size in ((2, 4, 3, 4), (5,))]
+
+    def found(*given):
+        q = constrained(*others(*given)[name], tol=1e-12)
+        return (q.multipliers, *q.expected_parts[: 1 + (name == "alignments")], q.value, q.kl)
+
+    q = constrained(*others(*leaves)[name])
+    assert q.violation <= 1e-7
+    assert (q.multipliers != 0).sum() > 1
+    leaves = [leaves[0].requires_grad_(), leaves[1].requires_grad_(name == "alignments")]
+    assert torch.autograd.gradcheck(found, leaves, eps=1e-4, atol=3e-6, rtol=1e-5)
+
+
 def test_gradients_at_another_gamma_than_that_of_the_distribution():
     check_gradients(scores_of(4), ALL, gamma=0.6)
 
@@ -174,6 +213,13 @@ def test_gradients_where_rows_repeat_each_other():
         return constrained(chain_of(*given), twice, tol=1e-12).expected_parts
 
     assert torch.autograd.gradcheck(marginals, scores, eps=1e-4, atol=3e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [10.0, 80.0])
+def test_gradients_of_saturated_probabilities_are_not_those_of_rounding(scale):
+    twice = [E[TAG == 0] <= 2.0, 2 * E[TAG == 0] <= 4.0, (E[TAG == 0] <= 0.8).per("sentence")]
+    scores = [(scale * one.detach()).requires_grad_() for one in scores_of(0)]
+    check_slopes(scores, [*twice, (E[TAG == 1] >= 1).per("sentence")], of_multipliers=False)
 
 
 def test_gradients_where_parts_are_impossible():
@@ -209,6 +255,13 @@ def test_rows_of_padded_columns():
     verbs = torch.tensor([[1, 0, 0, 1], [0, 1, 9, 9], [0, 0, 1, 9]])
     q = constrained(chain, E[(part("verb") == 1) & (TAG == 2)] == 3.5, columns={"verb": verbs})
     assert q.marginals[..., 2][verbs == 1].sum().item() == pytest.approx(3.5)
+
+
+def test_rows_of_padded_columns_of_words():
+    trees = ProjectiveTrees(torch.zeros(2, 4, 4, dtype=torch.float64), lengths=[4, 3])
+    verbs = torch.tensor([[0, 1, 0, 0], [0, 0, 1, 7]])
+    q = constrained(trees, (E[part("root") & (part("verb") == 1)] >= 0.9).per("sentence"), columns={"verb": verbs})
+    assert q.marginals[[0, 1], [1, 2], [1, 2]].tolist() == pytest.approx([0.9, 0.9])
 
 
 def test_single_precision_and_no_active_rows():
@@ -291,6 +344,17 @@ def test_the_loss_of_rows_over_batches_is_the_divergence_of_its_targets():
         torch.autograd.grad(loss, leaves), chain.expected_parts, targets.expected_parts, strict=True
     ):
         torch.testing.assert_close(gradient, free - parts)
+
+
+@pytest.mark.parametrize("name", ["projective trees", "trees", "bracketings", "segmentations", "alignments"])
+def test_prices_over_batches_of_other_families(name):
+    """On one batch that is the whole set, prices are soon those of the projection."""
+    draw = torch.Generator().manual_seed(0)
+    distribution, constraints = others(torch.randn(2, 4, 3, 4, generator=draw), torch.randn(5, generator=draw))[name]
+    module = PosteriorRegularisation(constraints, n_rows=2, across_batches=["span_length"])
+    losses = [module(distribution).item() for _ in range(60)]
+    expected = constrained(distribution, constraints)
+    assert losses[-1] == pytest.approx(expected.kl.item(), rel=1e-4)
 
 
 def train(net, module, optimiser, batches):

@@ -17,6 +17,8 @@ from spectrem.structures.structure import Differentiable
 # Added to the diagonal of a system of unit diagonal, and how often the residual is solved for again: rows that repeat
 # each other leave a solution that is not unique.
 _RIDGE, _REFINED = 1e-9, 3
+# Variance, relative to the square of the largest coefficient, from which on rounding is most of it.
+_STILL = 1e-13
 
 
 def pull_back(
@@ -82,7 +84,8 @@ def pull_back(
         return covary(of_marginals)
     slope = prices.T @ covary(of_marginals).unary - directions.T @ of_multipliers
     system = _moved(structure, prices, covary) + directions.T @ curvature @ directions
-    move = prices @ _solve(sp.csc_array(system), slope)
+    least = _STILL * (prices * prices).max(axis=0).toarray() / gamma
+    move = prices @ _solve(sp.csc_array(system), slope, least)
     return covary(Parts(of_marginals.unary - move, of_marginals.factors))
 
 
@@ -109,12 +112,11 @@ def _moved(structure: Differentiable, prices: sp.csr_array, covary: Callable[[Pa
     return sp.csr_array(total)
 
 
-def _solve(system: sp.csc_array, right: Floats) -> Floats:
-    """A solution of a positive semidefinite system that has one."""
+def _solve(system: sp.csc_array, right: Floats, least: Floats) -> Floats:
+    """A solution of a positive semidefinite system that has one; unknowns of a diagonal below ``least`` stay near 0."""
     from scipy.sparse.linalg import splu
 
-    diagonal = system.diagonal()
-    unit = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    unit = 1.0 / np.sqrt(np.where(least > 0, np.maximum(system.diagonal(), least), 1.0))
     scaled = sp.csc_array(system * unit[:, None] * unit[None, :])
     factors = splu(sp.csc_array(scaled + _RIDGE * sp.eye_array(len(unit))))
     solution, right = np.zeros(len(unit)), unit * right

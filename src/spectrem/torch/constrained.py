@@ -298,11 +298,13 @@ class PosteriorRegularisation(nn.Module):
 
 # Columns of structures that number what lies inside instances, and others whose values are in all batches.
 _INSIDE, _OWN = ("sentence", "instance"), ("tag", "state", "direction", "length")
+# What families call the places of their occurrences.
+_TOKENS = ("_tokens", "_words")
 
 
 def _columns(distribution: StructuredDistribution, columns: Mapping[str, Any] | None) -> dict[str, Any]:
     """Columns of a user, in which what stands where no token is, is left out."""
-    tokens: Any = getattr(distribution._layout, "tokens", None)
+    tokens: Any = next((getattr(distribution, name) for name in _TOKENS if hasattr(distribution, name)), None)
     read = {}
     for name, values in (columns or {}).items():
         array = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values

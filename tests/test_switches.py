@@ -83,7 +83,7 @@ CALLS = {
 MADE_BY_THE_LIBRARY = {
     *("AlignmentStats", "BitextShard", "Block", "Constraint", "ConstraintReport", "ConstraintSummary", "CoupledKernel"),
     *("GrammarShard", "JointShard", "LexicalPrior", "Line", "LinearConstraint", "LogLinearShard.take", "ParsingShard"),
-    *("PosedCorpus", "TableFile", "TagShard", "read_bytes", "tokenise"),
+    *("ConstrainedTargets.project_cells", "PosedCorpus", "TableFile", "TagShard", "read_bytes", "tokenise"),
     # of hidden Markov models
     *("Durations", "Geometric", "Histogram", "NegativeBinomial", "Poisson", "duration_scores"),
     *("Categorical", "Emission", "Gaussian", "Joined", "Multinomial", "StudentT"),

@@ -11,12 +11,16 @@ PYTEST := $(BIN)/pytest -n logical --maxprocesses 4 --dist loadfile
 # Python's own compiled code is kept, whatever the environment says: many tests start processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-all lint types docs bench reproduce picture wheel release-check clean
+# The first of these that pip finds: a build for processors alone, where the registry has one, takes 1 GB in place of 6.
+TORCH ?= torch==2.13.0+cpu torch
+
+.PHONY: help demo test test-all test-torch lint types docs bench reproduce picture wheel release-check clean
 
 help:
 	@echo "make demo      align a generated bitext under EM, PR and UEM; table and picture"
 	@echo "make test      the test suite"
 	@echo "make test-all  the suite with the slow tests (real corpora beside the checkout)"
+	@echo "make test-torch the layers for PyTorch, in an environment of their own"
 	@echo "make lint      ruff: rules and format"
 	@echo "make types     mypy"
 	@echo "make docs      the site, into docs/_build/html"
@@ -36,6 +40,9 @@ test: $(VENV)/warm
 
 test-all: $(VENV)/warm
 	$(PYTEST) -m "slow or not slow" $(ARGS)
+
+test-torch: $(VENV)-torch/installed $(VENV)/warm
+	$(VENV)-torch/bin/pytest tests/pytorch src/spectrem/torch $(ARGS)
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check
@@ -87,6 +94,13 @@ $(VENV)/installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[plot,tables,dask,skops,text]" --group dev
 	@touch $@
 
+$(VENV)-torch/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-torch
+	$(VENV)-torch/bin/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	@for build in $(TORCH); do $(VENV)-torch/bin/python -m pip install --quiet $$build 2>/dev/null && break; done
+	$(VENV)-torch/bin/python -m pip install --quiet --editable ".[torch,tables]" --group dev
+	@touch $@
+
 $(VENV)/docs: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
 	@touch $@
@@ -97,5 +111,5 @@ $(VENV)/warm: $(VENV)/installed $(COMPILED)
 	@touch $@
 
 clean:
-	rm -rf $(VENV) out docs/_build docs/_generated docs/gallery docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-torch out docs/_build docs/_generated docs/gallery docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests reproductions -name __pycache__ -type d -prune -exec rm -rf {} +

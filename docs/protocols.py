@@ -19,10 +19,11 @@ from spectrem.inference import Solver
 from spectrem.learning import Schedule
 from spectrem.structures import Structure
 from spectrem.structures.derivations import Derived
+from spectrem.structures.structure import Differentiable
 
 PROTOCOLS: dict[str, tuple[type, ...]] = {
     "spectrem.corpus": (Corpus,),
-    "spectrem.structures": (Structure, Derived),
+    "spectrem.structures": (Structure, Derived, Differentiable),
     "spectrem.inference": (Solver,),
     "spectrem.learning": (Schedule,),
     "spectrem.emissions": (Emission,),

@@ -2,4 +2,8 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("icu4py") else ["spectrem/data/raw/segmented.py"]
+collect_ignore = [
+    path
+    for name, path in {"icu4py": "spectrem/data/raw/segmented.py", "torch": "spectrem/torch"}.items()
+    if not find_spec(name)
+]

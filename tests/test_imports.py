@@ -44,6 +44,7 @@ LEAVES = {
     "emissions": {"models"},
     "plotting": {"data", "metrics", *LAYERS[: LAYERS.index("estimators")]},
     "testing": {"corpus", *LAYERS[: LAYERS.index("estimators")]},
+    "torch": {"corpus", "data", "metrics", *LAYERS[: LAYERS.index("estimators")]},
 }
 ALLOWED = {
     **{layer: set(LAYERS[:k]) | {"corpus", "data", "metrics"} for k, layer in enumerate(LAYERS)},

@@ -144,8 +144,8 @@ def as_active(active: ArrayLike | None, n_instances: int) -> Bools:
     return array
 
 
-def as_weights(weights: ArrayLike | None, n_instances: int) -> Floats:
-    """Instance weights, shape (n_instances,), finite and >= 0; None means ones."""
+def as_weights(weights: ArrayLike | None, n_instances: int, least: float = 0.0) -> Floats:
+    """Instance weights, shape (n_instances,), finite and >= ``least``; None means ones."""
     if weights is None:
         return np.ones(n_instances)
     array = _plain(weights, np.float64)
@@ -154,11 +154,12 @@ def as_weights(weights: ArrayLike | None, n_instances: int) -> Floats:
             f"weights must have shape ({n_instances},), one per instance; got {array.shape}; "
             "repeat or sum them to instances first"
         )
-    bad = ~((array >= 0) & (array < np.inf))
+    bad = ~((array >= least) & (np.abs(array) < np.inf))
     if bad.any():
         at = int(np.argmax(bad))
+        rule = "finite" if least == -np.inf else f"finite and >= {least:g}"
         raise InvalidInputError(
-            f"weights must be finite and >= 0; got {array[at]} at index {at}; use 0 to leave an instance out"
+            f"weights must be {rule}; got {array[at]} at index {at}; use 0 to leave an instance out"
         )
     return array
 

@@ -1,4 +1,4 @@
-"""Covariances of parts with a sum of values, against enumeration and against differences of marginals."""
+"""Covariances of parts with a sum along a direction, against enumeration and against differences of marginals."""
 
 import numpy as np
 import pytest
@@ -6,18 +6,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structure_cases import FAMILIES, SCORE_KINDS, random_scores, seeds
 
-from spectrem.structures import Chain, EdgeChain, Parts
+from spectrem.exceptions import InvalidInputError
+from spectrem.structures import (
+    Categorical,
+    Chain,
+    EdgeChain,
+    Known,
+    NonProjectiveTrees,
+    Parts,
+    Product,
+    ProjectiveTrees,
+    Segmentations,
+    ValenceTrees,
+)
 from spectrem.structures._ragged import no_parts
 from spectrem.structures.chains import chain as chain_module
 from spectrem.testing import enumerate_structures
 
-families = pytest.mark.parametrize(
-    "family", ["categorical", "chain", "chain of edges", "projective trees", "semi-Markov chain"]
+segmentations = st.builds(
+    Segmentations, st.lists(st.integers(0, 4), max_size=3), n_states=st.integers(1, 2), longest=st.integers(1, 3)
 )
+families = pytest.mark.parametrize("family", [*FAMILIES, "segmentations"])
 
 
-def by_enumeration(structure, scores, values, weights):
-    found = no_parts(structure)
+def by_enumeration(structure, scores, along, weights):
+    means, found = np.zeros(structure.n_instances), no_parts(structure)
     for n in range(structure.n_instances):
         listed = list(enumerate_structures(structure, n))
         score = np.array([scores.dot(h) for h in listed])
@@ -25,29 +38,37 @@ def by_enumeration(structure, scores, values, weights):
             continue
         p = np.exp(score - score.max())
         p /= p.sum()
-        totals = np.array([values @ h.unary for h in listed])
-        apart = p * (totals - p @ totals)
-        for share, h in zip(apart, listed, strict=True):
-            found.unary[:] += share * h.unary
-            for total, count in zip(found.factors, h.factors, strict=True):
-                total += weights[n] * share * count
-    return found
+        totals = np.array([along.dot(h) for h in listed])
+        means[n] = p @ totals
+        for share, h in zip(p * (totals - means[n]), listed, strict=True):
+            found.add(h, share, weights[n] * share)
+    return means, found
+
+
+def spoil_impossible(along, scores):
+    """A direction that no structure goes: huge where scores are -inf."""
+    return np.where(scores == -np.inf, 1e12, along)
+
+
+def assert_same(found, expected, atol):
+    np.testing.assert_allclose(found[0], expected[0], rtol=0, atol=atol)
+    for one, other in zip((found[1].unary, *found[1].factors), (expected[1].unary, *expected[1].factors), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=atol)
 
 
 @families
 @settings(max_examples=60)
 @given(data=st.data(), kind=st.sampled_from(SCORE_KINDS), seed=seeds())
 def test_equal_to_enumeration(family, data, kind, seed):
-    structure, rng = data.draw(FAMILIES[family]), np.random.default_rng(seed)
-    scores, weights = random_scores(structure, rng, kind), rng.uniform(0, 3, structure.n_instances)
-    values = rng.normal(size=structure.n_unary)
-    found = structure.covariances(scores, values, weights)
-    expected = by_enumeration(structure, scores, values, weights)
-    np.testing.assert_allclose(found.unary, expected.unary, rtol=0, atol=1e-9)
-    for own, brute in zip(found.factors, expected.factors, strict=True):
-        np.testing.assert_allclose(own, brute, rtol=0, atol=1e-8)
-    plain = structure.covariances(scores, values)
-    np.testing.assert_allclose(plain.unary, found.unary, rtol=0, atol=1e-12)
+    structure, rng = data.draw(FAMILIES.get(family, segmentations)), np.random.default_rng(seed)
+    scores, along = random_scores(structure, rng, kind), random_scores(structure, rng)
+    along, weights = along.map(spoil_impossible, scores), rng.normal(size=structure.n_instances)
+    found = structure.covariances(scores, along, weights)
+    assert_same(found, by_enumeration(structure, scores, along, weights), 1e-8)
+    assert not found[1].unary[structure.smoothed_max(scores, 1.0)[1].unary == 0.0].any()
+    means, plain = structure.covariances(scores, along)
+    np.testing.assert_allclose(means, found[0], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(plain.unary, found[1].unary, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("make", [Chain, EdgeChain])
@@ -55,13 +76,49 @@ def test_long_sentences_are_as_exact_as_short_ones(make):
     rng = np.random.default_rng(0)
     structure = make([300, 1, 0, 200], n_states=4)
     scores = Parts(3 * rng.normal(size=structure.n_unary), (3 * rng.normal(size=(4, 4)),))
-    values, step = rng.normal(size=structure.n_unary), 1e-5
+    along, step = random_scores(structure, rng), 1e-5
     up, down = (
-        structure.smoothed_max(Parts(scores.unary + sign * step * values, scores.factors), 1.0)[1] for sign in (1, -1)
+        structure.smoothed_max(scores.map(lambda s, d, by=by: s + by * d, along), 1.0)[1] for by in (step, -step)
     )
-    found = structure.covariances(scores, values)
+    _, found = structure.covariances(scores, along)
     np.testing.assert_allclose(found.unary, (up.unary - down.unary) / (2 * step), atol=1e-7)
     np.testing.assert_allclose(found.factors[0], (up.factors[0] - down.factors[0]) / (2 * step), atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1.0, 30.0])
+@pytest.mark.parametrize("single_root", [True, False])
+def test_trees_of_many_words_move_with_their_arcs(single_root, size):
+    """Covariances are symmetric: of the arcs of one set with the sum over another, whichever is the direction.
+
+    At 30 nats most arcs are nearly certain, and best heads make cycles, where an inverse Laplacian has no digits left.
+    """
+    rng, lengths = np.random.default_rng(3), [17, 1, 0, 30, 17]
+    for make in (ProjectiveTrees, NonProjectiveTrees, ValenceTrees):
+        trees = make(lengths, single_root=single_root)
+        scores, one, other = (random_scores(trees, rng) for _ in range(3))
+        scores.unary[:] *= size
+        scores.unary[rng.random(trees.n_unary) < 0.1] = -np.inf
+        means, products = trees.covariances(scores, one)
+        marginals = trees.smoothed_max(scores, 1.0)[1].unary
+        np.testing.assert_allclose(means, np.bincount(trees.instance, marginals * one.unary, 5), atol=1e-9)
+        crossed = trees.covariances(scores, other)[1]
+        np.testing.assert_allclose(
+            np.bincount(trees.instance, products.unary * other.unary, 5),
+            np.bincount(trees.instance, crossed.unary * one.unary, 5),
+            atol=1e-8,
+        )
+        np.testing.assert_allclose(np.bincount(trees.choice, products.unary), 0.0, atol=1e-9)  # heads are exclusive
+
+
+def test_a_nearly_certain_cycle_of_heads_keeps_its_digits():
+    """Two words that prefer each other by 40 nats, one of which hangs on a third: of two trees, each has one half."""
+    trees = NonProjectiveTrees([3])
+    scores = Parts(np.array([[-99.0, 0.0, -40.0], [0.0, -99.0, -40.0], [-99.0, -99.0, 0.0]]).ravel())
+    along = Parts(np.array([[0.0, 1.0, 0.0], [0.0] * 3, [0.0] * 3]).ravel())
+    means, products = trees.covariances(scores, along)
+    expected = np.array([[0.0, 0.25, -0.25], [-0.25, 0.0, 0.25], [0.0, 0.0, 0.0]])
+    np.testing.assert_allclose(means, [0.5], atol=1e-12)
+    np.testing.assert_allclose(products.unary.reshape(3, 3), expected, atol=1e-12)
 
 
 def test_pieces_of_a_batch_change_nothing(monkeypatch):
@@ -71,13 +128,32 @@ def test_pieces_of_a_batch_change_nothing(monkeypatch):
     states = np.concatenate([np.sort(rng.permutation(3)[:size]) for size in sizes])
     for allowed in (None, (np.append(0, np.cumsum(sizes)), states)):
         chain = Chain(lengths, 3, allowed)
-        scores = Parts(rng.normal(size=chain.n_unary), (rng.normal(size=(3, 3)),))
-        values, weights = rng.normal(size=chain.n_unary), rng.uniform(0, 2, len(lengths))
+        scores, along = random_scores(chain, rng), random_scores(chain, rng)
+        weights = rng.uniform(-1, 2, len(lengths))
         monkeypatch.setattr(chain_module, "_PAIRS", 1 << 18)
         assert len(list(chain._pieces())) == 1
-        whole = chain.covariances(scores, values, weights)
+        whole = chain.covariances(scores, along, weights)
         monkeypatch.setattr(chain_module, "_PAIRS", 10)
         assert len(list(chain._pieces())) > 2
-        cut = chain.covariances(scores, values, weights)
-        np.testing.assert_allclose(cut.unary, whole.unary, atol=1e-14)
-        np.testing.assert_allclose(cut.factors[0], whole.factors[0], atol=1e-14)
+        assert_same(chain.covariances(scores, along, weights), whole, 1e-14)
+
+
+def test_a_product_has_them_where_all_members_have():
+    labels = Categorical([2, 2])
+    assert hasattr(Product({"a": labels, "b": labels}), "covariances")
+    assert not hasattr(Product({"a": labels, "b": Known(labels, [1.0, 0.0, 0.0, 1.0])}), "covariances")
+
+
+@pytest.mark.parametrize(
+    ("along", "weights", "message"),
+    [
+        ([0.0, -np.inf], None, r"along must be finite; got -inf; use 0 where a part is not to count"),
+        ([0.0, np.nan], None, r"along must be finite; got nan; use 0 where"),
+        ([0.0] * 3, None, r"along.unary must have shape \(2,\), one score per part of the structure; got \(3,\)"),
+        ([0.0] * 2, [np.inf], r"weights must be finite; got inf at index 0; use 0 to leave an instance out"),
+        ([0.0] * 2, [1.0, 1.0], r"weights must have shape \(1,\), one per instance; got \(2,\)"),
+    ],
+)
+def test_bad_directions_are_named(along, weights, message):
+    with pytest.raises(InvalidInputError, match=message):
+        Categorical([2]).covariances(Parts(np.zeros(2)), Parts(np.array(along)), weights)

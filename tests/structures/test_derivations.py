@@ -57,7 +57,6 @@ def test_every_operation_equals_enumeration(name, scale, hidden, gamma):
         np.where(rng.random(shape) < hidden, -np.inf, scale * rng.uniform(-1, 1, shape)) for shape in shapes
     )
     scores, along = Parts(unary, tuple(factors)), rng.normal(size=listed.shape[1])
-    along[structure.n_unary :] = 0.0
     totals = np.array([flat(scores)[one > 0] @ one[one > 0] for one in listed])
     derivations = structure.derivations(instance)
     own = derivations.scores(scores)
@@ -81,8 +80,10 @@ def test_every_operation_equals_enumeration(name, scale, hidden, gamma):
         np.testing.assert_allclose(derivations.entropy(own, gamma), surprise, rtol=1e-9, atol=1e-12)
     if gamma == 1.0:
         sums = listed @ along
-        values = Parts(along[: structure.n_unary], tuple(np.zeros(shape) for shape in structure.factor_shapes))
-        products = derivations.covariances(own, derivations.scores(values))
+        ends = np.cumsum([np.prod(shape) for shape in shapes])[:-1]
+        parts = [piece.reshape(shape) for piece, shape in zip(np.split(along, ends), shapes, strict=True)]
+        mean, products = derivations.covariances(own, derivations.scores(Parts(parts[0], tuple(parts[1:]))))
+        np.testing.assert_allclose(mean, p @ sums, rtol=1e-9, atol=1e-9)
         expected = (p * (sums - p @ sums)) @ listed
         np.testing.assert_allclose(whole(structure, derivations, products), expected, rtol=1e-9, atol=1e-9)
 

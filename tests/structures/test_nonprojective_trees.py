@@ -16,10 +16,10 @@ roots = pytest.mark.parametrize("single_root", [True, False], ids=["single root"
 
 def in_log_space(trees, scores, gamma):
     """Values and marginals by the pass that neither over- nor underflows."""
-    values, marginals = np.zeros(trees.n_instances), np.zeros(trees.n_unary)
+    values, marginals, along = np.zeros(trees.n_instances), np.zeros(trees.n_unary), np.zeros(trees.n_unary)
     status = (trees.lengths > 0).astype(np.int8)
-    layout = (trees.lengths, trees.block_offsets, scores.unary)
-    matrix_tree_log.sum_pass(*layout, trees.single_root, gamma, values, marginals, status)
+    layout = (trees.lengths, trees.block_offsets, scores.unary, along)
+    matrix_tree_log.sum_pass(*layout, trees.single_root, gamma, values, marginals, along.copy(), status)
     assert not status.any()
     return values, marginals
 

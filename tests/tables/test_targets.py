@@ -212,3 +212,17 @@ def test_prices_approach_the_exact_ones(epochs, tolerance):
     assert np.abs(exact.prices_["share"]).min() > 0.3
     for name, prices in exact.prices_.items():
         np.testing.assert_allclose(targets.prices_[name], prices, atol=tolerance)
+
+
+def test_prices_with_a_memory_follow_a_model_that_changes():
+    scores, columns = predictions()
+    other = np.log(scores[:, ::-1] * 0 + 1 / 3)
+    errors = []
+    for memory in (None, 2):
+        targets = make(SHARE, memory=memory)
+        go_through(targets, scores, columns, epochs=5)
+        go_through(targets, other, columns, epochs=1)
+        errors.append(abs(targets.targets(other)[:, 2].mean() - 0.25))
+    assert errors[1] < 1e-3 < 0.02 < errors[0]
+    with pytest.raises(InvalidInputError, match="memory must be"):
+        make(SHARE, memory=0)

@@ -102,19 +102,27 @@ def test_a_wrong_polytope_is_noticed():
         check_structure(Doubled(), np.random.default_rng(0))
 
 
-def test_wrong_covariances_are_noticed():
+@pytest.mark.parametrize(
+    ("sign", "size", "message"),
+    [
+        (np.abs, 1.0, "covariances are not the derivatives of marginals"),  # weights may be negative
+        (np.positive, 0.5, "means beside covariances are not those of marginals"),
+    ],
+)
+def test_wrong_covariances_are_noticed(sign, size, message):
     chain = Chain([2, 3], 2)
 
     @dataclass(frozen=True)
-    class Halved:
+    class Wrong:
         def __getattr__(self, name):
             return getattr(chain, name)
 
-        def covariances(self, scores, values, weights=None):
-            return chain.covariances(scores, 0.5 * values, weights)
+        def covariances(self, scores, along, weights=None):
+            means, products = chain.covariances(scores, along, sign(weights))
+            return size * means, products
 
-    with pytest.raises(AssertionError, match=r"Halved: covariances are not the derivatives of marginals"):
-        check_structure(Halved(), np.random.default_rng(0))
+    with pytest.raises(AssertionError, match=f"Wrong: {message}"):
+        check_structure(Wrong(), np.random.default_rng(0))
 
 
 def test_a_structure_without_polytope_passes():

@@ -307,7 +307,7 @@ def _warm_structures(family: str) -> None:
             derivations = structure.derivations(0)
             derivations.entropy(derivations.scores(far), 1.0)
             if hasattr(structure, "covariances"):
-                structure.covariances(far, rng.normal(size=structure.n_unary))
+                structure.covariances(far, scores(structure, 1.0))
     if family == "parse":
         for single_root in (True, False):
             trees = NonProjectiveTrees(lengths, single_root=single_root)

@@ -164,7 +164,36 @@ class SlackGroups:
         project(values, 1.0 / step, 1.0 / step if round_ball else even, self.offsets, strength, out)
         return values - out
 
+    def freedom(self, group: int, multipliers: Floats, excess: Floats) -> tuple[Floats, Floats]:
+        """Directions, as columns, and second derivatives of one coupled group; see `SlackTerms.freedom`."""
+        strength, even = float(self.slack.strength), np.eye(len(multipliers))
+        size, length = np.abs(multipliers), float(np.linalg.norm(multipliers))
+        curvature, loose = np.zeros_like(even), (size > 0) | self.equality
+        if self.slack.kind == "bound":
+            if length == 0.0:
+                return even[:, :0], curvature
+            if self.slack.norm == "l2":
+                unit = multipliers / length
+                curvature = strength * float(self.weight[group]) / length * (even - np.outer(unit, unit))
+                return even[:, loose], curvature
+            top = size >= (1.0 - _NEAR) * size.max()  # these move together
+            return np.column_stack([even[:, loose & ~top], np.sign(multipliers) * top]), curvature
+        round_ball = self.slack.norm == "l2"
+        if (length if round_ball else size.sum()) < (1.0 - _NEAR) * strength:
+            return even[:, loose], curvature
+        # On the ball they move along it.
+        normal = multipliers if round_ball else np.sign(multipliers)
+        if round_ball:
+            curvature = max(float(excess @ multipliers), 0.0) / strength**2 * even
+        else:
+            loose &= size > 0
+        pivot = int(size.argmax())
+        even[pivot] -= normal / normal[pivot]
+        return even[:, loose & (np.arange(len(size)) != pivot)], curvature
 
+
+# Distance, relative to its strength, at which a slack counts as used up.
+_NEAR = 1e-7
 _DUAL_NORM = {"l1": "linf", "l2": "l2", "linf": "l1"}
 
 
@@ -254,6 +283,40 @@ class SlackTerms:
                 norm = group.norm(violation[group.rows], group.slack.norm)
                 total += sum_by(group.problem, group.weight * group.slack.strength * norm, self.n_problems)
         return total
+
+    def freedom(self, multipliers: Floats, excess: Floats) -> tuple[sp.csr_array, sp.csr_array]:
+        """How the multipliers of the minimum move when the smooth part of the dual changes a little.
+
+        Parameters
+        ----------
+        multipliers : ndarray of shape (n_rows,)
+            At the minimum; exactly at their bounds where these hold them.
+        excess : ndarray of shape (n_rows,)
+            ``U mu - b`` there.
+
+        Returns
+        -------
+        directions : csr_array of shape (n_rows, n_free)
+            Their columns span the moves that bounds, kinks and norms of slack leave.
+        curvature : csr_array of shape (n_rows, n_rows)
+            Second derivatives, along these moves, that slack adds to those of the smooth part.
+        """
+        n = len(multipliers)
+        free = (multipliers > self.lower) & (multipliers < self.upper) & ((self.kink == 0.0) | (multipliers != 0.0))
+        curved = []
+        for slack in self.groups:
+            for k in range(len(slack.problem) if slack.coupled else 0):
+                rows = slack.rows[slack.offsets[k] : slack.offsets[k + 1]]
+                free[rows] = False
+                curved.append((rows, *slack.freedom(k, multipliers[rows], excess[rows])))
+        rows = np.flatnonzero(free)
+        directions = [sp.csr_array((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(n, len(rows)))]
+        bends = [sp.csr_array((n, n))]
+        for rows, moves, bent in curved:
+            spread = sp.csr_array((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(n, len(rows)))
+            directions.append(spread @ sp.csr_array(moves))
+            bends.append(spread @ sp.csr_array(bent) @ spread.T)
+        return sp.csr_array(sp.hstack(directions, format="csr")), sp.csr_array(sum(bends[1:], bends[0]))
 
     def worst_violation(self, excess: Floats, size: Floats | None = None) -> Floats:
         """Largest violation per problem beyond the slack allowed, shape (n_problems,).

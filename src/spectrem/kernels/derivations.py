@@ -225,7 +225,7 @@ def _pass_on(mass, gain, mean, means, left, right, count, shares, at, masses, ga
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def covary(steps, numbers, along):
-    """cov(number of every part, sum of ``along`` over the parts taken), (n_parts,) [LiEisner2009].
+    """The mean of the sum of ``along`` over the parts taken, and its covariances with all parts [LiEisner2009].
 
     Upwards, the expected sum of every item; downwards, probabilities and their derivatives as scores move along
     ``along``: a step gains as much as its own expected sum lies above that of its item.
@@ -265,7 +265,7 @@ def covary(steps, numbers, along):
     for k in range(len(part)):
         if part[k] >= 0:
             products[part[k]] += gains[part_place[k]]
-    return products
+    return means[place[len(place) - 1]], products
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

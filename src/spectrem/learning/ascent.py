@@ -34,6 +34,8 @@ from spectrem.models.loglinear.optimise import (
     spread,
 )
 from spectrem.structures import Parts
+from spectrem.structures._ragged import no_parts
+from spectrem.structures.structure import Differentiable
 
 # A step takes less time than a large state takes to be written.
 _APART = 10
@@ -316,7 +318,8 @@ def cost_gradient(
     weights = posed.weights if posed.objective_weights is None else posed.objective_weights
     weight = weights[posed.structure.instance]
     along = np.divide(along, weight, out=np.zeros(len(along)), where=weight > 0)
-    covariances = cast(Any, posed.structure).covariances(scores, along, weights)
+    direction = Parts(along, no_parts(posed.structure).factors)
+    _, covariances = cast(Differentiable, posed.structure).covariances(scores, direction, weights)
     return cast(Floats, model.gather(theta, posed.shard, covariances))
 
 

@@ -46,17 +46,17 @@ def ranges_of(starts: Ints, lengths: NDArray[np.integer]) -> Ints:
     return np.repeat(starts, lengths) + positions_of(lengths)
 
 
-def check_scores(structure: Structure, scores: Parts) -> Parts:
+def check_scores(structure: Structure, scores: Parts, name: str = "scores") -> Parts:
     """``scores`` coerced to float64; raises InvalidInputError where shapes or values do not fit ``structure``."""
     shapes = structure.factor_shapes
     if len(scores.factors) != len(shapes):
         raise InvalidInputError(
-            f"scores.factors must have {len(shapes)} arrays of shapes {list(shapes)}; got {len(scores.factors)}; "
+            f"{name}.factors must have {len(shapes)} arrays of shapes {list(shapes)}; got {len(scores.factors)}; "
             f"pass Parts(unary, factors) with one array per shared factor"
         )
     return Parts(
-        as_scores(scores.unary, "scores.unary", (structure.n_unary,)),
-        tuple(as_scores(f, f"scores.factors[{k}]", shapes[k]) for k, f in enumerate(scores.factors)),
+        as_scores(scores.unary, f"{name}.unary", (structure.n_unary,)),
+        tuple(as_scores(f, f"{name}.factors[{k}]", shapes[k]) for k, f in enumerate(scores.factors)),
     )
 
 
@@ -73,6 +73,15 @@ def check_inputs(
     )
 
 
+def check_direction(structure: Structure, along: Parts, weights: ArrayLike | None) -> tuple[Parts, Floats]:
+    """A direction in the parts and weights of any sign, as ``covariances`` takes them, coerced."""
+    for array in (along.unary, *along.factors):
+        for end in (np.min(array, initial=0.0), np.max(array, initial=0.0)):
+            if not np.isfinite(end):
+                raise InvalidInputError(f"along must be finite; got {end}; use 0 where a part is not to count")
+    return check_scores(structure, along, "along"), as_weights(weights, structure.n_instances, -np.inf)
+
+
 def check_instance(structure: Structure, instance: int) -> int:
     """An index of one instance, counted from 0."""
     if not 0 <= instance < structure.n_instances:
@@ -85,6 +94,11 @@ def check_instance(structure: Structure, instance: int) -> int:
 def no_parts(structure: Structure) -> Parts:
     """Zero on every part."""
     return Parts(np.zeros(structure.n_unary), tuple(np.zeros(shape) for shape in structure.factor_shapes))
+
+
+def means_of(structure: Structure, marginals: Floats, along: Floats) -> Floats:
+    """The expected sum of numbers of the unary parts that a structure takes, shape (n_instances,)."""
+    return np.bincount(structure.instance, marginals * along, structure.n_instances).astype(np.float64, copy=False)
 
 
 def indicators(choices: Ints, offsets: Ints) -> Floats:

@@ -29,7 +29,15 @@ from spectrem.structures._ragged import (
     positions_of,
     rows_of,
 )
-from spectrem.structures.derivations import NO_STEPS, Derivations, keep_steps, places_of, steps_of, sum_up
+from spectrem.structures.derivations import (
+    NO_STEPS,
+    Derivations,
+    covariances,
+    keep_steps,
+    places_of,
+    steps_of,
+    sum_up,
+)
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 
@@ -231,6 +239,10 @@ class Alignment:
             scores = Parts(inputs.unary, inputs.factors)
             sum_up(self, status != 0, scores, gamma, inputs.weights, values, Parts(marginals, tuple(counts)))
         return values, Parts(marginals, tuple(counts))
+
+    def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
+        """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`."""
+        return covariances(self, scores, along, weights)
 
     def decode(self, scores: Parts) -> Ints:
         """Best source position (or NULL) of every target position, shape (n_positions,).

@@ -18,9 +18,11 @@ from spectrem.kernels.derivations import ONE, Steps
 from spectrem.structures._polytopes import check_tree_program
 from spectrem.structures._ragged import (
     Inputs,
+    check_direction,
     check_inputs,
     check_instance,
     check_scores,
+    means_of,
     no_parts,
     offsets_of,
     positions_of,
@@ -180,6 +182,21 @@ class Bracketings:
         possible = inputs.active & (values > -np.inf)
         brackets.fill_parts(self.lengths, self.span_offsets, inputs.unary, possible, shares, marginals)
         return values, Parts(marginals)
+
+    def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
+        """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`."""
+        along, _ = check_direction(self, along, weights)
+        marginals, products = self.smoothed_max(scores, 1.0)[1].unary, no_parts(self)
+        means = means_of(self, marginals, along.unary)
+        for n in range(self.n_instances):
+            derivations = self.derivations(n)
+            one, apart = derivations.unary, derivations.apart
+            free = marginals[apart] > 0.0
+            numbers = derivations.covariances(
+                self.part_scores(scores, n)[0], along.unary[one] - np.where(free, along.unary[apart], 0.0)
+            )[1]
+            products.unary[one], products.unary[apart] = np.where(free, [numbers, -numbers], 0.0)
+        return means, products
 
     def decode(self, scores: Parts) -> Ints:
         """Start and end of the constituents of two words and more of the best trees, shape (n_brackets, 2).

@@ -15,10 +15,12 @@ from spectrem._validate import as_gamma, as_lengths
 from spectrem.kernels import categorical as kernel
 from spectrem.structures._polytopes import simplex_polytope
 from spectrem.structures._ragged import (
+    check_direction,
     check_inputs,
     check_instance,
     check_scores,
     indicators,
+    means_of,
     no_parts,
     offsets_of,
     positions_of,
@@ -135,29 +137,20 @@ class Categorical:
         kernel.sum_pass(groups, self.offsets, inputs.unary, gamma, inputs.active, values, marginals)
         return values, Parts(marginals)
 
-    def covariances(self, scores: Parts, values: Floats, weights: Floats | None = None) -> Parts:
-        """The covariance of every label with the value of the label taken, at gamma = 1; see `Structure`.
-
-        Parameters
-        ----------
-        scores : Parts
-        values : ndarray of shape (n_unary,)
-        weights : ndarray of shape (n_instances,), optional
-            Changes nothing, as there are no shared factors.
-
-        Returns
-        -------
-        Parts
-            Covariances of unary parts, of one instance each, and of shared factors, summed over instances.
+    def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
+        """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`.
 
         Examples
         --------
-        >>> Categorical([2]).covariances(Parts(np.log([0.2, 0.8])), np.array([1.0, 0.0])).unary.round(12)
-        array([ 0.16, -0.16])
+        >>> coin, scores = Categorical([2]), Parts(np.log([0.2, 0.8]))
+        >>> means, products = coin.covariances(scores, Parts(np.array([1.0, 0.0])))
+        >>> means.round(12), products.unary.round(12)
+        (array([0.2]), array([ 0.16, -0.16]))
         """
+        along, _ = check_direction(self, along, weights)
         marginals = self.smoothed_max(scores, 1.0)[1].unary
-        mean = np.bincount(self.instance, marginals * values, self.n_instances)
-        return Parts(marginals * (values - mean[self.instance]))
+        means = means_of(self, marginals, along.unary)
+        return means, Parts(marginals * (along.unary - means[self.instance]))
 
     def decode(self, scores: Parts) -> Ints:
         """Best label of every instance, shape (n_instances,); the lowest among equals, -1 if none is possible."""

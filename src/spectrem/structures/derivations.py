@@ -15,7 +15,7 @@ from spectrem._first_use import sparse as sp
 from spectrem._validate import as_gamma
 from spectrem.kernels import derivations as kernel
 from spectrem.kernels.derivations import ONE, Steps
-from spectrem.structures._ragged import check_inputs, no_parts, ranges_of, rows_of
+from spectrem.structures._ragged import check_direction, check_inputs, check_scores, no_parts, ranges_of, rows_of
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope, Structure
 
@@ -144,7 +144,9 @@ class Derivations:
 
     def scores(self, scores: Parts) -> Floats:
         """Scores of the parts, nats."""
-        total = np.append(scores.unary, 0.0)[self.unary]
+        there = self.unary >= 0
+        total = np.zeros(len(there))
+        total[there] = scores.unary[self.unary[there]]
         for cells, factor in zip(self.cells, scores.factors, strict=True):
             total += np.append(factor, 0.0)[cells]
         return total
@@ -172,11 +174,11 @@ class Derivations:
             return 0.0
         return kernel.entropy(self.steps, numbers, kernel.outside(self.steps, numbers, len(scores))[0])
 
-    def covariances(self, scores: Floats, along: Floats) -> Floats:
-        """Covariances of the number of every part with the sum of ``along`` over the parts taken, at gamma = 1."""
+    def covariances(self, scores: Floats, along: Floats) -> tuple[float, Floats]:
+        """The mean of the sum of ``along`` over the parts taken, and its covariances with all parts, at gamma = 1."""
         numbers, value = self._inside(scores, 1.0)
         if value == -np.inf:
-            return np.zeros(len(scores))
+            return 0.0, np.zeros(len(scores))
         return kernel.covary(self.steps, numbers, along)
 
     def sample(self, scores: Floats, gamma: float, n: int, rng: np.random.Generator) -> Ints:
@@ -288,15 +290,15 @@ def sum_up(
         np.minimum(probabilities, 1.0, out=probabilities)  # what rounding adds
 
 
-def covariances(structure: Derived, scores: Parts, values: Floats, weights: Floats | None) -> Parts:
-    """Covariances of the number of every part with the sum of values of the unary parts taken, at gamma = 1."""
-    checked, products = check_inputs(structure, scores, None, weights), no_parts(structure)
+def covariances(structure: Derived, scores: Parts, along: Parts, weights: Floats | None) -> tuple[Floats, Parts]:
+    """Means and covariances of a batch, as `Differentiable.covariances` returns them."""
+    scores, (along, weights) = check_scores(structure, scores), check_direction(structure, along, weights)
+    means, products = np.zeros(structure.n_instances), no_parts(structure)
     for n in range(structure.n_instances):
         derivations = structure.derivations(n)
-        part_scores = derivations.scores(Parts(checked.unary, checked.factors))
-        along = derivations.scores(Parts(values, no_parts(structure).factors))
-        derivations.add(derivations.covariances(part_scores, along), products, checked.weights[n])
-    return products
+        means[n], numbers = derivations.covariances(derivations.scores(scores), derivations.scores(along))
+        derivations.add(numbers, products, weights[n])
+    return means, products
 
 
 def _matrix(places: list[tuple[Ints, Ints]], shape: tuple[int, int], signs: list[float]) -> sp.csr_array:

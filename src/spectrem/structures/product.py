@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast
@@ -19,9 +19,9 @@ from spectrem._validate import as_active, as_gamma, as_integers, as_weights
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures._columns import TEXT, declared_missing, missing_of
 from spectrem.structures._polytopes import join_polytopes
-from spectrem.structures._ragged import check_instance, check_scores, no_parts, positions_of
+from spectrem.structures._ragged import check_direction, check_instance, check_scores, no_parts, positions_of
 from spectrem.structures.parts import Parts
-from spectrem.structures.structure import Polytope, Structure
+from spectrem.structures.structure import Differentiable, Polytope, Structure
 
 
 @brief_dataclass(frozen=True, eq=False)
@@ -290,6 +290,27 @@ class Product:
             # One member is impossible and so is the instance: the others must leave no marginals either.
             results = [run(key, share, possible) for key, share in zip(self.members, shares, strict=True)]
         return values, self.join(*(marginals for _, marginals in results))
+
+    @property
+    def covariances(self) -> Callable[..., tuple[Floats, Parts]]:
+        """The method `Differentiable.covariances`, if all members have it."""
+        of_members = {key: cast(Differentiable, member).covariances for key, member in self.members.items()}
+
+        def covariances(scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
+            scores, (along, weights) = check_scores(self, scores), check_direction(self, along, weights)
+            possible, means = self.smoothed_max(scores, 1.0)[0] > -np.inf, np.zeros(self.n_instances)
+            weights, products = np.where(possible, weights, 0.0), []
+            for (key, find), share, direction in zip(
+                of_members.items(), self.split(scores), self.split(along), strict=True
+            ):
+                owner = self.owners.get(key, np.arange(self.n_instances))
+                of_member, found = find(share, direction, weights[owner])
+                means += np.bincount(owner, of_member, self.n_instances)
+                products.append(found)
+            joined = self.join(*products)
+            return np.where(possible, means, 0.0), Parts(joined.unary * possible[self.instance], joined.factors)
+
+        return covariances
 
     def decode(self, scores: Parts) -> Ints:
         """The members' best structures, one member after the other, each in its own form."""

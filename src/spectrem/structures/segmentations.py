@@ -194,22 +194,9 @@ class Segmentations:
         """
         return derive.smoothed_max(self, scores, gamma, active, weights)
 
-    def covariances(self, scores: Parts, values: Floats, weights: Floats | None = None) -> Parts:
-        """Covariances of every segment and transition with the sum of values of the segments taken, at gamma = 1.
-
-        Parameters
-        ----------
-        scores : Parts
-        values : ndarray of shape (n_unary,)
-        weights : ndarray of shape (n_instances,), optional
-            Multiply covariances of transitions.
-
-        Returns
-        -------
-        Parts
-            Covariances of unary parts, of one instance each, and of shared factors, summed over instances.
-        """
-        return derive.covariances(self, scores, values, weights)
+    def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
+        """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`."""
+        return derive.covariances(self, scores, along, weights)
 
     def decode(self, scores: Parts) -> Ints:
         """Start of the segment (position in the sentence) and state of every token, shape (n_tokens, 2).

@@ -67,10 +67,11 @@ class Structure(Protocol):
     ``state_part``
         Where parts are pairs of labels, as in `EdgeChain`: for every part, shape (n_unary,), the place of its choice
         and label in a table of one row per choice, flattened. A user's matrices are spread over the parts by it.
-    ``covariances(scores, values, weights=None)``
-        At gamma = 1, of every part, with the sum of ``values``, shape (n_unary,), over the unary parts that a structure
-        takes: the derivative of the marginals as scores move along these values. Unary ones of one instance each,
-        those of shared factors summed over instances times ``weights``. `Expectations` needs it.
+    ``covariances(scores, along, weights=None)``
+        At gamma = 1, of every part, with the sum of ``along``, a number per part, over the parts that a structure
+        takes: the derivative of the marginals as scores move along these numbers. Returns the means of this sum, shape
+        (n_instances,), and covariances as `Parts`: of unary parts in their own instance, of shared factors summed over
+        instances times ``weights``, which may be negative. `Expectations` needs it.
     ``column_values``
         Of text columns of which that is known, all values that there may be in any batch, by the name of the column:
         constraints that name another are refused.
@@ -188,6 +189,33 @@ class Structure(Protocol):
         Returns
         -------
         Polytope
+        """
+        ...
+
+
+class Differentiable(Structure, Protocol):
+    """A structure that knows how its marginals change with scores."""
+
+    def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
+        """The mean of a sum over the parts that a structure takes, and covariances of all parts with it, at gamma = 1.
+
+        Covariances are the derivatives of marginals as scores move along the numbers that are summed.
+
+        Parameters
+        ----------
+        scores : Parts
+            Nats, ``-inf`` for impossible.
+        along : Parts
+            What every part, and every cell of a shared factor, adds to the sum: finite, also where scores are ``-inf``.
+        weights : ndarray of shape (n_instances,), optional
+            Multiply covariances of shared factors: any finite numbers, by default 1.
+
+        Returns
+        -------
+        means : ndarray of shape (n_instances,)
+            Expected sums; 0 where no structure is possible.
+        products : Parts
+            Covariances of unary parts, of one instance each, and of shared factors, summed over instances.
         """
         ...
 

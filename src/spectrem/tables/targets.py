@@ -454,6 +454,9 @@ class ConstrainedTargets:
     tol : float
         Largest residual, relative to the size of a row of the constraints, where they are solved: in `solve`, and
         within batches.
+    memory : int, optional
+        Prices rest on about so many of the latest batches; without it on all. For a
+        model that learns from every batch: prices that rest on much older predictions than its own swing to and fro.
 
     Attributes
     ----------
@@ -492,11 +495,13 @@ class ConstrainedTargets:
     within_batch: Sequence[str] = field(default=(), kw_only=True)
     across_batches: Sequence[str] = field(default=(), kw_only=True)
     tol: float = field(default=1e-8, kw_only=True)
+    memory: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_gamma(self.gamma)
-        if self.n_rows is not None:
-            as_count(self.n_rows, "n_rows", minimum=1)
+        for name in ("n_rows", "memory"):
+            if getattr(self, name) is not None:
+                as_count(getattr(self, name), name, minimum=1)
         for name in ("within_batch", "across_batches"):
             if isinstance(getattr(self, name), str):
                 raise InvalidInputError(f"{name} must list names, got {quoted(getattr(self, name))}; put it in a list")
@@ -698,18 +703,39 @@ class ConstrainedTargets:
         """Targets for a batch, from which the prices of constraints over the whole set may learn first."""
         cells = read_cells(log_probabilities, self.labels, "log", self.constraints)
         cells.check_labels(self._across)
-        values = cells.user_columns(columns)
-        within, scores = self._rows_within(cells, values), cells.scores
-        if self._across:
-            n = cells.structure.n_instances
-            weight = self._weight(n)
-            rows = self._rows(cells, values, weight, learns=learns)
-            kept = rows.kept
-            if learns:
-                kept = rows.descend(n, partial(self._evaluate, cells, within, rows.matrix), weight, self.gamma)
-                self._kept = kept
-            scores = _shifted(scores, rows.matrix, kept.prices)
-        return cells.cut(self._project(cells, within, scores).marginals.unary)
+        return cells.cut(self.project_cells(cells, cells.user_columns(columns), learns=learns)[1].unary)
+
+    def project_cells(self, cells: Cells, values: Mapping[str, Any], *, learns: bool) -> tuple[float, Parts]:
+        """Posteriors of a batch of any structure, and the sum of their expected scores and gamma times their entropy.
+
+        Parameters
+        ----------
+        cells : Cells
+        values : mapping of name -> array-like
+            Columns of a user.
+        learns : bool
+            Whether prices of constraints over the whole set make a step before.
+
+        Returns
+        -------
+        value : float
+            Nats; penalties of constraints within the batch are taken off.
+        marginals : Parts
+        """
+        within, n = self._rows_within(cells, values), cells.structure.n_instances
+        if not self._across:
+            projection = self._project(cells, within, cells.scores)
+            return projection.dual_value, projection.marginals
+        weight = self._weight(n)
+        rows = self._rows(cells, values, weight, learns=learns)
+        kept = rows.kept
+        if learns:
+            kept = rows.descend(n, partial(self._evaluate, cells, within, rows.matrix), weight, self.gamma)
+            most = np.inf if self.memory is None else float(self.memory * n)
+            kept = self._kept = replace(kept, seen=np.minimum(kept.seen, most))
+        projection = self._project(cells, within, _shifted(cells.scores, rows.matrix, kept.prices))
+        paid = float(kept.prices @ (rows.matrix @ projection.marginals.unary))
+        return projection.dual_value + paid, projection.marginals
 
     def _rows(self, cells: Cells, values: Mapping[str, Any], weight: float, *, learns: bool) -> BatchRows:
         columns = ChainMap(cells.label_columns, cast(Any, values))

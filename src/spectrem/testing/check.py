@@ -158,8 +158,8 @@ def check_structure(structure: Structure, rng: np.random.Generator, *, enumerato
     small gamma reaches the maximum, the value is homogeneous and follows a shift of all scores, instances do not
     influence each other, no two parts of a choice are taken together, ``active`` and ``weights`` do what they say,
     parts with score ``-inf`` get probability 0, scores of a thousand nats neither over- nor underflow, the integer
-    program over ``polytope`` finds the maximum, and ``covariances`` are derivatives of marginals (where these two are
-    implemented).
+    program over ``polytope`` finds the maximum, and ``covariances`` are derivatives of marginals, beside the means of
+    what they are covariances with (where these two are implemented).
 
     Parameters
     ----------
@@ -197,7 +197,8 @@ def check_structure(structure: Structure, rng: np.random.Generator, *, enumerato
         if gamma > 0.0:
             _check_gradient(structure, scores, gamma, rng)
     if hasattr(structure, "covariances"):
-        _check_covariances(structure, scores, rng)
+        for drawn in (scores, _with_impossible(scores, rng)):
+            _check_covariances(structure, drawn, rng)
     _check_limit(structure, scores)
     _check_polytope(structure, scores)
     _check_polytope(structure, _with_impossible(scores, rng))
@@ -353,14 +354,18 @@ def _check_gradient(structure: Structure, scores: Parts, gamma: float, rng: np.r
 
 
 def _check_covariances(structure: Any, scores: Parts, rng: np.random.Generator) -> None:
-    """Covariances are the derivatives of marginals along scores of unary parts."""
-    values, weights, step = rng.normal(size=structure.n_unary), rng.uniform(0.5, 1.5, structure.n_instances), 1e-5
-    up, down = (
-        flat(structure.smoothed_max(Parts(scores.unary + by * values, scores.factors), 1.0, weights=weights)[1])
-        for by in (step, -step)
-    )
-    slopes, promise = (up - down) / (2 * step), "covariances are not the derivatives of marginals"
-    require_same(structure, promise, structure.covariances(scores, values, weights), slopes, 1e-6)
+    """Covariances are the derivatives of marginals along a direction in scores, means those of values."""
+    along, weights, step = random_scores(structure, rng), rng.normal(size=structure.n_instances), 1e-5
+    means, slopes = np.zeros(structure.n_instances), no_parts(structure)
+    up, down = (scores.map(lambda s, d, by=by: s + by * d, along) for by in (step, -step))
+    for n in range(structure.n_instances):
+        active = np.arange(structure.n_instances) == n
+        means[n] = along.dot(structure.smoothed_max(scores, 1.0, active=active)[1])
+        for moved, share in ((up, 0.5 / step), (down, -0.5 / step)):
+            slopes.add(structure.smoothed_max(moved, 1.0, active=active)[1], share, share * weights[n])
+    found, products = structure.covariances(scores, along, weights)
+    require_same(structure, "means beside covariances are not those of marginals", found, means, 1e-8)
+    require_same(structure, "covariances are not the derivatives of marginals", products, slopes, 1e-6)
 
 
 def _check_limit(structure: Structure, scores: Parts) -> None:

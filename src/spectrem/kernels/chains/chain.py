@@ -36,6 +36,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem._vectors import LANES, larger, load, load_one, spread, store
 from spectrem.kernels.chains.potentials import FLOOR
 
 LOSS = 1e-12
@@ -425,10 +426,26 @@ def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected,
         _add_product(seconds, table.second, expected.second)
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def _in_vectors(tensor):
+    """A copy of a tensor, flat, whose rows are padded with zeros to whole vectors."""
+    n, n_sources, width = tensor.shape
+    padded = np.zeros((n * n_sources, (width + LANES - 1) // LANES * LANES))
+    padded[:, :width] = tensor.reshape(n * n_sources, width)
+    return padded.ravel()
+
+
 @njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
-def _arrive(best, at, tensor, states, prior, n_prior, before, n_before, here, width, unary, begin, to):
-    """The best score of every node here, best[to + j * width + k]; what it comes from is found for the best path."""
-    scores = unary[begin : begin + width]
+def _arrive(
+    best, at, tensor, rows, states, prior, n_prior, before, n_before, here, width, unary, begin, to
+):  # fmt: skip
+    """The best score of every node here, best[to + j * width + k]; what it comes from is found for the best path.
+
+    ``rows`` are those of the tensor in whole vectors. Where all states are here, they take their best scores side by
+    side, two vectors at a time, so that one maximum need not wait for the other; what is stored beyond the states is
+    written over by the next nodes.
+    """
+    scores, stride = unary[begin : begin + width], (width + LANES - 1) // LANES * LANES
     for j in range(n_before):
         m, arriving = states[before + j], best[to + j * width : to + (j + 1) * width]
         if width < tensor.shape[2]:
@@ -438,20 +455,22 @@ def _arrive(best, at, tensor, states, prior, n_prior, before, n_before, here, wi
                     top = max(top, best[at + i * n_before + j] + tensor[m, states[prior + i], target])
                 arriving[k] = top + scores[k]
             continue
-        for k in range(width):
-            arriving[k] = -np.inf
-        for i in range(n_prior):
-            so_far, source = best[at + i * n_before + j], states[prior + i]
-            for k in range(width):
-                score = so_far + tensor[m, source, k]
-                arriving[k] = score if score > arriving[k] else arriving[k]
+        for k in range(0, width, 2 * LANES):
+            other = min(k + LANES, stride - LANES)
+            low, high = spread(-np.inf), spread(-np.inf)
+            for i in range(n_prior):
+                so_far = load_one(best, at + i * n_before + j)
+                row = (m * tensor.shape[1] + states[prior + i]) * stride
+                low, high = larger(low, so_far + load(rows, row + k)), larger(high, so_far + load(rows, row + other))
+            store(best, to + j * width + k, low)
+            store(best, to + j * width + other, high)
         for k in range(width):
             arriving[k] += scores[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _best_forward(order, first, n_tokens, offsets, states, dense, unary, second, later, best, begins):
-    """The best scores of all nodes."""
+def _best_forward(order, first, n_tokens, offsets, states, dense, unary, second, later, rows, best, begins):
+    """The best scores of all nodes; ``rows`` are those of both tensors in whole vectors."""
     nothing = len(states) - 1
     prior, n_prior, before, n_before = nothing, np.int64(1), nothing, np.int64(1)
     begins[0] = 0
@@ -463,9 +482,9 @@ def _best_forward(order, first, n_tokens, offsets, states, dense, unary, second,
             for k in range(width):
                 best[k] = unary[begin + k]
         elif t == 1 and order == 2:
-            _arrive(best, at, second, states, prior, n_prior, before, n_before, here, width, unary, begin, to)
+            _arrive(best, at, second, rows[0], states, prior, n_prior, before, n_before, here, width, unary, begin, to)
         else:
-            _arrive(best, at, later, states, prior, n_prior, before, n_before, here, width, unary, begin, to)
+            _arrive(best, at, later, rows[1], states, prior, n_prior, before, n_before, here, width, unary, begin, to)
         if order == 2:
             prior, n_prior, before, n_before = before, n_before, here, width
         else:
@@ -526,7 +545,8 @@ def max_pass(
     [middle, from, to]; at order 1 those to second and to later tokens are the same.
     """
     n_nodes, _ = node_counts(order, token_offsets, np.arange(len(offsets) - 1), offsets)
-    best, begins = np.empty(n_nodes), np.empty(longest_of(token_offsets) + 1, np.int64)
+    best, begins = np.empty(n_nodes + 2 * LANES), np.empty(longest_of(token_offsets) + 1, np.int64)
+    rows = (_in_vectors(second), _in_vectors(later))
     for n in range(len(values)):
         if not active[n]:
             continue
@@ -534,7 +554,7 @@ def max_pass(
         values[n] = 0.0
         if n_tokens == 0:
             continue
-        _best_forward(order, first, n_tokens, offsets, states, dense, unary, second, later, best, begins)
+        _best_forward(order, first, n_tokens, offsets, states, dense, unary, second, later, rows, best, begins)
         last = best[begins[n_tokens - 1] : begins[n_tokens]]
         node = _best_node(last, offsets[first + n_tokens] - offsets[first + n_tokens - 1])
         values[n] = last[node] if node >= 0 else -np.inf

@@ -172,8 +172,8 @@ def add_transitions(token_offsets, widths, offsets, states, dense, weights, marg
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def covary(token_offsets, widths, offsets, marginals, values, out):
-    """out = cov(whether a part is taken, sum of ``values`` of the parts taken), from the marginals of pairs.
+def covary(token_offsets, widths, offsets, marginals, along, means, out):
+    """Fill the means of the sum of ``along`` over the parts taken, and its covariances with all parts, from marginals.
 
     Given the state of a token, what comes before it and what comes after it are independent: one pass forward and one
     backward find the expected sums on both sides. All numbers on the way are means of sums, which neither over- nor
@@ -197,12 +197,13 @@ def covary(token_offsets, widths, offsets, marginals, values, out):
                 row, come = start + i * width, behind[t - 1, i] if t > 0 else 0.0
                 for k in range(width):
                     mass[k] += marginals[row + k]
-                    behind[t, k] += marginals[row + k] * (come + values[row + k])
+                    behind[t, k] += marginals[row + k] * (come + along[row + k])
             for k in range(width):
                 behind[t, k] = behind[t, k] / mass[k] if mass[k] > 0.0 else 0.0
         mean = 0.0
         for k in range(width):
             mean += mass[k] * behind[n_tokens - 1, k]
+        means[n] = mean
         # and after it
         ahead[:width] = 0.0
         for t in range(n_tokens - 1, -1, -1):
@@ -212,7 +213,7 @@ def covary(token_offsets, widths, offsets, marginals, values, out):
                 row, come = start + i * width, behind[t - 1, i] if t > 0 else 0.0
                 share, total = 0.0, 0.0
                 for k in range(width):
-                    onwards = values[row + k] + ahead[k]
+                    onwards = along[row + k] + ahead[k]
                     out[row + k] = marginals[row + k] * (come + onwards - mean)
                     share += marginals[row + k]
                     total += marginals[row + k] * onwards

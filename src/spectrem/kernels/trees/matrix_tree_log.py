@@ -1,11 +1,15 @@
-"""The sum pass of ``matrix_tree`` in log space, one sentence at a time, for what under- or overflows there.
+"""The sum pass of ``matrix_tree`` in log space, one sentence at a time, with derivatives along a direction.
 
 The same elimination without subtraction, with sums for products and log-sums for sums; see there. All is in nats, so
-that no division by gamma overflows. Graphs are indexed [dependent, head], ways from the root on the diagonal.
+that no division by gamma overflows, and nothing under- or overflows. Graphs are indexed [dependent, head], ways from
+the root on the diagonal.
 
 At every level the words of a sentence are divided among twice as many nodes, which are intervals. A node takes the
 graph of the node that it is a half of, and eliminates the words of the other half, the farthest first; so what is left
 at the last level is one word.
+
+Every number has a slope: its derivative as scores move along the direction. That of a sum is the mean of those of its
+terms by their shares, so that slopes keep their digits, too. Arrays of numbers have the slopes as their last axis.
 """
 
 import math
@@ -18,11 +22,12 @@ from spectrem._logs import share_out
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _add(a, b, gamma):
-    """gamma * log(exp(a / gamma) + exp(b / gamma))."""
-    top, low = (a, b) if a > b else (b, a)
-    if low == -np.inf:
+    """gamma * log(exp(a / gamma) + exp(b / gamma)) of two numbers with their slopes."""
+    top, low = (a, b) if a[0] > b[0] else (b, a)
+    if low[0] == -np.inf:
         return top
-    return top + gamma * math.log1p(math.exp((low - top) / gamma))
+    part = math.exp((low[0] - top[0]) / gamma)
+    return top[0] + gamma * math.log1p(part), (top[1] + part * low[1]) / (1.0 + part)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -34,27 +39,30 @@ def _eliminate(graph, bottom, top, k, low, high, several, gamma):
     Returns the log of the sum of the row, -inf where no tree is possible, and whether ways from the root are no longer
     small.
     """
-    total = graph[k, k] if several else -np.inf
+    total = (graph[k, k, 0], graph[k, k, 1]) if several else (-np.inf, 0.0)
     for h in range(low, high):
-        total = _add(total, graph[k, h], gamma)
-    if total == -np.inf:
-        total, graph[k, k] = graph[k, k], -np.inf
-        if several or total == -np.inf:
+        total = _add(total, (graph[k, h, 0], graph[k, h, 1]), gamma)
+    if total[0] == -np.inf:
+        total, graph[k, k, 0] = (graph[k, k, 0], graph[k, k, 1]), -np.inf
+        if several or total[0] == -np.inf:
             return -np.inf, several
         for d in range(bottom, top):
-            graph[d, d] = -np.inf
-        several, graph[k, k] = True, total
-    graph[k, k] -= total
+            graph[d, d, 0] = -np.inf
+        several, graph[k, k, 0], graph[k, k, 1] = True, total[0], total[1]
+    graph[k, k, 0] -= total[0]
+    graph[k, k, 1] -= total[1]
     for h in range(low, high):
-        graph[k, h] -= total
+        graph[k, h, 0] -= total[0]
+        graph[k, h, 1] -= total[1]
     for d in range(low, high):
-        factor = graph[d, k]
+        factor, slope = graph[d, k, 0], graph[d, k, 1]
         if factor > -np.inf:
             for h in range(low, high):
                 share = graph[k, k] if h == d else graph[k, h]
-                if share > -np.inf:
-                    graph[d, h] = _add(graph[d, h], factor + share, gamma)
-    return total, several
+                if share[0] > -np.inf:
+                    way = (factor + share[0], slope + share[1])
+                    graph[d, h, 0], graph[d, h, 1] = _add((graph[d, h, 0], graph[d, h, 1]), way, gamma)
+    return total[0], several
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -80,7 +88,7 @@ def _eliminate_all_but_each(n, depth, graphs, several, reach, direct, gamma):
             parent = graphs[level - 1, node // 2 % 2]
             for d in range(low, high):
                 for h in range(low, high):
-                    graph[d, h] = parent[d, h]
+                    graph[d, h, 0], graph[d, h, 1] = parent[d, h, 0], parent[d, h, 1]
             while first < end and (low < first or end < high):
                 k = low if low < first else high - 1
                 low, high = (low + 1, high) if low < first else (low, high - 1)
@@ -90,10 +98,10 @@ def _eliminate_all_but_each(n, depth, graphs, several, reach, direct, gamma):
                 value += total if first == 0 else 0.0
             several[level, node] = rooted
             if level == depth and first < end:
-                if graph[first, first] == -np.inf:
+                if graph[first, first, 0] == -np.inf:
                     return -np.inf
-                reach[first, first], direct[first] = -np.inf, True
-                value += graph[0, 0] if first == 0 else 0.0
+                reach[first, first, 0], reach[first, first, 1], direct[first] = -np.inf, 0.0, True
+                value += graph[0, 0, 0] if first == 0 else 0.0
     for level in range(depth, 0, -1):
         for node in range(1 << level):
             first, end, bottom, top = _interval(n, level, node)
@@ -102,10 +110,11 @@ def _eliminate_all_but_each(n, depth, graphs, several, reach, direct, gamma):
                 low, high = first, end
                 while bottom < low or high < top:
                     k = low - 1 if bottom < low else high
-                    total = graph[k, k] if direct[d] else -np.inf
+                    total = (graph[k, k, 0], graph[k, k, 1]) if direct[d] else (-np.inf, 0.0)
                     for h in range(low, high):
-                        total = _add(total, graph[k, h] + reach[h, d], gamma)
-                    reach[k, d] = total
+                        way = (graph[k, h, 0] + reach[h, d, 0], graph[k, h, 1] + reach[h, d, 1])
+                        total = _add(total, way, gamma)
+                    reach[k, d, 0], reach[k, d, 1] = total
                     low, high = (k, high) if bottom < low else (low, high + 1)
             if several[level, node] and not several[level - 1, node // 2]:
                 direct[first:end] = False
@@ -113,8 +122,11 @@ def _eliminate_all_but_each(n, depth, graphs, several, reach, direct, gamma):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_pass(lengths, starts, scores, single_root, gamma, values, marginals, status):
-    """Values and marginals of the sentences of ``status`` 1, which becomes 0."""
+def sum_pass(lengths, starts, scores, along, single_root, gamma, values, marginals, slopes, status):
+    """Values and marginals of the sentences of ``status`` 1, which becomes 0, and slopes of marginals, times gamma.
+
+    The slope of a marginal along a direction is its covariance with the sum of this over the arcs of a tree.
+    """
     for sentence in range(len(status)):
         if status[sentence] != 1:
             continue
@@ -122,16 +134,23 @@ def sum_pass(lengths, starts, scores, single_root, gamma, values, marginals, sta
         n, depth = lengths[sentence], 1
         while 1 << depth < n:
             depth += 1
-        block = scores[starts[sentence] : starts[sentence] + n * n].reshape((n, n))
-        graphs, several = np.empty((depth + 1, 2, n, n)), np.empty((depth + 1, 1 << depth), np.bool_)
-        reach, direct = np.empty((n, n)), np.empty(n, np.bool_)
+        arcs = slice(starts[sentence], starts[sentence] + n * n)
+        block = np.stack((scores[arcs], along[arcs]), axis=1).reshape((n, n, 2))
+        graphs, several = np.empty((depth + 1, 2, n, n, 2)), np.empty((depth + 1, 1 << depth), np.bool_)
+        reach, direct = np.empty((n, n, 2)), np.empty(n, np.bool_)
         graphs[0, 0], several[0, 0] = block, not single_root
         values[sentence] = _eliminate_all_but_each(n, depth, graphs, several, reach, direct, gamma)
         if values[sentence] == -np.inf:
             continue
-        out = marginals[starts[sentence] : starts[sentence] + n * n].reshape((n, n))
+        out, slope = marginals[arcs].reshape((n, n)), slopes[arcs].reshape((n, n))
         for d in range(n):
             for h in range(n):
-                out[d, h] = block[d, h] + reach[h, d]
-            out[d, d] = block[d, d] if direct[d] else -np.inf
+                out[d, h] = block[d, h, 0] + reach[h, d, 0]
+                slope[d, h] = block[d, h, 1] + reach[h, d, 1]
+            out[d, d], slope[d, d] = block[d, d, 0] if direct[d] else -np.inf, block[d, d, 1]
             share_out(out[d], gamma)
+            mean = 0.0
+            for h in range(n):
+                mean += out[d, h] * slope[d, h]
+            for h in range(n):
+                slope[d, h] = out[d, h] * (slope[d, h] - mean)

@@ -10,14 +10,23 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import chain as kernel
-from spectrem.structures._ragged import Inputs, check_inputs, indicators, no_parts, runs_at_once
+from spectrem.structures import derivations as derive
+from spectrem.structures._ragged import (
+    Inputs,
+    check_direction,
+    check_inputs,
+    check_scores,
+    indicators,
+    no_parts,
+    runs_at_once,
+)
 from spectrem.structures.chains._tokens import TokenStructure
 from spectrem.structures.chains.edge_chain import EdgeChain
-from spectrem.structures.chains.tied import ScoreTable, factors_of, tensors_of, zero_tensors
+from spectrem.structures.chains.tied import LEAST_FILLED, ScoreTable, factors_of, tensors_of, zero_tensors
 from spectrem.structures.parts import Parts
 
-# Covariances are found for so many pairs of neighbouring states at a time.
-_PAIRS = 1 << 18
+# Covariances are found for so many pairs of neighbouring states at a time: arrays of a quarter of a megabyte.
+_PAIRS = 1 << 15
 
 
 @brief_dataclass(frozen=True, eq=False, init=False)
@@ -37,15 +46,27 @@ class MarkovStructure(TokenStructure):
         Among equals at ``gamma == 0``, the lowest last state wins (at order 2, then the lowest state before it), and
         before it the lowest predecessor.
         """
-        gamma = as_gamma(gamma)
-        inputs = check_inputs(self, scores, active, weights)
-        if gamma == 0.0:
-            values, choices, factors = self._viterbi(inputs)
+        if as_gamma(gamma) == 0.0:
+            values, choices, factors = self._viterbi(check_inputs(self, scores, active, weights))
             return values, Parts(indicators(choices, self.offsets), factors)
+        return self.sums(scores, gamma, active=active, weights=weights)
+
+    def sums(
+        self,
+        scores: Parts,
+        gamma: float,
+        *,
+        active: Bools | None = None,
+        weights: Floats | None = None,
+        least_filled: float = LEAST_FILLED,
+    ) -> tuple[Floats, Parts]:
+        """As `smoothed_max` at gamma above 0; see `ScoreTable.sum_pass` about ``least_filled``."""
+        gamma, inputs = as_gamma(gamma), check_inputs(self, scores, active, weights)
         no_start = np.zeros(self.n_states)
         table = ScoreTable(self.offsets, *self._kernel_states, inputs.unary, no_start, inputs.factors, gamma)
         rows, ones = np.arange(self.n_tokens), np.ones(self.n_instances)
-        values, marginals, _, factors = table.sum_pass(self.token_offsets, rows, inputs.active, inputs.weights, ones)
+        batch = self.token_offsets, rows, inputs.active, inputs.weights, ones
+        values, marginals, _, factors = table.sum_pass(*batch, least_filled)
         return values, Parts(marginals, factors)
 
     def decode(self, scores: Parts) -> Ints:
@@ -127,26 +148,15 @@ class Chain(MarkovStructure):
         """The transition matrix."""
         return ((self.n_states, self.n_states),)
 
-    def covariances(self, scores: Parts, values: Floats, weights: Floats | None = None) -> Parts:
-        """Covariances of states and transitions with the sum of values of the states taken, at gamma = 1.
-
-        Parameters
-        ----------
-        scores : Parts
-        values : ndarray of shape (n_unary,)
-        weights : ndarray of shape (n_instances,), optional
-            Multiply covariances of transitions.
-
-        Returns
-        -------
-        Parts
-            Covariances of unary parts, of one instance each, and of shared factors, summed over instances.
+    def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
+        """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`.
 
         Notes
         -----
         Those of the `EdgeChain` of the same shape, some sentences at a time.
         """
-        products, counts = np.zeros(self.n_unary), np.zeros(self.factor_shapes[0])
+        scores, (along, weights) = check_scores(self, scores), check_direction(self, along, weights)
+        means, products = np.zeros(self.n_instances), no_parts(self)
         for sentences in self._pieces():
             tokens = slice(int(self.token_offsets[sentences.start]), int(self.token_offsets[sentences.stop]))
             states = slice(int(self.offsets[tokens.start]), int(self.offsets[tokens.stop]))
@@ -155,14 +165,11 @@ class Chain(MarkovStructure):
                 allowed = self.offsets[tokens.start : tokens.stop + 1] - states.start, self.allowed[1][states]
             edges = EdgeChain(self.lengths[sentences], self.n_states, allowed)
             places = edges.state_part
-            of_edges = edges.covariances(
-                Parts(scores.unary[states][places], scores.factors),
-                values[states][places],
-                None if weights is None else weights[sentences],
-            )
-            products[states] = np.bincount(places, of_edges.unary, states.stop - states.start)
-            counts += of_edges.factors[0]
-        return Parts(products, (counts,))
+            of_edges, along_edges = (Parts(parts.unary[states][places], parts.factors) for parts in (scores, along))
+            means[sentences], found = edges.covariances(of_edges, along_edges, weights[sentences])
+            products.unary[states] = np.bincount(places, found.unary, states.stop - states.start)
+            products.factors[0][:] += found.factors[0]
+        return means, products
 
     def _pieces(self) -> list[slice]:
         """Sentences that follow each other, whose neighbouring states make some hundred thousand pairs."""
@@ -223,3 +230,7 @@ class Chain2(MarkovStructure):
     def factor_shapes(self) -> tuple[tuple[int, ...], ...]:
         """The scores of first pairs and of triples."""
         return ((self.n_states,) * 2, (self.n_states,) * 3)
+
+    def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
+        """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`."""
+        return derive.covariances(self, scores, along, weights)

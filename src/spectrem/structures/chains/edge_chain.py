@@ -14,10 +14,12 @@ from spectrem._validate import as_gamma
 from spectrem.kernels.chains import edge_chain as kernel
 from spectrem.kernels.derivations import ONE, Steps
 from spectrem.structures._ragged import (
+    check_direction,
     check_inputs,
     no_parts,
     offsets_of,
     positions_of,
+    ranges_of,
     rows_of,
     runs_at_once,
 )
@@ -97,9 +99,7 @@ class EdgeChain(TokenStructure):
     @cached_property
     def offsets(self) -> Ints:
         """Boundaries of the tokens in ``Parts.unary``, shape (n_tokens + 1,)."""
-        before = np.concatenate([[1], self._widths[:-1]])[: self.n_tokens]
-        before[self.token_offsets[:-1][self.lengths > 0]] = 1
-        return offsets_of(before * self._widths)
+        return offsets_of(self._n_before * self._widths)
 
     @cached_property
     def state_part(self) -> Ints:
@@ -108,17 +108,13 @@ class EdgeChain(TokenStructure):
         Scores of states are spread by ``scores[state_part]``, marginals summed by ``np.bincount(state_part,
         marginals)``.
         """
-        token = self.choice
-        return self._state_offsets[token] + self._places % self._widths[token]
+        row = rows_of(self._n_before)
+        return ranges_of(self._state_offsets[row], self._widths[row])
 
     @cached_property
     def part_before(self) -> Ints:
         """The token and state before every part as a part of the `Chain` of the same shape; -1 at first tokens."""
-        token = self.choice
-        first = np.zeros(self.n_tokens, np.bool_)
-        first[self.token_offsets[:-1][self.lengths > 0]] = True
-        before = self._state_offsets[token - 1] + self._places // self._widths[token]
-        return np.where(first[token], -1, before)
+        return np.repeat(self._rows_before, self._widths[rows_of(self._n_before)])
 
     @property
     def columns(self) -> Mapping[str, NDArray]:
@@ -165,29 +161,20 @@ class EdgeChain(TokenStructure):
                 np.minimum(marginals[parts], 1.0, out=marginals[parts])
         return values, self._with_counts(marginals, None if weights is None else given.weights)
 
-    def covariances(self, scores: Parts, values: Floats, weights: Floats | None = None) -> Parts:
-        """Covariances of parts and transitions with the sum of values of the parts taken, at gamma = 1.
-
-        Parameters
-        ----------
-        scores : Parts
-        values : ndarray of shape (n_unary,)
-        weights : ndarray of shape (n_instances,), optional
-            Multiply covariances of transitions.
-
-        Returns
-        -------
-        Parts
-            Covariances of unary parts, of one instance each, and of shared factors, summed over instances.
+    def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
+        """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`.
 
         Notes
         -----
         By the expectation semiring [LiEisner2009], on marginals: given the states of a token, the expected sums before
         and after it.
         """
-        marginals, found = self.smoothed_max(scores, 1.0)[1].unary, np.zeros(self.n_unary)
-        kernel.covary(self.token_offsets, self._widths, self.offsets, marginals, values, found)
-        return self._with_counts(found, weights)
+        along, weights = check_direction(self, along, weights)
+        marginals = self.smoothed_max(scores, 1.0)[1].unary
+        means, products = np.zeros(self.n_instances), np.zeros(self.n_unary)
+        by_part = self._with_transitions(along.unary, along.factors[0])
+        kernel.covary(self.token_offsets, self._widths, self.offsets, marginals, by_part, means, products)
+        return means, self._with_counts(products, weights)
 
     def decode(self, scores: Parts) -> Ints:
         """Best state of every token, shape (n_tokens,); -1 throughout an impossible sentence."""
@@ -246,15 +233,30 @@ class EdgeChain(TokenStructure):
         return np.diff(self._state_offsets)
 
     @property
-    def _places(self) -> Ints:
-        """Place of every part among those of its token."""
-        return positions_of(np.diff(self.offsets))
+    def _first_tokens(self) -> Ints:
+        """First tokens of all sentences."""
+        return self.token_offsets[:-1][self.lengths > 0]
+
+    @property
+    def _n_before(self) -> Ints:
+        """Number of states before every token, 1 at first tokens: that of rows of its parts."""
+        numbers = np.append(1, self._widths[:-1])[: self.n_tokens]
+        numbers[self._first_tokens] = 1
+        return numbers
+
+    @property
+    def _rows_before(self) -> Ints:
+        """The token and state before every row of parts, as a part of a `Chain`; -1 at first tokens."""
+        starts = np.append(-1, self._state_offsets[:-2])[: self.n_tokens]
+        starts[self._first_tokens] = -1
+        return ranges_of(starts, self._n_before)
 
     @cached_property
     def _cells(self) -> Ints:
         """The raveled transition of every part; one past the last at first tokens."""
-        states, before = self._all_states, self.part_before
-        return np.where(before >= 0, states[before] * self.n_states + self._tags, self.n_states**2)
+        before, after_last = self._rows_before, self.n_states**2
+        rows = np.where(before >= 0, self._all_states[before] * self.n_states, after_last)
+        return np.minimum(np.repeat(rows, self._widths[rows_of(self._n_before)]) + self._tags, after_last)
 
     def _with_counts(self, marginals: Floats, weights: Floats | None) -> Parts:
         """Numbers of parts, and their sums by transition, sentences times weights."""

@@ -121,25 +121,14 @@ class SemiMarkovChain(TokenStructure):
         kernel.sum_pass(self.token_offsets, *given, gamma, inputs.weights, values, marginals, counts)
         return values, Parts(marginals.reshape(-1), self._factors_of(counts))
 
-    def covariances(self, scores: Parts, values: Floats, weights: Floats | None = None) -> Parts:
-        """Covariances of states and factors with the sum of values of the states taken, at gamma = 1.
-
-        Parameters
-        ----------
-        scores : Parts
-        values : ndarray of shape (n_unary,)
-        weights : ndarray of shape (n_instances,), optional
-            Multiply covariances of factors.
-
-        Returns
-        -------
-        Parts
+    def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
+        """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`.
 
         Notes
         -----
         By the steps of `derivations`, of which a sentence has n_tokens n_states min(longest, n_tokens).
         """
-        return derive.covariances(self, scores, values, weights)
+        return derive.covariances(self, scores, along, weights)
 
     def decode(self, scores: Parts) -> Ints:
         """Best state of every token, shape (n_tokens,); -1 throughout an impossible sentence."""

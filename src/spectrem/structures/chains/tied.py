@@ -25,7 +25,7 @@ from spectrem.structures.chains._tokens import check_states
 # The working space of a group of sentences, in numbers per array; longer sentences are run one at a time.
 _MOST_NUMBERS = 1 << 20
 # A group is run side by side where at least this share of its places is taken.
-_LEAST_FILLED = 0.25
+LEAST_FILLED = 0.25
 
 
 class Potentials(NamedTuple):
@@ -92,17 +92,24 @@ class ScoreTable:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def sum_pass(
-        self, token_offsets: Ints, rows: Ints, active: Bools, weights: Floats, row_weights: Floats
+        self,
+        token_offsets: Ints,
+        rows: Ints,
+        active: Bools,
+        weights: Floats,
+        row_weights: Floats,
+        least_filled: float = LEAST_FILLED,
     ) -> tuple[Floats, Floats, Floats, tuple[Floats, ...]]:
         """Values (nats) of a batch, and counts of rows, first states and factors.
 
-        ``row_weights`` multiply the counts of rows, ``weights`` all others.
+        ``row_weights`` multiply the counts of rows, ``weights`` all others. Sentences run side by side where so large a
+        share of the places of a group is taken; with 0, results of a sentence are the same bits in any batch.
         """
         order, values, status = len(self.factors), np.zeros(len(token_offsets) - 1), active.astype(np.int8)
         tensors = zero_tensors(order, len(self.initial))
         expected = chain.Expected(np.zeros_like(self.row_scores), np.zeros_like(self.initial), *tensors)
         batch = (row_weights, weights, values, expected, status)
-        side_by_side = self._groups(token_offsets, rows, active) if order == 1 else ()
+        side_by_side = self._groups(token_offsets, rows, active, least_filled) if order == 1 else ()
         if len(side_by_side):
             chain_lanes.sum_pass(side_by_side, token_offsets, rows, self.potentials, *batch)
         if status.any():
@@ -111,13 +118,13 @@ class ScoreTable:
             chain_log.sum_pass(token_offsets, rows, self.potentials, *batch)
         return values, expected.rows, expected.first, factors_of(order, *tensors)
 
-    def _groups(self, token_offsets: Ints, rows: Ints, active: Bools) -> Ints:
+    def _groups(self, token_offsets: Ints, rows: Ints, active: Bools, least_filled: float) -> Ints:
         """Sentences to be run side by side: unrestricted ones, longest first, in groups of similar length."""
         width, n_states = chain_lanes.WIDTH, len(self.initial)
-        if len(active) < _LEAST_FILLED * width:
+        if len(active) < least_filled * width:
             return np.zeros(0, np.int64)
         lengths = np.diff(token_offsets)
-        chosen = active & (lengths > 0)
+        chosen = active & (lengths > 0) & (lengths <= _MOST_NUMBERS // (width * n_states))
         if not self.dense:
             restricted = np.concatenate([[0], np.cumsum(~self._full_rows[rows])])[token_offsets]
             chosen &= np.diff(restricted) == 0
@@ -127,8 +134,7 @@ class ScoreTable:
             return order
         first = np.arange(0, len(order), width)
         longest, taken = lengths[order[first]], np.add.reduceat(lengths[order], first)
-        together = taken >= _LEAST_FILLED * width * longest
-        together &= longest * width * n_states <= _MOST_NUMBERS
+        together = taken >= least_filled * width * longest
         return order[np.repeat(together, width)[: len(order)]]
 
     @cached_property

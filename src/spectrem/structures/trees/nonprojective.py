@@ -10,7 +10,14 @@ from spectrem._heads import UNKNOWN_HEAD
 from spectrem._reprs import brief_dataclass
 from spectrem.kernels.trees import edmonds, matrix_tree, matrix_tree_log
 from spectrem.structures._polytopes import check_tree_program, simplex_polytope
-from spectrem.structures._ragged import Inputs, check_instance, check_scores, runs_at_once
+from spectrem.structures._ragged import (
+    Inputs,
+    check_direction,
+    check_instance,
+    check_scores,
+    means_of,
+    runs_at_once,
+)
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 from spectrem.structures.trees._trees import ArcStructure
@@ -78,8 +85,24 @@ class NonProjectiveTrees(ArcStructure):
             np.exp(exponents, out=exponents)  # which has vector instructions that a kernel does not have
             matrix_tree.sum_pass(sentences, *layout, places, exponents, tops, values, marginals, status)
         if status.any():
-            matrix_tree_log.sum_pass(*layout, values, marginals, status)
+            still, slopes = np.zeros(self.n_unary), np.zeros(self.n_unary)
+            batch = (self.lengths, self.block_offsets, inputs.unary, still, self.single_root, gamma)
+            matrix_tree_log.sum_pass(*batch, values, marginals, slopes, status)
         return values, Parts(marginals)
+
+    def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
+        """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`.
+
+        Notes
+        -----
+        Elimination in log space carries derivatives along the direction, without subtraction of what cancels.
+        """
+        scores, (along, _) = check_scores(self, scores), check_direction(self, along, weights)
+        marginals, slopes = np.zeros(self.n_unary), np.zeros(self.n_unary)
+        layout = (self.lengths, self.block_offsets, scores.unary, along.unary, self.single_root, 1.0)
+        status = (self.lengths > 0).astype(np.int8)
+        matrix_tree_log.sum_pass(*layout, np.zeros(self.n_instances), marginals, slopes, status)
+        return means_of(self, marginals, along.unary), Parts(slopes)
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """Arcs, and for every word a unit of flow from the root over arcs that are taken.

@@ -47,6 +47,15 @@ class _SpanTrees(Trees):
         """The steps that derive the trees of one sentence."""
         raise NotImplementedError
 
+    def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
+        """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`.
+
+        Notes
+        -----
+        By the expectation semiring [LiEisner2009], sentence by sentence: some forty times as slow as marginals.
+        """
+        return covariances(self, scores, along, weights)
+
     def _sums(self, inputs: Inputs, gamma: float) -> tuple[Floats, Parts]:
         kernel, offsets, choices = self._layout
         sizes = np.diff(offsets)
@@ -141,29 +150,6 @@ class ProjectiveTrees(_SpanTrees, ArcStructure):
         every = np.arange(parts.start, parts.stop)
         steps = projective_steps(n, self.single_root) if n else NO_STEPS
         return Derivations(steps, every, parts, (), np.arange(n + 1) * n, np.ones(n, np.int64))
-
-    def covariances(self, scores: Parts, values: Floats, weights: Floats | None = None) -> Parts:
-        """Covariances of every arc with the sum of values of the arcs taken, at gamma = 1.
-
-        Parameters
-        ----------
-        scores : Parts
-            Nats.
-        values : ndarray of shape (n_unary,)
-            What every arc adds to the sum, any finite numbers.
-        weights : ndarray of shape (n_instances,), optional
-            Without effect, as nothing is shared.
-
-        Returns
-        -------
-        Parts
-            Covariances of unary parts, of one instance each, and of shared factors, summed over instances.
-
-        Notes
-        -----
-        By the expectation semiring [LiEisner2009], sentence by sentence: some forty times as slow as marginals.
-        """
-        return covariances(self, scores, values, weights)
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """A unit of flow through the spans of Eisner's algorithm, whose vertices are trees.

@@ -1,0 +1,259 @@
+"""What all structured distributions offer, whatever their structures are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.distributions import Distribution, register_kl
+
+from spectrem._arrays import Ints
+from spectrem._validate import as_count
+from spectrem.exceptions import InvalidInputError
+from spectrem.structures import Parts, draws
+from spectrem.torch.autograd import Expectation, Layout, LogPartition, Marginals, as_array, sum_dtype
+
+
+class StructuredDistribution(Distribution):
+    """Abstract: a distribution over the structures of every instance of a batch, in proportion to exp(score / gamma).
+
+    A family adds a constructor, and how structures are written as tensors: ``_as_values``, ``_sets_of``, ``_where``.
+    """
+
+    has_rsample = False
+    arg_constraints: dict[str, Any] = {}  # noqa: RUF012 - of torch, which reads it from the class
+
+    def __init__(self, layout: Layout, scores: tuple[torch.Tensor, ...], gamma: float, event_shape: torch.Size) -> None:
+        if not (isinstance(gamma, (int, float)) and 0.0 <= gamma < float("inf")):
+            raise InvalidInputError(
+                f"gamma must be a finite number, at least 0, got {gamma!r}; 1 is the distribution itself, 0 its mode"
+            )
+        self._layout: Any = layout
+        self._scores, self.gamma = scores, float(gamma)
+        super().__init__(torch.Size([layout.structure.n_instances]), event_shape, validate_args=False)
+
+    @property
+    def log_partition(self) -> torch.Tensor:
+        """gamma times the log of the sum of exp(score / gamma) over structures, shape (batch,), nats."""
+        if self._on_kernels:
+            values: torch.Tensor = LogPartition.apply(self._layout, self.gamma, *self._scores)
+            return values
+        return self._layout.log_partition(self.gamma, *self._scores)
+
+    @property
+    def marginals(self) -> torch.Tensor:
+        """Probabilities of the parts, in the form of the first argument of the distribution."""
+        return self.expected_parts[0]
+
+    @property
+    def expected_parts(self) -> tuple[torch.Tensor, ...]:
+        """Of every tensor of scores, the expected number of uses of each entry, summed over what shares it."""
+        ones = torch.ones(self._batch_shape, dtype=torch.float64, device=self._scores[0].device)
+        if self._on_kernels:
+            parts: tuple[torch.Tensor, ...] = Marginals.apply(self._layout, self.gamma, None, ones, *self._scores)
+            return parts
+        return _slopes(self, ones, create_graph=torch.is_grad_enabled())
+
+    @property
+    def mode(self) -> torch.Tensor:
+        """The best structure of every instance, integers; ties go to the first."""
+        return self._tensor_of(self._layout.structure.decode(self._packed()))
+
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        """Log-probability of structures, or of all structures that agree with what is known of them, nats.
+
+        Parameters
+        ----------
+        value : Tensor
+            The family says its forms: whole structures, sets of possible labels (bool), or soft labels (float), of
+            which the expected log-probability is returned.
+
+        Returns
+        -------
+        Tensor of shape (batch,)
+        """
+        self._check_gamma("log_prob")
+        value = torch.as_tensor(value, device=self._scores[0].device)
+        if value.is_floating_point():
+            return (self._expected_score(value) - self.log_partition) / self.gamma
+        if value.dtype != torch.bool:
+            value = self._sets_of(value)
+        if value.shape != self._scores[0].shape:
+            raise InvalidInputError(
+                f"value, sets of parts, must have shape {tuple(self._scores[0].shape)}, got {tuple(value.shape)}"
+            )
+        return (self._where(value).log_partition - self.log_partition) / self.gamma
+
+    def entropy(self) -> torch.Tensor:
+        """Entropies of the structures of every instance, shape (batch,), nats."""
+        self._check_gamma("entropy")
+        return (self.log_partition - self._expect(self._scores)) / self.gamma
+
+    def cross_entropy(self, other: StructuredDistribution) -> torch.Tensor:
+        """Expected minus log-probability that another distribution gives to structures of this one.
+
+        Parameters
+        ----------
+        other : StructuredDistribution
+            Of the same family and shape.
+
+        Returns
+        -------
+        Tensor of shape (batch,)
+            Nats.
+        """
+        self._check_same(other)
+        return (other.log_partition - self._expect(other._scores)) / other.gamma + self._beyond(other)
+
+    def kl_divergence(self, other: StructuredDistribution) -> torch.Tensor:
+        """Kullback-Leibler divergence from this distribution to another, shape (batch,), nats; at least 0.
+
+        Parameters
+        ----------
+        other : StructuredDistribution
+            Of the same family and shape.
+        """
+        self._check_same(other)
+        here, there = 1.0 / self.gamma, 1.0 / other.gamma
+        along = tuple(
+            _finite(one) * here - _finite(two) * there for one, two in zip(self._scores, other._scores, strict=True)
+        )
+        return other.log_partition * there - self.log_partition * here + self._expect(along) + self._beyond(other)
+
+    def n_best(self, n: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The n best structures of every instance.
+
+        Parameters
+        ----------
+        n : int
+            At least 1.
+
+        Returns
+        -------
+        scores : Tensor of shape (n, batch)
+            Decreasing, nats, without gradient; -inf where an instance has fewer structures.
+        structures : Tensor of shape (n, batch, ...), int64
+            In the form of `mode`.
+        """
+        n = as_count(n, "n", minimum=1)
+        values, structures = draws.n_best(self._layout.structure, self._packed(), n)
+        scores = torch.from_numpy(values.T).to(self._scores[0].device)
+        return scores, torch.stack([self._tensor_of(one) for one in structures])
+
+    @torch.no_grad()
+    def sample(self, sample_shape: Any = ()) -> torch.Tensor:
+        """Draw structures; ``torch.manual_seed`` makes draws repeatable.
+
+        Parameters
+        ----------
+        sample_shape : int or tuple of int, default ()
+            How many.
+
+        Returns
+        -------
+        Tensor of shape (*sample_shape, batch, ...), int64
+            In the form of `mode`.
+        """
+        shape = (sample_shape,) if isinstance(sample_shape, int) else tuple(sample_shape)
+        seed = int(torch.randint(2**62, ()))
+        n = int(np.prod(shape, dtype=np.int64))
+        drawn = draws.sample(self._layout.structure, self._packed(), max(n, 1), seed, gamma=self.gamma)
+        each = torch.stack([self._tensor_of(one) for one in drawn[:n]])
+        return each.reshape(*shape, *each.shape[1:])
+
+    # ---- what families add ------------------------------------------------------------------------------------------
+
+    def _as_values(self, structures: Ints) -> Ints:
+        """One structure of every instance, in the form of `Structure.decode`, as `mode` returns it."""
+        raise NotImplementedError
+
+    def _sets_of(self, value: torch.Tensor) -> torch.Tensor:
+        """Whole structures, integers as `mode` returns them, as sets of parts: true where one may be taken."""
+        raise NotImplementedError
+
+    def _expected_score(self, value: torch.Tensor) -> torch.Tensor:
+        """Expected scores of soft structures, shape (batch,)."""
+        scores = self._scores[0]
+        if value.shape != scores.shape:
+            raise InvalidInputError(
+                f"value, soft labels, must have shape {tuple(scores.shape)}, got {tuple(value.shape)}"
+            )
+        numbers = torch.where(value > 0, scores * value, 0.0)
+        return numbers.flatten(1).sum(dim=1, dtype=sum_dtype(scores, value))
+
+    def _where(self, value: torch.Tensor) -> StructuredDistribution:
+        """The distribution over those structures that take none but the parts where ``value`` is true."""
+        raise NotImplementedError
+
+    # ---- helpers ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _on_kernels(self) -> bool:
+        """Whether scores are where the compiled kernels run."""
+        return self._scores[0].device.type == "cpu"
+
+    def _packed(self) -> Parts:
+        return self._layout.pack([as_array(one) for one in self._scores])
+
+    def _tensor_of(self, structures: Ints) -> torch.Tensor:
+        return torch.from_numpy(self._as_values(structures)).to(self._scores[0].device)
+
+    def _expect(self, along: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        """Expected sums of directions over structures, shape (batch,)."""
+        along = tuple(map(_finite, along))
+        if self._on_kernels:
+            means: torch.Tensor = Expectation.apply(self._layout, self.gamma, *along, *self._scores)
+            return means
+        weights = torch.ones(self._batch_shape, dtype=self._scores[0].dtype, device=self._scores[0].device)
+        weights.requires_grad_()
+        with torch.enable_grad():
+            slopes = _slopes(self, weights, create_graph=True)
+            inner = sum((one * other).sum() for one, other in zip(slopes, along, strict=True))
+            return torch.autograd.grad(inner, weights, create_graph=True)[0]
+
+    def _beyond(self, other: StructuredDistribution) -> torch.Tensor:
+        """Infinity where a structure of this distribution is impossible in another, else 0, shape (batch,)."""
+        only_here = [
+            (two == -torch.inf) & (one != -torch.inf) for one, two in zip(self._scores, other._scores, strict=True)
+        ]
+        nothing = torch.zeros((), device=self._scores[0].device)
+        if not any(bool(one.any()) for one in only_here):
+            return nothing
+        with torch.no_grad():
+            uses = self._expect(tuple(one.to(two) for one, two in zip(only_here, self._scores, strict=True)))
+        return torch.where(uses > 0.0, torch.inf, nothing)
+
+    def _check_gamma(self, what: str) -> None:
+        if self.gamma == 0.0:
+            raise InvalidInputError(f"gamma must be above 0 for {what}, got 0; use mode, or a small gamma")
+
+    def _check_same(self, other: StructuredDistribution) -> None:
+        self._check_gamma("divergences")
+        shapes = [[tuple(one.shape) for one in each._scores] for each in (self, other)]
+        if type(self) is not type(other) or shapes[0] != shapes[1]:
+            raise InvalidInputError(
+                f"other must be of the family and shape of this distribution, {type(self).__name__} of {shapes[0]}, "
+                f"got {type(other).__name__} of {shapes[1]}"
+            )
+        other._check_gamma("divergences")
+
+
+def _finite(scores: torch.Tensor) -> torch.Tensor:
+    """Scores with 0 in place of -inf, which no structure takes."""
+    return scores.masked_fill(scores == -torch.inf, 0.0)
+
+
+def _slopes(
+    distribution: StructuredDistribution, weights: torch.Tensor, create_graph: bool
+) -> tuple[torch.Tensor, ...]:
+    """Expected parts where those of an instance count ``weights``, by the derivative of tensor operations."""
+    with torch.enable_grad():
+        scores = tuple(one if one.requires_grad else one.detach().requires_grad_() for one in distribution._scores)
+        values = distribution._layout.log_partition(distribution.gamma, *scores)
+        return torch.autograd.grad(values, scores, weights.to(values), create_graph=create_graph)
+
+
+@register_kl(StructuredDistribution, StructuredDistribution)
+def _kl_divergence(p: StructuredDistribution, q: StructuredDistribution) -> torch.Tensor:
+    return p.kl_divergence(q)

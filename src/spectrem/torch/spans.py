@@ -1,0 +1,215 @@
+"""Spans of sentences: cuts into segments, and brackets of binary trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from spectrem import structures
+from spectrem._arrays import Ints
+from spectrem.exceptions import InvalidInputError
+from spectrem.structures._ragged import rows_of
+from spectrem.torch.distribution import StructuredDistribution
+from spectrem.torch.places import Placed
+from spectrem.torch.tensors.spans import bracketings, segmentations
+from spectrem.torch.tokens import Tokens
+
+
+class Segmentations(StructuredDistribution):
+    """Sentences cut into segments with states, each with a score of its own: a semi-Markov CRF [SarawagiCohen2004].
+
+    Parameters
+    ----------
+    scores : Tensor of shape (batch, length, longest, n_states)
+        Of segments, [first token, number of tokens - 1, state], nats; -inf forbids one. Those that end behind their
+        sentence are not read.
+    transitions : Tensor of shape (n_states, n_states), optional
+        Scores of neighbouring segments, [from, to]; by default 0.
+    lengths : Tensor of shape (batch,), int, optional
+        Tokens of every sentence, which may be 0; by default all.
+    gamma : float, default 1.0
+        Temperature.
+
+    Raises
+    ------
+    InvalidInputError
+        If shapes do not fit, or scores are NaN or +inf.
+
+    Notes
+    -----
+    Values are integers of shape (batch, length, 2): of every token the first token of its segment, and the state; -1
+    where no token is. `log_prob` also takes sets of possible segments (bool, in the shape of the scores).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from spectrem.torch import Segmentations
+    >>> scores = torch.zeros(1, 3, 2, 1)
+    >>> scores[0, 1, 1] = 3.0  # tokens 1 and 2 as one segment
+    >>> Segmentations(scores).mode.tolist()
+    [[[0, 0], [1, 0], [1, 0]]]
+    """
+
+    def __init__(
+        self,
+        scores: torch.Tensor,
+        transitions: torch.Tensor | None = None,
+        *,
+        lengths: torch.Tensor | Sequence[int] | None = None,
+        gamma: float = 1.0,
+    ) -> None:
+        if scores.ndim != 4 or not scores.shape[2] or not scores.shape[3]:
+            raise InvalidInputError(
+                f"scores must have shape (batch, length, longest, n_states), got {tuple(scores.shape)}"
+            )
+        batch, length, longest, k = (int(size) for size in scores.shape)
+        transitions = scores.new_zeros(k, k) if transitions is None else transitions
+        if tuple(transitions.shape) != (k, k):
+            raise InvalidInputError(f"transitions must have shape {(k, k)}, got {tuple(transitions.shape)}")
+        tokens = Tokens.of((batch, length), lengths, None)
+        structure = structures.Segmentations(tokens.lengths, k, longest)
+        left = np.where(tokens.mask if tokens.mask is not None else True, tokens.lengths[:, None], 0) - np.arange(
+            length
+        )
+        fits = np.arange(longest) < left[:, :, None]
+        places = np.flatnonzero(np.repeat(fits[..., None], k, axis=3))
+
+        def sums(gamma: float, scores: torch.Tensor, transitions: torch.Tensor) -> torch.Tensor:
+            return segmentations(scores, transitions, torch.from_numpy(tokens.lengths).to(scores.device), gamma)
+
+        self._tokens = tokens
+        layout = Placed(structure, ((batch, length, longest, k),), (places,), (slice(None),), sums)
+        super().__init__(layout, (scores, transitions), gamma, torch.Size([length, 2]))
+
+    def _as_values(self, structures: Ints) -> Ints:
+        return self._tokens.put(structures, -1)
+
+    def _sets_of(self, value: torch.Tensor) -> torch.Tensor:
+        longest, k = self._scores[0].shape[2:]
+        if value.shape != (*self._tokens.shape, 2):
+            raise InvalidInputError(
+                f"value, first tokens and states, must have shape {(*self._tokens.shape, 2)}, got {tuple(value.shape)}"
+            )
+        given = self._tokens.take(value.cpu().numpy())
+        position, sentence = self._tokens.position, rows_of(self._tokens.lengths)
+        start, state = given[:, 0], given[:, 1]
+        segment = self._tokens.offsets[sentence] + start
+        wrong = (start < 0) | (start > position) | (state < 0) | (state >= k)
+        size = np.bincount(np.where(wrong, 0, segment), minlength=len(given))
+        if wrong.any():
+            raise InvalidInputError(
+                f"value must say of every token the first token of its segment, not behind it, and a state below {k}, "
+                f"got {given[wrong][0].tolist()}"
+            )
+        first = np.flatnonzero(size)
+        # Every token of a segment says the same as the first one, and segments are runs of tokens.
+        same = (given == given[segment]).all() and (position[first] == start[first]).all()
+        follows = np.append(first[1:], len(given)) - first == size[first]
+        if not same or not follows.all() or (size > longest).any():
+            raise InvalidInputError(
+                f"value must cut sentences into segments of at most {longest} tokens that agree on their state"
+            )
+        sets = np.zeros(tuple(self._scores[0].shape), np.bool_)
+        sets[sentence[first], position[first], size[first] - 1, state[first]] = True
+        return torch.from_numpy(sets).to(value.device)
+
+    def _expected_score(self, value: torch.Tensor) -> torch.Tensor:
+        raise InvalidInputError(
+            "value must be whole segmentations or sets of segments, got soft labels; use cross_entropy"
+        )
+
+    def _where(self, value: torch.Tensor) -> Segmentations:
+        scores, transitions = self._scores
+        lengths = torch.from_numpy(self._tokens.lengths)
+        return Segmentations(scores.masked_fill(~value, -torch.inf), transitions, lengths=lengths, gamma=self.gamma)
+
+
+class Bracketings(StructuredDistribution):
+    """Binary trees over the words of sentences, from scores of spans [KleinManning2002].
+
+    Parameters
+    ----------
+    scores : Tensor of shape (batch, n_words, n_words)
+        Of spans as constituents, [first word, last word], nats; -inf forbids one. Those below the diagonal are not
+        read.
+    distituents : Tensor of the same shape, optional
+        Scores of spans that are no constituents; those of words and whole sentences are not read. By default 0.
+    lengths : Tensor of shape (batch,), int, optional
+        Words of every sentence, which may be 0; by default all.
+    gamma : float, default 1.0
+        Temperature.
+
+    Raises
+    ------
+    InvalidInputError
+        If shapes do not fit, or scores are NaN or +inf.
+
+    Notes
+    -----
+    Values are 1 at constituents and 0 elsewhere, integers in the shape of the scores, all 0 where no tree is possible.
+    `log_prob` also takes sets of possible constituents (bool), so that a few known brackets are those spans that cross
+    none of them, and soft brackets (float).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from spectrem.torch import Bracketings
+    >>> scores = torch.zeros(1, 3, 3)
+    >>> scores[0, 0, 1] = 1.0
+    >>> Bracketings(scores).mode.tolist()
+    [[[1, 1, 1], [0, 1, 0], [0, 0, 1]]]
+    """
+
+    def __init__(
+        self,
+        scores: torch.Tensor,
+        distituents: torch.Tensor | None = None,
+        *,
+        lengths: torch.Tensor | Sequence[int] | None = None,
+        gamma: float = 1.0,
+    ) -> None:
+        if scores.ndim != 3 or scores.shape[1] != scores.shape[2]:
+            raise InvalidInputError(
+                f"scores must have shape (batch, n_words, n_words), [first word, last word], got {tuple(scores.shape)}"
+            )
+        if distituents is not None and distituents.shape != scores.shape:
+            raise InvalidInputError(
+                f"distituents must have shape {tuple(scores.shape)}, got {tuple(distituents.shape)}"
+            )
+        batch, n = (int(size) for size in scores.shape[:2])
+        words = Tokens.of((batch, n), lengths, None)
+        structure = structures.Bracketings(words.lengths)
+        start, end = structure.spans
+        places = (structure.instance[::2] * n + start) * n + end - 1
+        each = (scores,) if distituents is None else (scores, distituents)
+
+        def sums(gamma: float, scores: torch.Tensor, distituents: torch.Tensor | None = None) -> torch.Tensor:
+            return bracketings(scores, torch.from_numpy(words.lengths).to(scores.device), gamma, distituents)
+
+        self._words, self._places = words, places
+        sides = (slice(0, None, 2), slice(1, None, 2))[: len(each)]
+        layout = Placed(structure, ((batch, n, n),) * len(each), (places,) * len(each), sides, sums)
+        super().__init__(layout, each, gamma, scores.shape[1:])
+
+    def _as_values(self, structures: Ints) -> Ints:
+        structure, n = self._layout.structure, self._words.shape[1]
+        values = np.zeros((*self._words.shape, n), np.int64)
+        sentence = rows_of(np.diff(structure.bracket_offsets))
+        possible = structures[:, 0] >= 0
+        first, last = structures[possible].T
+        values[sentence[possible], first, last - 1] = 1
+        impossible = np.zeros(len(values), np.bool_)
+        impossible[sentence[~possible]] = True
+        word = np.arange(n)
+        values[:, word, word] = (word < self._words.lengths[:, None]) & ~impossible[:, None]
+        return values
+
+    def _sets_of(self, value: torch.Tensor) -> torch.Tensor:
+        return value > 0
+
+    def _where(self, value: torch.Tensor) -> Bracketings:
+        scores, *others = self._scores
+        lengths = torch.from_numpy(self._words.lengths)
+        return Bracketings(scores.masked_fill(~value, -torch.inf), *others, lengths=lengths, gamma=self.gamma)

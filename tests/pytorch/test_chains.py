@@ -153,6 +153,14 @@ def test_impossible_and_empty_sentences():
     assert torch.isfinite(transitions.grad).all()
     assert emissions.grad[1:].abs().sum() == 0
     assert chain.mode.tolist() == [[0, 0], [-1, -1], [-1, -1]]
+    assert chain.entropy().tolist() == pytest.approx([math.log(4), 0.0, 0.0])
+    assert chain.log_prob(torch.zeros(3, 2, dtype=torch.long)).tolist() == pytest.approx([-math.log(4), -math.inf, 0.0])
+    even = LinearChain(torch.zeros(3, 2, 2), transitions, lengths=[2, 2, 0])
+    assert chain.kl_divergence(even).tolist() == [0.0, 0.0, 0.0]
+    assert even.kl_divergence(chain).tolist() == [0.0, math.inf, 0.0]
+    emissions.grad = None
+    (chain.entropy() + even.kl_divergence(chain)).nan_to_num(posinf=0.0).sum().backward()
+    assert torch.isfinite(emissions.grad).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -229,9 +229,12 @@ class LinearChain(StructuredDistribution):
         value = torch.as_tensor(value, device=self._scores[0].device)
         if value.is_floating_point() or value.dtype == torch.bool or (self._checked(value) < 0).any():
             return super().log_prob(value)
+        if not self._on_kernels:
+            is_tag = torch.arange(self._scores[0].shape[2], device=value.device) == value[..., None]
+            return super().log_prob(is_tag.to(self._scores[0].dtype))
         self._check_gamma("log_prob")
-        score: torch.Tensor = TakenScores.apply(self._layout, self._taken(value.cpu().numpy()), *self._scores)
-        return (score - self.log_partition) / self.gamma
+        score: torch.Tensor = TakenScores.apply(self._layout, self._taken(value.numpy()), *self._scores)
+        return self._normalised(score)
 
     def _checked(self, value: torch.Tensor) -> Ints:
         """Tags of the tokens."""

@@ -76,19 +76,20 @@ class StructuredDistribution(Distribution):
         self._check_gamma("log_prob")
         value = torch.as_tensor(value, device=self._scores[0].device)
         if value.is_floating_point():
-            return (self._expected_score(value) - self.log_partition) / self.gamma
+            return self._normalised(self._expected_score(value))
         if value.dtype != torch.bool:
             value = self._sets_of(value)
         if value.shape != self._scores[0].shape:
             raise InvalidInputError(
                 f"value, sets of parts, must have shape {tuple(self._scores[0].shape)}, got {tuple(value.shape)}"
             )
-        return (self._where(value).log_partition - self.log_partition) / self.gamma
+        return self._normalised(self._where(value).log_partition)
 
     def entropy(self) -> torch.Tensor:
-        """Entropies of the structures of every instance, shape (batch,), nats."""
+        """Entropies of the structures of every instance, shape (batch,), nats; 0 where none is possible."""
         self._check_gamma("entropy")
-        return (self.log_partition - self._expect(self._scores)) / self.gamma
+        values = self.log_partition
+        return torch.where(values > -torch.inf, (values - self._expect(self._scores)) / self.gamma, 0.0)
 
     def cross_entropy(self, other: StructuredDistribution) -> torch.Tensor:
         """Expected minus log-probability that another distribution gives to structures of this one.
@@ -104,7 +105,8 @@ class StructuredDistribution(Distribution):
             Nats.
         """
         self._check_same(other)
-        return (other.log_partition - self._expect(other._scores)) / other.gamma + self._beyond(other)
+        values = other.log_partition
+        return self._divergence(other, (values - self._expect(other._scores)) / other.gamma, values)
 
     def kl_divergence(self, other: StructuredDistribution) -> torch.Tensor:
         """Kullback-Leibler divergence from this distribution to another, shape (batch,), nats; at least 0.
@@ -119,7 +121,8 @@ class StructuredDistribution(Distribution):
         along = tuple(
             _finite(one) * here - _finite(two) * there for one, two in zip(self._scores, other._scores, strict=True)
         )
-        return other.log_partition * there - self.log_partition * here + self._expect(along) + self._beyond(other)
+        values = other.log_partition
+        return self._divergence(other, values * there - self.log_partition * here + self._expect(along), values)
 
     def n_best(self, n: int) -> tuple[torch.Tensor, torch.Tensor]:
         """The n best structures of every instance.
@@ -212,17 +215,25 @@ class StructuredDistribution(Distribution):
             inner = sum((one * other).sum() for one, other in zip(slopes, along, strict=True))
             return torch.autograd.grad(inner, weights, create_graph=True)[0]
 
-    def _beyond(self, other: StructuredDistribution) -> torch.Tensor:
-        """Infinity where a structure of this distribution is impossible in another, else 0, shape (batch,)."""
+    def _normalised(self, scores: torch.Tensor) -> torch.Tensor:
+        """Log-probabilities of what has these scores; -inf where no structure is possible at all."""
+        values = self.log_partition
+        return torch.where(values > -torch.inf, (scores - values) / self.gamma, -torch.inf)
+
+    def _divergence(self, other: StructuredDistribution, numbers: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """Numbers that are infinite where a structure of this distribution is impossible in another of such values.
+
+        They are 0 where no structure of this one is possible.
+        """
         only_here = [
             (two == -torch.inf) & (one != -torch.inf) for one, two in zip(self._scores, other._scores, strict=True)
         ]
-        nothing = torch.zeros((), device=self._scores[0].device)
-        if not any(bool(one.any()) for one in only_here):
-            return nothing
         with torch.no_grad():
-            uses = self._expect(tuple(one.to(two) for one, two in zip(only_here, self._scores, strict=True)))
-        return torch.where(uses > 0.0, torch.inf, nothing)
+            is_possible = self.log_partition > -torch.inf
+            beyond = values == -torch.inf
+            if any(bool(one.any()) for one in only_here):
+                beyond = beyond | (self._expect(tuple(one.to(torch.float64) for one in only_here)) > 0.0)
+        return torch.where(is_possible, torch.where(beyond, torch.inf, numbers), 0.0)
 
     def _check_gamma(self, what: str) -> None:
         if self.gamma == 0.0:

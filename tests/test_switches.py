@@ -83,7 +83,7 @@ CALLS = {
 MADE_BY_THE_LIBRARY = {
     *("AlignmentStats", "BitextShard", "Block", "Constraint", "ConstraintReport", "ConstraintSummary", "CoupledKernel"),
     *("GrammarShard", "JointShard", "LexicalPrior", "Line", "LinearConstraint", "LogLinearShard.take", "ParsingShard"),
-    *("PosedCorpus", "TableFile", "TagShard", "read_bytes", "tokenise"),
+    *("ConstrainedTargets.project_cells", "PosedCorpus", "TableFile", "TagShard", "read_bytes", "tokenise"),
     # of hidden Markov models
     *("Durations", "Geometric", "Histogram", "NegativeBinomial", "Poisson", "duration_scores"),
     *("Categorical", "Emission", "Gaussian", "Joined", "Multinomial", "StudentT"),
@@ -93,6 +93,7 @@ MADE_BY_THE_LIBRARY = {
 def public_switches():
     """Parameters of all public functions, classes and methods that are declared as true or false."""
     folders = [module.name for module in pkgutil.iter_modules(spectrem.__path__) if not module.name.startswith("_")]
+    folders.remove("torch")  # which may be missing; see tests/pytorch
     rooms = [f"models.{own.name}" for own in pkgutil.iter_modules([f"{spectrem.__path__[0]}/models"])]
     for folder in ("", *(f".{name}" for name in (*folders, *rooms))):
         module = importlib.import_module(f"spectrem{folder}")

@@ -708,7 +708,19 @@ class ConstrainedTargets:
     def project_cells(self, cells: Cells, values: Mapping[str, Any], *, learns: bool) -> tuple[float, Parts]:
         """Posteriors of a batch of any structure, and the sum of their expected scores and gamma times their entropy.
 
-        Penalties of constraints within the batch are taken off that sum.
+        Parameters
+        ----------
+        cells : Cells
+        values : mapping of name -> array-like
+            Columns of a user.
+        learns : bool
+            Whether prices of constraints over the whole set make a step before.
+
+        Returns
+        -------
+        value : float
+            Nats; penalties of constraints within the batch are taken off.
+        marginals : Parts
         """
         within, n = self._rows_within(cells, values), cells.structure.n_instances
         if not self._across:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from spectrem._validate import as_bool
 from spectrem.exceptions import InvalidInputError
 from spectrem.models.tag_schemes import possible_moves
 from spectrem.torch.chains import LinearChain
@@ -53,7 +54,7 @@ class CRF(nn.Module):
         if num_tags < 1:
             raise InvalidInputError(f"num_tags must be at least 1; invalid number of tags: {num_tags}")
         super().__init__()
-        self.num_tags, self.batch_first, self.gamma = num_tags, batch_first, gamma
+        self.num_tags, self.batch_first, self.gamma = num_tags, as_bool(batch_first, "batch_first"), gamma
         self.start_transitions = nn.Parameter(torch.empty(num_tags))
         self.end_transitions = nn.Parameter(torch.empty(num_tags))
         self.transitions = nn.Parameter(torch.empty(num_tags, num_tags))

@@ -58,6 +58,15 @@ class Constrained:
         The compiled constraints.
     projection : Projection
         As `spectrem.inference.project_batch` returns it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from spectrem import E, part
+    >>> from spectrem.torch import LinearChain, constrained
+    >>> q = constrained(LinearChain(torch.zeros(1, 2, 2), torch.zeros(2, 2)), E[part("tag") == 1] <= 0.5)
+    >>> q.marginals.round(decimals=4).tolist(), round(q.multipliers.item(), 4)
+    ([[[0.75, 0.25], [0.75, 0.25]]], 1.0986)
     """
 
     distribution: StructuredDistribution
@@ -191,6 +200,17 @@ def posterior_regularisation(
     ------
     InvalidInputError, InfeasibleConstraintError
         As `constrained`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from spectrem import E, part
+    >>> from spectrem.torch import LinearChain, posterior_regularisation
+    >>> emissions = torch.zeros(1, 2, 2, requires_grad=True)
+    >>> loss = posterior_regularisation(LinearChain(emissions, torch.zeros(2, 2)), E[part("tag") == 1] <= 0.5)
+    >>> loss.backward()
+    >>> round(loss.item(), 4), emissions.grad.round(decimals=4).tolist()
+    (0.2616, [[[-0.25, 0.25], [-0.25, 0.25]]])
     """
     return constrained(distribution, constraints, columns=columns, tol=tol).kl
 
@@ -290,9 +310,16 @@ class PosteriorRegularisation(nn.Module):
         return self._targets.prices_
 
     def get_extra_state(self) -> dict[str, Any]:
+        """The prices, and what their steps rest on, for ``state_dict``."""
         return self._targets.state_dict()
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Go on from the prices that `get_extra_state` gave.
+
+        Parameters
+        ----------
+        state : dict
+        """
         self._targets.load_state_dict(state)
 
 

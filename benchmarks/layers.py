@@ -20,15 +20,21 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 from common import anonymous, most_anonymous, write_readme
 
-from spectrem.torch import CRF, LinearChain, NonProjectiveTrees, ProjectiveTrees
+from spectrem import E, part
+from spectrem.torch import CRF, LinearChain, NonProjectiveTrees, ProjectiveTrees, constrained
 
 CHAINS = ((64, 24, 12), (32, 100, 45), (32, 512, 45))
 TREES = ((64, 20), (64, 40))
 # torch-struct takes a minute and 12 GB for longer ones.
 MOST_OF_TORCH_STRUCT = 10_000_000
+# cvxpylayers takes four minutes for 16 x 24 x 12, and asks for 61 GB of memory for one of 64 x 24 x 12.
+CONSTRAINED = ((8, 12, 6), (64, 24, 12))
+MOST_OF_CVXPYLAYERS = 10_000
 
 
 def peers_of(folders: list[Path]) -> dict[str, Any]:
@@ -41,7 +47,7 @@ def peers_of(folders: list[Path]) -> dict[str, Any]:
                 module.__path__ = [str(folder.joinpath(*name.split(".")))]
                 sys.modules[name] = module
     modules = {}
-    for name in ("torchcrf", "torch_struct", "supar.structs"):
+    for name in ("torchcrf", "torch_struct", "supar.structs", "cvxpy", "cvxpylayers.torch"):
         try:
             modules[name] = import_module(name)
         except ImportError as error:
@@ -124,6 +130,61 @@ def tree_tasks(size: tuple[int, int], peers: dict[str, Any]) -> Iterator[tuple[s
     yield f"matrix-tree, several roots {batch} x {n}", crossing
 
 
+def constrained_tasks(
+    size: tuple[int, int, int], peers: dict[str, Any]
+) -> Iterator[tuple[str, dict[str, Callable[[], Any]]]]:
+    """Marginals of chains under three rows per sentence and two over the batch, with their gradient."""
+    batch, length, k = size
+    draw = torch.Generator().manual_seed(0)
+    emissions = torch.randn(batch, length, k, generator=draw).requires_grad_()
+    transitions = torch.randn(k, k, generator=draw).requires_grad_()
+    weights, tag = torch.randn(batch, length, k, generator=draw), part("tag")
+    share, total = length / 24, batch * length / 1536
+    rows = [
+        (E[tag == 1] >= share).per("sentence"),
+        (E[tag == 0] <= 1.5 * share).per("sentence"),
+        (E[tag.isin([2, 3])] == 5 * share).per("sentence"),
+        E[tag == 4] <= 100 * total,
+        E[tag == 5] >= 140 * total,
+    ]
+    runs: dict[str, Callable[[], Any]] = {
+        "spectrem": gradient(
+            lambda: constrained(LinearChain(emissions, transitions), rows).marginals * weights, emissions, transitions
+        ),
+        "spectrem's loss": gradient(
+            lambda: constrained(LinearChain(emissions, transitions), rows).kl, emissions, transitions
+        ),
+    }
+    if {"cvxpy", "cvxpylayers.torch"} <= set(peers) and batch * length * k * k <= MOST_OF_CVXPYLAYERS:
+        cp, n, m = peers["cvxpy"], batch * length, batch * (length - 1)
+        states, pairs = cp.Variable((n, k)), cp.Variable((m, k * k))
+        scores, moves = cp.Parameter((n, k)), cp.Parameter(k * k)
+        first = np.arange(n).reshape(batch, length)
+        before, after = (
+            sp.csr_matrix((np.ones(m), (np.arange(m), places.ravel())), shape=(m, n))
+            for places in (first[:, :-1], first[:, 1:])
+        )
+        left, right = np.kron(np.eye(k), np.ones((k, 1))), np.kron(np.ones((k, 1)), np.eye(k))
+        counts = sp.kron(sp.eye(batch), np.ones((1, length))).tocsr() @ states
+        limits = [
+            cp.sum(states, axis=1) == 1, pairs @ left == before @ states, pairs @ right == after @ states,
+            counts[:, 1] >= share, counts[:, 0] <= 1.5 * share, counts[:, 2] + counts[:, 3] == 5 * share,
+            cp.sum(states[:, 4]) <= 100 * total, cp.sum(states[:, 5]) >= 140 * total,
+        ]  # fmt: skip
+        # The entropy of a chain is that of its first state and of every state given the one before.
+        entropy = cp.sum(cp.entr(states[first[:, 0], :])) - cp.sum(cp.rel_entr(pairs, (before @ states) @ left.T))
+        value = cp.sum(cp.multiply(scores, states)) + cp.sum(pairs @ moves) + entropy
+        layer = peers["cvxpylayers.torch"].CvxpyLayer(
+            cp.Problem(cp.Maximize(value), limits), parameters=[scores, moves], variables=[states]
+        )
+        runs["cvxpylayers"] = gradient(
+            lambda: layer(emissions.reshape(n, k), transitions.flatten())[0] * weights.reshape(n, k),
+            emissions,
+            transitions,
+        )
+    yield f"constrained chain {batch} x {length} x {k}", runs
+
+
 def milliseconds(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
     """Medians of rounds, in which all take turns; short ones are repeated."""
     repeats = {}
@@ -172,6 +233,7 @@ def main() -> None:
     peers = peers_of(options.peers)
     tasks = [task for size in CHAINS for task in chain_tasks(size, peers)]
     tasks += [task for size in TREES for task in tree_tasks(size, peers)]
+    tasks += [task for size in CONSTRAINED for task in constrained_tasks(size, peers)]
     lines = [
         f"{platform.machine()}, one thread, PyTorch {torch.__version__}, float32, {time.strftime('%Y-%m-%d')}; "
         "milliseconds of forward and backward passes or of decoding, medians.",
@@ -188,11 +250,9 @@ def main() -> None:
         print(lines[-1], file=sys.stderr, flush=True)
     command = [sys.executable, __file__, "--peers", *map(str, options.peers), "--memory"]
     held = {}
-    for which in (
-        "spectrem",
-        *(["pytorch-crf"] if "torchcrf" in peers else []),
-        *(["SuPar"] if "supar.structs" in peers else []),
-    ):
+    for which, package in (("spectrem", None), ("pytorch-crf", "torchcrf"), ("SuPar", "supar.structs")):
+        if package is not None and package not in peers:
+            continue
         done = subprocess.run([*command, which], stdout=subprocess.PIPE, check=True)
         held[which] = next(iter(json.loads(done.stdout.splitlines()[-1]).values()))
     lines += ["", f"Memory of the longest chain, MB: {', '.join(f'{name} {mb:.0f}' for name, mb in held.items())}."]

@@ -87,20 +87,20 @@ class Alignment(StructuredDistribution):
             of_source, of_target = (torch.from_numpy(one.lengths).to(scores.device) for one in (sources, targets))
             return alignments(scores, of_source, of_target, gamma, *(factors or [None] * 3))
 
-        self._sources, self._targets, self._jumps = sources, targets, jumps
+        self._tokens, self._sources, self._jumps = targets, sources, jumps
         layout = Placed(structure, ((batch, n_target, n_links),), (places,), (slice(None),), sums)
         super().__init__(layout, (scores, *factors), gamma, torch.Size([n_target]))
 
     def _as_values(self, structures: Ints) -> Ints:
-        return self._targets.put(structures, -1)
+        return self._tokens.put(structures, -1)
 
     def _sets_of(self, value: torch.Tensor) -> torch.Tensor:
-        if value.shape != self._targets.shape:
+        if value.shape != self._tokens.shape:
             raise InvalidInputError(
-                f"value, source words, must have shape {self._targets.shape}, got {tuple(value.shape)}"
+                f"value, source words, must have shape {self._tokens.shape}, got {tuple(value.shape)}"
             )
         n_links = self._scores[0].shape[2]
-        links = self._targets.take(value.cpu().numpy())
+        links = self._tokens.take(value.cpu().numpy())
         if ((links < -1) | (links >= n_links - 1)).any():
             raise InvalidInputError(
                 f"value must hold source words below {n_links - 1}, or -1 for NULL, got "
@@ -117,7 +117,7 @@ class Alignment(StructuredDistribution):
     def _where(self, value: torch.Tensor) -> Alignment:
         lengths = {
             "source_lengths": torch.from_numpy(self._sources.lengths),
-            "target_lengths": torch.from_numpy(self._targets.lengths),
+            "target_lengths": torch.from_numpy(self._tokens.lengths),
         }
         scores = self._scores[0].masked_fill(~value, -torch.inf)
         return Alignment(scores, self._jumps, **lengths, gamma=self.gamma)

@@ -19,6 +19,7 @@ from torch.autograd.function import once_differentiable
 
 from spectrem._arrays import Floats, Ints
 from spectrem.structures import Parts
+from spectrem.torch.tensors.semirings import sum_dtype
 
 
 class Layout(Protocol):
@@ -55,15 +56,7 @@ def as_array(tensor: torch.Tensor) -> Floats:
     return array
 
 
-def sum_dtype(*tensors: torch.Tensor) -> torch.dtype:
-    """The widest type of tensors, at least float32: that of sums over structures."""
-    dtype = torch.float32
-    for tensor in tensors:
-        dtype = torch.promote_types(dtype, tensor.dtype)
-    return dtype
-
-
-def _like(arrays: Sequence[Floats], tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def like(arrays: Sequence[Floats], tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return [torch.from_numpy(array).to(one) for array, one in zip(arrays, tensors, strict=True)]
 
 
@@ -105,7 +98,7 @@ class Marginals(Function):
             return tuple(map(np.subtract, positive, negative))
 
         marginals = sums(None) if marginals is None else marginals
-        return tuple(_like(_weighted(layout, marginals, as_array(weights), factors), scores))
+        return tuple(like(_weighted(layout, marginals, as_array(weights), factors), scores))
 
     @staticmethod
     def backward(ctx: Any, *along: torch.Tensor) -> tuple[Any, ...]:
@@ -151,7 +144,7 @@ class Covariances(Function):
             return _covariances(layout, gamma, tensors, of_instances)[1].factors
 
         products = _covariances(layout, gamma, tensors, None)[1] if products is None else products
-        return tuple(_like(_weighted(layout, products, as_array(weights), factors), tensors[len(tensors) // 2 :]))
+        return tuple(like(_weighted(layout, products, as_array(weights), factors), tensors[len(tensors) // 2 :]))
 
     @staticmethod
     @once_differentiable
@@ -216,7 +209,7 @@ class _TakenParts(Function):
             for at, numbers, shape in zip(taken.cells, each[1:], structure.factor_shapes, strict=True)
         ]
         parts = Parts(np.bincount(taken.unary, each[0], structure.n_unary).astype(np.float64), tuple(factors))
-        return tuple(_like(layout.unpack(parts), scores))
+        return tuple(like(layout.unpack(parts), scores))
 
     @staticmethod
     def backward(ctx: Any, *along: torch.Tensor) -> tuple[Any, ...]:

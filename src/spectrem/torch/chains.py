@@ -14,9 +14,10 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Chain, Chain2, EdgeChain, Parts
 from spectrem.structures._ragged import rows_of
-from spectrem.torch.autograd import Layout, Taken, TakenScores, sum_dtype
+from spectrem.torch.autograd import Layout, Taken, TakenScores
 from spectrem.torch.distribution import StructuredDistribution
 from spectrem.torch.tensors.chains import linear_chain, second_order_chain
+from spectrem.torch.tensors.semirings import sum_dtype
 from spectrem.torch.tokens import Tokens
 
 
@@ -128,8 +129,8 @@ class LinearChain(StructuredDistribution):
     --------
     >>> import torch
     >>> from spectrem.torch import LinearChain
-    >>> emissions = torch.tensor([[[0.9, 0.1], [0.5, 0.5]]]).log()
-    >>> chain = LinearChain(emissions, torch.tensor([[0.8, 0.2], [0.2, 0.8]]).log())
+    >>> emissions = torch.tensor([[[0.9, 0.1], [0.5, 0.5]]], dtype=torch.float64).log()
+    >>> chain = LinearChain(emissions, torch.tensor([[0.8, 0.2], [0.2, 0.8]], dtype=torch.float64).log())
     >>> chain.log_partition.exp().round(decimals=6).tolist(), chain.mode.tolist()
     ([0.5], [[0, 0]])
     >>> chain.marginals.round(decimals=6).tolist()

@@ -21,8 +21,9 @@ from spectrem.inference.sensitivity import pull_back
 from spectrem.structures import Parts
 from spectrem.tables.project import Cells
 from spectrem.tables.targets import ConstrainedTargets
-from spectrem.torch.autograd import _like, as_array, sum_dtype
-from spectrem.torch.distribution import StructuredDistribution, _finite
+from spectrem.torch.autograd import as_array, like
+from spectrem.torch.distribution import StructuredDistribution, finite
+from spectrem.torch.tensors.semirings import sum_dtype
 
 
 class Projected(Function):
@@ -33,7 +34,7 @@ class Projected(Function):
         ctx.save_for_backward(*scores)
         ctx.found, projection = found, found.projection
         multipliers = torch.from_numpy(projection.multipliers).to(scores[0].device, sum_dtype(*scores))
-        return multipliers, *_like(found.distribution._layout.unpack(projection.marginals), scores)
+        return multipliers, *like(found.distribution._layout.unpack(projection.marginals), scores)
 
     @staticmethod
     @once_differentiable
@@ -43,7 +44,7 @@ class Projected(Function):
         packed, along = (layout.pack([as_array(one) for one in tensors]) for tensors in (scores, of_parts))
         structure, gamma = layout.structure, found.gamma
         slopes = pull_back(structure, packed, found.rows, found.projection, gamma, along, as_array(of_multipliers))
-        return None, *_like(layout.unpack(slopes), scores)
+        return None, *like(layout.unpack(slopes), scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,18 +326,14 @@ class PosteriorRegularisation(nn.Module):
 
 # Columns of structures that number what lies inside instances, and others whose values are in all batches.
 _INSIDE, _OWN = ("sentence", "instance"), ("tag", "state", "direction", "length")
-# What families call the places of their occurrences.
-_TOKENS = ("_tokens", "_words")
 
 
 def _columns(distribution: StructuredDistribution, columns: Mapping[str, Any] | None) -> dict[str, Any]:
     """Columns of a user, in which what stands where no token is, is left out."""
-    tokens: Any = next((getattr(distribution, name) for name in _TOKENS if hasattr(distribution, name)), None)
-    read = {}
+    tokens, read = distribution._tokens, {}
     for name, values in (columns or {}).items():
         array = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values
-        is_padded = np.shape(array) == getattr(tokens, "shape", None)
-        read[name] = tokens.take(np.asarray(array)) if is_padded else array
+        read[name] = tokens.take(np.asarray(array)) if np.shape(array) == tokens.shape else array
     return read
 
 
@@ -349,8 +346,6 @@ def _divergence(distribution: StructuredDistribution, gamma: float, value: float
 def _with_slopes(distribution: StructuredDistribution, number: float, slopes: Parts) -> torch.Tensor:
     """A number whose gradient in the scores is known, for parts."""
     scores = distribution._scores
-    unpacked = _like(distribution._layout.unpack(slopes), scores)
-    inner = sum(
-        (_finite(one) * slope).sum().to(sum_dtype(*scores)) for one, slope in zip(scores, unpacked, strict=True)
-    )
+    unpacked = like(distribution._layout.unpack(slopes), scores)
+    inner = sum((finite(one) * slope).sum().to(sum_dtype(*scores)) for one, slope in zip(scores, unpacked, strict=True))
     return inner - inner.detach() + number

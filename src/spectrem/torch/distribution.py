@@ -12,7 +12,9 @@ from spectrem._arrays import Ints
 from spectrem._validate import as_count
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Parts, draws
-from spectrem.torch.autograd import Expectation, Layout, LogPartition, Marginals, as_array, sum_dtype
+from spectrem.torch.autograd import Expectation, Layout, LogPartition, Marginals, as_array
+from spectrem.torch.tensors.semirings import sum_dtype
+from spectrem.torch.tokens import Tokens
 
 
 class StructuredDistribution(Distribution):
@@ -23,6 +25,8 @@ class StructuredDistribution(Distribution):
 
     has_rsample = False
     arg_constraints: dict[str, Any] = {}  # noqa: RUF012 - of torch, which reads it from the class
+
+    _tokens: Tokens
 
     def __init__(self, layout: Layout, scores: tuple[torch.Tensor, ...], gamma: float, event_shape: torch.Size) -> None:
         if not (isinstance(gamma, (int, float)) and 0.0 <= gamma < float("inf")):
@@ -119,7 +123,7 @@ class StructuredDistribution(Distribution):
         self._check_same(other)
         here, there = 1.0 / self.gamma, 1.0 / other.gamma
         along = tuple(
-            _finite(one) * here - _finite(two) * there for one, two in zip(self._scores, other._scores, strict=True)
+            finite(one) * here - finite(two) * there for one, two in zip(self._scores, other._scores, strict=True)
         )
         values = other.log_partition
         return self._divergence(other, values * there - self.log_partition * here + self._expect(along), values)
@@ -204,7 +208,7 @@ class StructuredDistribution(Distribution):
 
     def _expect(self, along: tuple[torch.Tensor, ...]) -> torch.Tensor:
         """Expected sums of directions over structures, shape (batch,)."""
-        along = tuple(map(_finite, along))
+        along = tuple(map(finite, along))
         if self._on_kernels:
             means: torch.Tensor = Expectation.apply(self._layout, self.gamma, *along, *self._scores)
             return means
@@ -250,7 +254,7 @@ class StructuredDistribution(Distribution):
         other._check_gamma("divergences")
 
 
-def _finite(scores: torch.Tensor) -> torch.Tensor:
+def finite(scores: torch.Tensor) -> torch.Tensor:
     """Scores with 0 in place of -inf, which no structure takes."""
     return scores.masked_fill(scores == -torch.inf, 0.0)
 

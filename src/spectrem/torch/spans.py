@@ -188,14 +188,14 @@ class Bracketings(StructuredDistribution):
         def sums(gamma: float, scores: torch.Tensor, distituents: torch.Tensor | None = None) -> torch.Tensor:
             return bracketings(scores, torch.from_numpy(words.lengths).to(scores.device), gamma, distituents)
 
-        self._words, self._places = words, places
+        self._tokens, self._places = words, places
         sides = (slice(0, None, 2), slice(1, None, 2))[: len(each)]
         layout = Placed(structure, ((batch, n, n),) * len(each), (places,) * len(each), sides, sums)
         super().__init__(layout, each, gamma, scores.shape[1:])
 
     def _as_values(self, structures: Ints) -> Ints:
-        structure, n = self._layout.structure, self._words.shape[1]
-        values = np.zeros((*self._words.shape, n), np.int64)
+        structure, n = self._layout.structure, self._tokens.shape[1]
+        values = np.zeros((*self._tokens.shape, n), np.int64)
         sentence = rows_of(np.diff(structure.bracket_offsets))
         possible = structures[:, 0] >= 0
         first, last = structures[possible].T
@@ -203,7 +203,7 @@ class Bracketings(StructuredDistribution):
         impossible = np.zeros(len(values), np.bool_)
         impossible[sentence[~possible]] = True
         word = np.arange(n)
-        values[:, word, word] = (word < self._words.lengths[:, None]) & ~impossible[:, None]
+        values[:, word, word] = (word < self._tokens.lengths[:, None]) & ~impossible[:, None]
         return values
 
     def _sets_of(self, value: torch.Tensor) -> torch.Tensor:
@@ -211,5 +211,5 @@ class Bracketings(StructuredDistribution):
 
     def _where(self, value: torch.Tensor) -> Bracketings:
         scores, *others = self._scores
-        lengths = torch.from_numpy(self._words.lengths)
+        lengths = torch.from_numpy(self._tokens.lengths)
         return Bracketings(scores.masked_fill(~value, -torch.inf), *others, lengths=lengths, gamma=self.gamma)

@@ -56,7 +56,7 @@ class _Trees(StructuredDistribution):
                 scores = scores.gather(2, order[:, None].expand_as(scores))
             return type(self)._sums(scores, sizes, gamma, single_root=single_root)
 
-        self._words, self._single_root = words, single_root
+        self._tokens, self._single_root = words, single_root
         layout = Placed(structure, ((batch, n, n),), (places,), (slice(None),), sums)
         super().__init__(layout, (scores,), gamma, torch.Size([n]))
 
@@ -76,16 +76,16 @@ class _Trees(StructuredDistribution):
         return cls(torch.where(is_root, scores[:, 1:, :1], arcs), **options)
 
     def _as_values(self, structures: Ints) -> Ints:
-        position = self._words.kept % max(self._words.shape[1], 1)
-        first = self._words.offsets[:-1][rows_of(self._words.lengths)]
+        position = self._tokens.kept % max(self._tokens.shape[1], 1)
+        first = self._tokens.offsets[:-1][rows_of(self._tokens.lengths)]
         heads = np.where(structures >= 0, position[first + np.maximum(structures, 0)] if len(first) else 0, structures)
-        return self._words.put(heads, UNKNOWN_HEAD)
+        return self._tokens.put(heads, UNKNOWN_HEAD)
 
     def _sets_of(self, value: torch.Tensor) -> torch.Tensor:
-        n = self._words.shape[1]
-        if value.shape != self._words.shape:
-            raise InvalidInputError(f"value, heads, must have shape {self._words.shape}, got {tuple(value.shape)}")
-        heads = self._words.take(value.cpu().numpy())
+        n = self._tokens.shape[1]
+        if value.shape != self._tokens.shape:
+            raise InvalidInputError(f"value, heads, must have shape {self._tokens.shape}, got {tuple(value.shape)}")
+        heads = self._tokens.take(value.cpu().numpy())
         wrong = (heads < UNKNOWN_HEAD) | (heads >= n)
         if wrong.any():
             raise InvalidInputError(
@@ -98,7 +98,7 @@ class _Trees(StructuredDistribution):
         return ((head[..., None] == word) & ~to_itself) | (value == UNKNOWN_HEAD)[..., None]
 
     def _where(self, value: torch.Tensor) -> Any:
-        mask = None if self._words.mask is None else torch.from_numpy(self._words.mask)
+        mask = None if self._tokens.mask is None else torch.from_numpy(self._tokens.mask)
         scores = self._scores[0].masked_fill(~value, -torch.inf)
         return type(self)(scores, mask=mask, single_root=self._single_root, gamma=self.gamma)
 

@@ -31,11 +31,17 @@ def total_of(gamma: float) -> Total:
     return log_sum if gamma > 0.0 else largest
 
 
+def sum_dtype(*tensors: Tensor) -> torch.dtype:
+    """The widest type of tensors, at least float32: that of sums over structures."""
+    dtype = torch.float32
+    for tensor in tensors:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return dtype
+
+
 def over_gamma(gamma: float, *scores: Tensor) -> list[Tensor]:
     """Scores in the widest of their types, at least float32, over gamma, unless that is 0."""
-    dtype = torch.float32
-    for one in scores:
-        dtype = torch.promote_types(dtype, one.dtype)
+    dtype = sum_dtype(*scores)
     return [one.to(dtype) if gamma in (0.0, 1.0) else one.to(dtype) / gamma for one in scores]
 
 

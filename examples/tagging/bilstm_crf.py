@@ -2,7 +2,7 @@
 A BiLSTM-CRF and what messages say
 ==================================
 
-A network that finds what to bring, where and when: eight labelled messages, and three sentences of knowledge.
+A network that finds what to bring, where and when: six labelled messages, and three sentences of knowledge.
 
 `CRF` is the last layer of the network; `bio` forbids tags that cannot follow each other. Every message names one item
 and one place, and two in five name a time. As a loss on messages without labels, `PosteriorRegularisation` measures how
@@ -29,7 +29,7 @@ from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence, pad_sequence
 
 from spectrem.torch import CRF, PosteriorRegularisation, bio
 
-LABELLED, OTHERS, TEST, EPOCHS = 8, 200, 300, 10
+LABELLED, OTHERS, TEST, EPOCHS = 6, 200, 300, 10
 ITEMS = [
     "bread",
     "lamps",

@@ -70,7 +70,7 @@ def test_messages_have_what_is_known_of_them(output_of):
     pytest.importorskip("torch", reason="PyTorch is optional")
     found = re.findall(r"(labels alone|and knowledge)  (0\.\d+)  ([\d., ]+)$", output_of("bilstm_crf.py"), re.MULTILINE)
     (alone, _), (guided, counts) = ((float(f1), [float(n) for n in row.split(",")]) for _, f1, row in found)
-    assert guided > alone + 0.02
+    assert guided > alone + 0.05
     assert counts == pytest.approx([1.0, 1.0, 0.4], abs=0.15)
 
 

@@ -708,7 +708,21 @@ class ConstrainedTargets:
     def project_cells(self, cells: Cells, values: Mapping[str, Any], *, learns: bool) -> tuple[float, Parts]:
         """Posteriors of a batch of any structure, and the sum of their expected scores and gamma times their entropy.
 
-        Penalties of constraints within the batch are taken off that sum.
+        Parameters
+        ----------
+        cells : Cells
+            The structure and the scores of its parts.
+        values : mapping of name -> array-like
+            The columns that constraints name.
+        learns : bool
+            Whether the prices of constraints over the whole set make a step first.
+
+        Returns
+        -------
+        value : float
+            The sum, nats, less penalties of constraints within the batch.
+        marginals : Parts
+            Probabilities of the parts under the constraints.
         """
         within, n = self._rows_within(cells, values), cells.structure.n_instances
         if not self._across:

@@ -115,7 +115,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
-    "ignore_pattern": "network_in_torch",
+    "ignore_pattern": "network_in_torch|bilstm_crf|biaffine",  # PyTorch is optional
     "download_all_examples": False,
     "show_signature": False,
     "remove_config_comments": True,

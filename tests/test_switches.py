@@ -19,6 +19,7 @@ from spectrem.data import (
     read_dictionary,
     read_pairs,
     read_priors,
+    read_tagged,
 )
 from spectrem.estimators import LinkPosteriors, transfer_parser
 from spectrem.estimators.declare import check_parameters, parameters_of
@@ -76,6 +77,7 @@ CALLS = {
     ("read_pairs", "lowercase"): partial(read_pairs, "nowhere.tsv", columns=["a", "b"]),
     ("read_pairs", "tokenize"): partial(read_pairs, "nowhere.tsv", columns=["a", "b"]),
     ("read_priors", "lowercase"): partial(read_priors, "nowhere"),
+    ("read_tagged", "soft"): partial(read_tagged, "nowhere"),
     ("transfer_parser", "roots"): partial(
         transfer_parser, ESTIMATORS["DependencyModel"](), [[-1]], [["X"]], LINKS, share=0.9
     ),

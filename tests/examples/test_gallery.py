@@ -44,7 +44,7 @@ def output_of(tmp_path_factory):
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_every_script_runs(script, output_of):
-    if script.name == "network_in_torch.py":
+    if script.name in ("network_in_torch.py", "bilstm_crf.py", "biaffine.py"):
         pytest.importorskip("torch", reason="PyTorch is optional")
     if script.name == "align_running_text.py":
         pytest.importorskip("icu4py", reason="text is split by icu4py, which is not installed")
@@ -64,6 +64,20 @@ def test_networks_learn_from_known_shares(output_of):
     found = re.findall(r"(labels alone|and what is known) +(0\.\d+) ", output_of("network_in_batches.py"))
     accuracy = {name: float(value) for name, value in found}
     assert accuracy["and what is known"] > accuracy["labels alone"] + 0.04
+
+
+def test_messages_have_what_is_known_of_them(output_of):
+    pytest.importorskip("torch", reason="PyTorch is optional")
+    found = re.findall(r"(labels alone|and knowledge)  (0\.\d+)  ([\d., ]+)$", output_of("bilstm_crf.py"), re.MULTILINE)
+    (alone, _), (guided, counts) = ((float(f1), [float(n) for n in row.split(",")]) for _, f1, row in found)
+    assert guided > alone + 0.05
+    assert counts == pytest.approx([1.0, 1.0, 0.4], abs=0.15)
+
+
+def test_parts_of_trees_train_a_biaffine_parser(output_of):
+    pytest.importorskip("torch", reason="PyTorch is optional")
+    whole, parts = map(float, re.findall(r"attachment (0\.\d+)", output_of("biaffine.py")))
+    assert whole + 0.2 < parts > 0.9
 
 
 def test_constraints_and_gamma_help(output_of):

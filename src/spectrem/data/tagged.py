@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TextIO, TypeAlias
 
 from spectrem._reprs import brief, briefly_shown
+from spectrem._validate import as_bool
 from spectrem.data.files import Lines, display_name, read_lines, write_lines, write_texts
 from spectrem.exceptions import InvalidInputError, quoted, shorten
 
@@ -525,7 +526,7 @@ def read_tagged(
     (['The', 'price', 'of', '1/2'], [['DT', 'NN', 'IN', 'CD'], ['PRP', None]])
     """
     _check_options(format, ("auto", "slash", "columns", "conllu"), field)
-    lines = read_lines(path)
+    soft, lines = as_bool(soft, "soft"), read_lines(path)
     if format == "auto" and soft and all(_shares(line) for _, line in next(lines.sentences(), [(0, "")])):
         chosen = "soft"
     else:

@@ -130,7 +130,7 @@ class ScoreTable:
             chosen &= np.diff(restricted) == 0
         order = np.flatnonzero(chosen)
         order = order[np.argsort(-lengths[order], kind="stable")]
-        if len(order) == 0:
+        if not len(order) or not least_filled:
             return order
         first = np.arange(0, len(order), width)
         longest, taken = lengths[order[first]], np.add.reduceat(lengths[order], first)

@@ -190,11 +190,11 @@ class Bracketings(StructuredDistribution):
         batch, n = (int(size) for size in scores.shape[:2])
         words = Tokens.of((batch, n), lengths, None)
         structure = structures.Bracketings(words.lengths)
-        start, end = structure.spans
-        places = (structure.instance[::2] * n + start) * n + end - 1
+        word = np.arange(n)
+        places = np.flatnonzero((word[:, None] <= word) & (word < words.lengths[:, None, None]))
         each = (scores,) if distituents is None else (scores, distituents)
 
-        self._tokens, self._places = words, places
+        self._tokens = words
         sides = (slice(0, None, 2), slice(1, None, 2))[: len(each)]
         layout = Placed(
             structure, ((batch, n, n),) * len(each), (places,) * len(each), sides, partial(_sums_of_brackets, words)

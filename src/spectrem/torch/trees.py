@@ -70,9 +70,8 @@ class _Trees(StructuredDistribution):
                 "scores must have shape (batch, n_words + 1, n_words + 1), [dependent, head], "
                 f"got {tuple(scores.shape)}"
             )
-        arcs = scores[:, 1:, 1:]
-        is_root = torch.eye(arcs.shape[1], dtype=torch.bool, device=scores.device)
-        return cls(torch.where(is_root, scores[:, 1:, :1], arcs), **options)
+        words = scores[:, 1:]
+        return cls(words[..., 1:].diagonal_scatter(words[..., 0], 0, 1, 2), **options)
 
     def _as_values(self, structures: Ints) -> Ints:
         position = self._tokens.kept % max(self._tokens.shape[1], 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -14,6 +15,11 @@ from spectrem.torch.distribution import StructuredDistribution
 from spectrem.torch.places import Placed
 from spectrem.torch.tensors.alignments import alignments
 from spectrem.torch.tokens import Tokens
+
+
+def _sums(sources: Tokens, targets: Tokens, gamma: float, scores: torch.Tensor, *factors: torch.Tensor) -> torch.Tensor:
+    of_source, of_target = (torch.from_numpy(one.lengths).to(scores.device) for one in (sources, targets))
+    return alignments(scores, of_source, of_target, gamma, *factors)
 
 
 class Alignment(StructuredDistribution):
@@ -83,11 +89,8 @@ class Alignment(StructuredDistribution):
             longest = int(sources.lengths.max(initial=0))
             factors = [jumps, scores.new_zeros(longest + 1, longest + 1), scores.new_zeros(width + 1)]
 
-        def sums(gamma: float, scores: torch.Tensor, *factors: torch.Tensor) -> torch.Tensor:
-            of_source, of_target = (torch.from_numpy(one.lengths).to(scores.device) for one in (sources, targets))
-            return alignments(scores, of_source, of_target, gamma, *(factors or [None] * 3))
-
         self._tokens, self._sources, self._jumps = targets, sources, jumps
+        sums = partial(_sums, sources, targets)
         layout = Placed(structure, ((batch, n_target, n_links),), (places,), (slice(None),), sums)
         super().__init__(layout, (scores, *factors), gamma, torch.Size([n_target]))
 

@@ -57,7 +57,8 @@ def as_array(tensor: torch.Tensor) -> Floats:
 
 
 def like(arrays: Sequence[Floats], tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    return [torch.from_numpy(array).to(one) for array, one in zip(arrays, tensors, strict=True)]
+    """Tensors of the types and on the devices of others, in memory of their own, since gradients are added in place."""
+    return [torch.from_numpy(array).to(one, copy=True) for array, one in zip(arrays, tensors, strict=True)]
 
 
 def _scaled(parts: Parts, factor: float) -> Parts:

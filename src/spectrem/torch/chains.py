@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Chain, Chain2, EdgeChain, Parts
 from spectrem.structures._ragged import rows_of
 from spectrem.torch.autograd import Layout, Taken, TakenScores
-from spectrem.torch.distribution import StructuredDistribution
+from spectrem.torch.distribution import StructuredDistribution, weighted
 from spectrem.torch.tensors.chains import linear_chain, second_order_chain
 from spectrem.torch.tensors.semirings import sum_dtype
 from spectrem.torch.tokens import Tokens
@@ -215,6 +216,10 @@ class LinearChain(StructuredDistribution):
         names = [name for name, there in (("begin", self._layout.has_begin), ("end", self._layout.has_end)) if there]
         return dict(zip(names, self._scores[len(self._scores) - len(names) :], strict=True))
 
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {**super()._options, "begin and end": list(self._ends)}
+
     def _like(self, emissions: torch.Tensor, neighbours: tuple[torch.Tensor, ...]) -> LinearChain:
         second = {"second": neighbours[0]} if len(neighbours) == 2 else {}
         mask = None if self._tokens.mask is None else torch.from_numpy(self._tokens.mask)
@@ -295,6 +300,6 @@ class LinearChain(StructuredDistribution):
         for scores, at, order in terms:
             shapes = [[-1, *[1] * axis, k, *[1] * (order - 1 - axis)] for axis in range(order)]
             weights = math.prod(tags[at - order + 1 + axis].reshape(shape) for axis, shape in enumerate(shapes))
-            numbers = torch.where(weights > 0, scores * weights, 0.0).flatten(1).sum(dim=1)
+            numbers = weighted(scores, weights).flatten(1).sum(dim=1)
             total = total.index_add(0, sentence[at], numbers.to(total))
         return total

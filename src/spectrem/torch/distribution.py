@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from spectrem._arrays import Ints
 from spectrem._validate import as_count
 from spectrem.exceptions import InvalidInputError
 from spectrem.structures import Parts, draws
+from spectrem.structures._ragged import no_parts
 from spectrem.torch.autograd import Expectation, Layout, LogPartition, Marginals, as_array
 from spectrem.torch.tensors.semirings import sum_dtype
 from spectrem.torch.tokens import Tokens
@@ -166,7 +168,7 @@ class StructuredDistribution(Distribution):
         seed = int(torch.randint(2**62, ()))
         n = int(np.prod(shape, dtype=np.int64))
         drawn = draws.sample(self._layout.structure, self._packed(), max(n, 1), seed, gamma=self.gamma)
-        each = torch.stack([self._tensor_of(one) for one in drawn[:n]])
+        each = torch.stack([self._tensor_of(one) for one in drawn])[:n]
         return each.reshape(*shape, *each.shape[1:])
 
     # ---- what families add ------------------------------------------------------------------------------------------
@@ -186,14 +188,26 @@ class StructuredDistribution(Distribution):
             raise InvalidInputError(
                 f"value, soft labels, must have shape {tuple(scores.shape)}, got {tuple(value.shape)}"
             )
-        numbers = torch.where(value > 0, scores * value, 0.0)
-        return numbers.flatten(1).sum(dim=1, dtype=sum_dtype(scores, value))
+        return self._sum(scores, value)
 
     def _where(self, value: torch.Tensor) -> StructuredDistribution:
         """The distribution over those structures that take none but the parts where ``value`` is true."""
         raise NotImplementedError
 
     # ---- helpers ----------------------------------------------------------------------------------------------------
+
+    def _sum(self, scores: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """Sums of weighted scores, both in the form of the first argument, over the parts there; shape (batch,)."""
+        ones = no_parts(self._layout.structure).map(np.ones_like)
+        is_part = torch.from_numpy(self._layout.unpack(ones)[0] > 0.0).to(scores.device)
+        here, there = (torch.where(is_part, one, 0.0) for one in (scores, weights))
+        return weighted(here, there).flatten(1).sum(dim=1, dtype=sum_dtype(scores, weights))
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """What says which structures there are, by name."""
+        structure = self._layout.structure
+        return {**{one.name: getattr(structure, one.name) for one in fields(structure)}, "mask": self._tokens.mask}
 
     @property
     def _on_kernels(self) -> bool:
@@ -251,7 +265,18 @@ class StructuredDistribution(Distribution):
                 f"other must be of the family and shape of this distribution, {type(self).__name__} of {shapes[0]}, "
                 f"got {type(other).__name__} of {shapes[1]}"
             )
+        for name, one, two in zip(self._options, self._options.values(), other._options.values(), strict=True):
+            if not np.array_equal(one, two):
+                raise InvalidInputError(
+                    f"other must have the {name} of this distribution, {one!r:.100}, got {two!r:.100}; divergences are "
+                    "over the same structures"
+                )
         other._check_gamma("divergences")
+
+
+def weighted(scores: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Products, where what is impossible and weighs nothing counts 0."""
+    return torch.where((scores == -torch.inf) & (weights == 0), 0.0, scores) * weights
 
 
 def finite(scores: torch.Tensor) -> torch.Tensor:

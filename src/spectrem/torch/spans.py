@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -15,6 +16,16 @@ from spectrem.torch.distribution import StructuredDistribution
 from spectrem.torch.places import Placed
 from spectrem.torch.tensors.spans import bracketings, segmentations
 from spectrem.torch.tokens import Tokens
+
+
+def _sums_of_segments(tokens: Tokens, gamma: float, scores: torch.Tensor, transitions: torch.Tensor) -> torch.Tensor:
+    return segmentations(scores, transitions, torch.from_numpy(tokens.lengths).to(scores.device), gamma)
+
+
+def _sums_of_brackets(
+    words: Tokens, gamma: float, scores: torch.Tensor, distituents: torch.Tensor | None = None
+) -> torch.Tensor:
+    return bracketings(scores, torch.from_numpy(words.lengths).to(scores.device), gamma, distituents)
 
 
 class Segmentations(StructuredDistribution):
@@ -76,10 +87,8 @@ class Segmentations(StructuredDistribution):
         fits = np.arange(longest) < left[:, :, None]
         places = np.flatnonzero(np.repeat(fits[..., None], k, axis=3))
 
-        def sums(gamma: float, scores: torch.Tensor, transitions: torch.Tensor) -> torch.Tensor:
-            return segmentations(scores, transitions, torch.from_numpy(tokens.lengths).to(scores.device), gamma)
-
         self._tokens = tokens
+        sums = partial(_sums_of_segments, tokens)
         layout = Placed(structure, ((batch, length, longest, k),), (places,), (slice(None),), sums)
         super().__init__(layout, (scores, transitions), gamma, torch.Size([length, 2]))
 
@@ -181,16 +190,15 @@ class Bracketings(StructuredDistribution):
         batch, n = (int(size) for size in scores.shape[:2])
         words = Tokens.of((batch, n), lengths, None)
         structure = structures.Bracketings(words.lengths)
-        start, end = structure.spans
-        places = (structure.instance[::2] * n + start) * n + end - 1
+        word = np.arange(n)
+        places = np.flatnonzero((word[:, None] <= word) & (word < words.lengths[:, None, None]))
         each = (scores,) if distituents is None else (scores, distituents)
 
-        def sums(gamma: float, scores: torch.Tensor, distituents: torch.Tensor | None = None) -> torch.Tensor:
-            return bracketings(scores, torch.from_numpy(words.lengths).to(scores.device), gamma, distituents)
-
-        self._tokens, self._places = words, places
+        self._tokens = words
         sides = (slice(0, None, 2), slice(1, None, 2))[: len(each)]
-        layout = Placed(structure, ((batch, n, n),) * len(each), (places,) * len(each), sides, sums)
+        layout = Placed(
+            structure, ((batch, n, n),) * len(each), (places,) * len(each), sides, partial(_sums_of_brackets, words)
+        )
         super().__init__(layout, each, gamma, scores.shape[1:])
 
     def _as_values(self, structures: Ints) -> Ints:
@@ -208,6 +216,15 @@ class Bracketings(StructuredDistribution):
 
     def _sets_of(self, value: torch.Tensor) -> torch.Tensor:
         return value > 0
+
+    def _expected_score(self, value: torch.Tensor) -> torch.Tensor:
+        total = super()._expected_score(value)
+        if len(self._scores) == 1:
+            return total
+        word = torch.arange(value.shape[1], device=value.device)
+        last = torch.from_numpy(self._tokens.lengths).to(value.device)[:, None, None] - 1
+        is_free = (word[:, None] < word) & ((word[:, None] > 0) | (word < last))
+        return total + self._sum(self._scores[1], torch.where(is_free, 1.0 - value, 0.0))
 
     def _where(self, value: torch.Tensor) -> Bracketings:
         scores, *others = self._scores

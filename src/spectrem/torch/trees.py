@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +24,7 @@ class _Trees(StructuredDistribution):
     """Abstract: trees over the words of sentences, from scores of their arcs."""
 
     _structure: ClassVar[Any]
-    _sums: ClassVar[Any]
+    _values: ClassVar[Any]
 
     def __init__(
         self,
@@ -48,15 +49,8 @@ class _Trees(StructuredDistribution):
             first = np.repeat(words.offsets[:-1][rows_of(words.lengths)], heads)
             places = np.repeat(words.kept, heads) * n + position[first + positions_of(heads)]
 
-        def sums(gamma: float, scores: torch.Tensor) -> torch.Tensor:
-            sizes = torch.from_numpy(words.lengths).to(scores.device)
-            if words.mask is not None:
-                order = torch.from_numpy(np.argsort(~words.mask, axis=1, kind="stable")).to(scores.device)
-                scores = scores.gather(1, order[:, :, None].expand_as(scores))
-                scores = scores.gather(2, order[:, None].expand_as(scores))
-            return type(self)._sums(scores, sizes, gamma, single_root=single_root)
-
         self._tokens, self._single_root = words, single_root
+        sums = partial(_sums, words, type(self)._values, single_root)
         layout = Placed(structure, ((batch, n, n),), (places,), (slice(None),), sums)
         super().__init__(layout, (scores,), gamma, torch.Size([n]))
 
@@ -71,9 +65,13 @@ class _Trees(StructuredDistribution):
         **options
             As in the constructor; lengths and masks are of words, without the root.
         """
-        arcs = scores[:, 1:, 1:]
-        is_root = torch.eye(arcs.shape[1], dtype=torch.bool, device=scores.device)
-        return cls(torch.where(is_root, scores[:, 1:, :1], arcs), **options)
+        if scores.ndim != 3 or scores.shape[1] != scores.shape[2] or not scores.shape[1]:
+            raise InvalidInputError(
+                "scores must have shape (batch, n_words + 1, n_words + 1), [dependent, head], "
+                f"got {tuple(scores.shape)}"
+            )
+        words = scores[:, 1:]
+        return cls(words[..., 1:].diagonal_scatter(words[..., 0], 0, 1, 2), **options)
 
     def _as_values(self, structures: Ints) -> Ints:
         position = self._tokens.kept % max(self._tokens.shape[1], 1)
@@ -101,6 +99,18 @@ class _Trees(StructuredDistribution):
         mask = None if self._tokens.mask is None else torch.from_numpy(self._tokens.mask)
         scores = self._scores[0].masked_fill(~value, -torch.inf)
         return type(self)(scores, mask=mask, single_root=self._single_root, gamma=self.gamma)
+
+
+def _sums(words: Tokens, values: Any, single_root: bool, gamma: float, scores: torch.Tensor) -> torch.Tensor:
+    """Values in tensor operations, of words that may have gaps between them."""
+    if words.mask is not None:
+        order = torch.from_numpy(np.argsort(~words.mask, axis=1, kind="stable")).to(scores.device)
+        scores = scores.gather(1, order[:, :, None].expand_as(scores))
+        scores = scores.gather(2, order[:, None].expand_as(scores))
+    result: torch.Tensor = values(
+        scores, torch.from_numpy(words.lengths).to(scores.device), gamma, single_root=single_root
+    )
+    return result
 
 
 class ProjectiveTrees(_Trees):
@@ -141,7 +151,7 @@ class ProjectiveTrees(_Trees):
     ([[[0.25, 0.75], [0.25, 0.75]]], [[1, -1]])
     """
 
-    _structure, _sums = structures.ProjectiveTrees, staticmethod(projective_trees)
+    _structure, _values = structures.ProjectiveTrees, staticmethod(projective_trees)
 
 
 class NonProjectiveTrees(_Trees):
@@ -173,4 +183,4 @@ class NonProjectiveTrees(_Trees):
     [16.0]
     """
 
-    _structure, _sums = structures.NonProjectiveTrees, staticmethod(nonprojective_trees)
+    _structure, _values = structures.NonProjectiveTrees, staticmethod(nonprojective_trees)

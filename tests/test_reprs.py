@@ -28,7 +28,11 @@ class Vast:
 
 def public_classes():
     """All classes that packages of the library list as public."""
-    packages = [name for _, name, is_package in pkgutil.walk_packages(spectrem.__path__, "spectrem.") if is_package]
+    packages = [
+        name
+        for _, name, is_package in pkgutil.walk_packages(spectrem.__path__, "spectrem.", onerror=lambda _: None)
+        if is_package and not name.startswith("spectrem.torch")  # which may be missing
+    ]
     found = {}
     for module in map(importlib.import_module, ["spectrem", "spectrem.datasets", *packages]):
         for name in getattr(module, "__all__", ()):

@@ -50,7 +50,10 @@ def potentials_of(scores: Floats, offsets: Ints, gamma: float) -> Potentials:
     result = Potentials(np.empty(len(scores)), np.empty(n_rows), np.empty(n_rows, np.bool_))
     kernel.subtract_tops(scores, offsets, gamma, result.values, result.tops)
     np.exp(result.values, out=result.values)  # which has vector instructions that a kernel does not have
-    kernel.remove_small(scores, offsets, result.values, result.floored)
+    if result.values.min(initial=1.0) < kernel.FLOOR:
+        kernel.remove_small(scores, offsets, result.values, result.floored)
+    else:
+        result.floored[:] = False
     return result
 
 

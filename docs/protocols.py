@@ -17,9 +17,8 @@ from spectrem.durations import Durations
 from spectrem.emissions import Emission
 from spectrem.inference import Solver
 from spectrem.learning import Schedule
-from spectrem.structures import Structure
+from spectrem.structures import Differentiable, Structure
 from spectrem.structures.derivations import Derived
-from spectrem.structures.structure import Differentiable
 
 PROTOCOLS: dict[str, tuple[type, ...]] = {
     "spectrem.corpus": (Corpus,),

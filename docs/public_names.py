@@ -91,7 +91,7 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
                 *("Alignment", "ProjectiveTrees", "NonProjectiveTrees", "ValenceTrees", "Bracketings"),
             ],
             "Combinations": ["Product", "Known", "full_agreement"],
-            "What all have": ["Structure", "Parts", "Polytope", "NULL", "ROOT"],
+            "What all have": ["Structure", "Differentiable", "Parts", "Polytope", "NULL", "ROOT"],
             "Functions": ["entropy", "n_best", "sample"],
         },
     ),

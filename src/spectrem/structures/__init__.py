@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spectrem.structures.parts import Parts
     from spectrem.structures.product import Product
     from spectrem.structures.segmentations import Segmentations
-    from spectrem.structures.structure import Polytope, Structure
+    from spectrem.structures.structure import Differentiable, Polytope, Structure
     from spectrem.structures.trees.nonprojective import NonProjectiveTrees
     from spectrem.structures.trees.projective import ProjectiveTrees, ValenceTrees
 
@@ -39,7 +39,7 @@ _MODULES = {
     "parts": ["Parts"],
     "product": ["Product"],
     "segmentations": ["Segmentations"],
-    "structure": ["Polytope", "Structure"],
+    "structure": ["Differentiable", "Polytope", "Structure"],
     "trees.nonprojective": ["NonProjectiveTrees"],
     "trees.projective": ["ProjectiveTrees", "ValenceTrees"],
 }
@@ -53,6 +53,7 @@ __all__ = [
     "Categorical",
     "Chain",
     "Chain2",
+    "Differentiable",
     "EdgeChain",
     "Known",
     "NonProjectiveTrees",

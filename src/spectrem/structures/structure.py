@@ -194,7 +194,17 @@ class Structure(Protocol):
 
 
 class Differentiable(Structure, Protocol):
-    """A structure that knows how its marginals change with scores."""
+    """A structure that knows how its marginals change with scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spectrem.structures import Categorical, Differentiable, Parts
+    >>> coin: Differentiable = Categorical([2])
+    >>> means, products = coin.covariances(Parts(np.log([0.2, 0.8])), Parts(np.array([1.0, 0.0])))
+    >>> means.round(12).tolist(), products.unary.round(12).tolist()
+    ([0.2], [0.16, -0.16])
+    """
 
     def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
         """The mean of a sum over the parts that a structure takes, and covariances of all parts with it, at gamma = 1.

@@ -60,7 +60,22 @@ class MarkovStructure(TokenStructure):
         weights: Floats | None = None,
         least_filled: float = LEAST_FILLED,
     ) -> tuple[Floats, Parts]:
-        """As `smoothed_max` at gamma above 0; see `ScoreTable.sum_pass` about ``least_filled``."""
+        """As `smoothed_max` at gamma above 0.
+
+        Parameters
+        ----------
+        scores, gamma, active, weights
+            As of `smoothed_max`.
+        least_filled : float
+            Sentences run side by side where so large a share of the places of a group is taken; with 0, results of a
+            sentence are the same bits in any batch.
+
+        Returns
+        -------
+        values : ndarray of shape (n_instances,)
+            Nats.
+        marginals : Parts
+        """
         gamma, inputs = as_gamma(gamma), check_inputs(self, scores, active, weights)
         no_start = np.zeros(self.n_states)
         table = ScoreTable(self.offsets, *self._kernel_states, inputs.unary, no_start, inputs.factors, gamma)

@@ -66,8 +66,8 @@ def pull_back(
     >>> structure, scores = Categorical([3]), Parts(np.log([0.6, 0.3, 0.1]))
     >>> rows = compile_constraints(E[part("label") == 0] <= 0.2, structure)
     >>> first, none = Parts(np.array([1.0, 0.0, 0.0])), np.zeros(1)
-    >>> found = project_batch(structure, scores, rows)
-    >>> pull_back(structure, scores, rows, found, 1.0, first, none).unary.round(6) + 0.0
+    >>> projection = project_batch(structure, scores, rows)
+    >>> pull_back(structure, scores, rows, projection, 1.0, first, none).unary.round(6) + 0.0
     array([0., 0., 0.])
     """
     excess = rows.matrix @ projection.marginals.unary - rows.bounds

@@ -300,13 +300,13 @@ class Product:
             scores, (along, weights) = check_scores(self, scores), check_direction(self, along, weights)
             possible, means = self.smoothed_max(scores, 1.0)[0] > -np.inf, np.zeros(self.n_instances)
             weights, products = np.where(possible, weights, 0.0), []
-            for (key, find), share, direction in zip(
+            for (key, covary), share, direction in zip(
                 of_members.items(), self.split(scores), self.split(along), strict=True
             ):
                 owner = self.owners.get(key, np.arange(self.n_instances))
-                of_member, found = find(share, direction, weights[owner])
-                means += np.bincount(owner, of_member, self.n_instances)
-                products.append(found)
+                mean, product = covary(share, direction, weights[owner])
+                means += np.bincount(owner, mean, self.n_instances)
+                products.append(product)
             joined = self.join(*products)
             return np.where(possible, means, 0.0), Parts(joined.unary * possible[self.instance], joined.factors)
 

@@ -38,7 +38,7 @@ class Layout(Protocol):
         return result
 
     def pack(self, scores: Sequence[Floats]) -> Parts:
-        """Scores of parts, a linear function of padded scores; new arrays."""
+        """Scores of parts, a linear function of padded scores; views of these where they are the same."""
         ...
 
     def unpack(self, parts: Parts) -> list[Floats]:
@@ -95,8 +95,10 @@ class Marginals(Function):
             return layout.smoothed_max(layout.pack([as_array(one) for one in scores]), gamma, of_instances)[1]
 
         def factors(of_instances: Floats) -> tuple[Floats, ...]:  # kernels take weights that are at least 0
-            positive, negative = (sums(np.maximum(sign * of_instances, 0.0)).factors for sign in (1.0, -1.0))
-            return tuple(map(np.subtract, positive, negative))
+            positive = sums(np.maximum(of_instances, 0.0)).factors
+            if (of_instances >= 0.0).all():
+                return positive
+            return tuple(map(np.subtract, positive, sums(np.maximum(-of_instances, 0.0)).factors))
 
         marginals = sums(None) if marginals is None else marginals
         return tuple(like(_weighted(layout, marginals, as_array(weights), factors), scores))
@@ -104,17 +106,23 @@ class Marginals(Function):
     @staticmethod
     def backward(ctx: Any, *along: torch.Tensor) -> tuple[Any, ...]:
         weights, *scores = ctx.saved_tensors
-        means = Expectation.apply(ctx.layout, ctx.gamma, *along, *scores)
-        products = Covariances.apply(ctx.layout, ctx.gamma, None, weights, *along, *scores)
+        computed = _covariances(ctx.layout, ctx.gamma, (*along, *scores), None)
+        means = Expectation.apply(ctx.layout, ctx.gamma, computed, *along, *scores)
+        products = Covariances.apply(ctx.layout, ctx.gamma, computed[1], weights, *along, *scores)
         return None, None, None, means, *products
 
 
 class Expectation(Function):
-    """Expected sums of directions, tensors in the form of the scores, over the structure of every instance."""
+    """Expected sums of directions, tensors in the form of the scores, over the structure of every instance.
+
+    What `_covariances` says of them is computed unless it is there.
+    """
 
     @staticmethod
-    def forward(ctx: Any, layout: Layout, gamma: float, *tensors: torch.Tensor) -> torch.Tensor:
-        means, products = _covariances(layout, gamma, tensors, None)
+    def forward(
+        ctx: Any, layout: Layout, gamma: float, computed: tuple[Floats, Parts] | None, *tensors: torch.Tensor
+    ) -> torch.Tensor:
+        means, products = _covariances(layout, gamma, tensors, None) if computed is None else computed
         ctx.save_for_backward(*tensors)
         ctx.layout, ctx.gamma, ctx.products = layout, gamma, products
         return torch.from_numpy(means).to(tensors[0].device, sum_dtype(*tensors))
@@ -125,7 +133,7 @@ class Expectation(Function):
         scores = tensors[len(tensors) // 2 :]
         marginals = Marginals.apply(ctx.layout, ctx.gamma, None, gradient, *scores)
         products = Covariances.apply(ctx.layout, ctx.gamma, ctx.products, gradient, *tensors)
-        return None, None, *marginals, *products
+        return None, None, None, *marginals, *products
 
 
 class Covariances(Function):

@@ -30,20 +30,20 @@ class Projected(Function):
     """Multipliers, and marginals in the form of the scores, of a projection that was found for them."""
 
     @staticmethod
-    def forward(ctx: Any, found: Constrained, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(ctx: Any, posterior: Constrained, *scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.save_for_backward(*scores)
-        ctx.found, projection = found, found.projection
+        ctx.posterior, projection = posterior, posterior.projection
         multipliers = torch.from_numpy(projection.multipliers).to(scores[0].device, sum_dtype(*scores))
-        return multipliers, *like(found.distribution._layout.unpack(projection.marginals), scores)
+        return multipliers, *like(posterior.distribution._layout.unpack(projection.marginals), scores)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, of_multipliers: torch.Tensor, *of_parts: torch.Tensor) -> tuple[Any, ...]:
-        scores, found = ctx.saved_tensors, ctx.found
-        layout = found.distribution._layout
+        scores, posterior = ctx.saved_tensors, ctx.posterior
+        layout = posterior.distribution._layout
         packed, along = (layout.pack([as_array(one) for one in tensors]) for tensors in (scores, of_parts))
-        structure, gamma = layout.structure, found.gamma
-        slopes = pull_back(structure, packed, found.rows, found.projection, gamma, along, as_array(of_multipliers))
+        where = layout.structure, packed, posterior.rows, posterior.projection, posterior.gamma
+        slopes = pull_back(*where, along, as_array(of_multipliers))
         return None, *like(layout.unpack(slopes), scores)
 
 
@@ -82,7 +82,7 @@ class Constrained:
 
     @property
     def expected_parts(self) -> tuple[torch.Tensor, ...]:
-        """Of every tensor of scores, the expected number of uses of each entry, summed over what shares it."""
+        """The expected number of uses of every score, tensor by tensor, summed over the instances that share it."""
         return self._projected[1:]
 
     @property
@@ -338,7 +338,7 @@ def _columns(distribution: StructuredDistribution, columns: Mapping[str, Any] | 
 
 
 def _divergence(distribution: StructuredDistribution, gamma: float, value: float, marginals: Parts) -> torch.Tensor:
-    """What the value of a batch lacks to that without constraints, with its gradient."""
+    """The value of a batch without constraints less that with them, with its gradient."""
     values, free = distribution._layout.structure.smoothed_max(distribution._packed(), gamma)
     return _with_slopes(distribution, float(values.sum()) - value, free.map(np.subtract, marginals))
 

@@ -1,4 +1,4 @@
-"""What all structured distributions offer, whatever their structures are."""
+"""The methods that structured distributions share, whatever their structures are."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class StructuredDistribution(Distribution):
 
     @property
     def expected_parts(self) -> tuple[torch.Tensor, ...]:
-        """Of every tensor of scores, the expected number of uses of each entry, summed over what shares it."""
+        """The expected number of uses of every score, tensor by tensor, summed over the instances that share it."""
         ones = torch.ones(self._batch_shape, dtype=torch.float64, device=self._scores[0].device)
         if self._on_kernels:
             parts: tuple[torch.Tensor, ...] = Marginals.apply(self._layout, self.gamma, None, ones, *self._scores)
@@ -205,7 +205,7 @@ class StructuredDistribution(Distribution):
 
     @property
     def _options(self) -> dict[str, Any]:
-        """What says which structures there are, by name."""
+        """The shapes and settings that fix which structures there are, by name."""
         structure = self._layout.structure
         return {**{one.name: getattr(structure, one.name) for one in fields(structure)}, "mask": self._tokens.mask}
 
@@ -224,7 +224,7 @@ class StructuredDistribution(Distribution):
         """Expected sums of directions over structures, shape (batch,)."""
         along = tuple(map(finite, along))
         if self._on_kernels:
-            means: torch.Tensor = Expectation.apply(self._layout, self.gamma, *along, *self._scores)
+            means: torch.Tensor = Expectation.apply(self._layout, self.gamma, None, *along, *self._scores)
             return means
         weights = torch.ones(self._batch_shape, dtype=self._scores[0].dtype, device=self._scores[0].device)
         weights.requires_grad_()

@@ -181,9 +181,9 @@ class Chain(MarkovStructure):
             edges = EdgeChain(self.lengths[sentences], self.n_states, allowed)
             places = edges.state_part
             of_edges, along_edges = (Parts(parts.unary[states][places], parts.factors) for parts in (scores, along))
-            means[sentences], found = edges.covariances(of_edges, along_edges, weights[sentences])
-            products.unary[states] = np.bincount(places, found.unary, states.stop - states.start)
-            products.factors[0][:] += found.factors[0]
+            means[sentences], of_pairs = edges.covariances(of_edges, along_edges, weights[sentences])
+            products.unary[states] = np.bincount(places, of_pairs.unary, states.stop - states.start)
+            products.factors[0][:] += of_pairs.factors[0]
         return means, products
 
     def _pieces(self) -> list[slice]:

@@ -64,14 +64,20 @@ def gradient(of: Callable[[], torch.Tensor], *leaves: torch.Tensor) -> Callable[
     return run
 
 
+def chain_scores(size: tuple[int, int, int]) -> tuple[torch.Tensor, torch.Tensor, torch.Generator]:
+    """Emissions and shared transitions that need gradients, and the generator that drew them."""
+    batch, length, k = size
+    draw = torch.Generator().manual_seed(0)
+    emissions = torch.randn(batch, length, k, generator=draw).requires_grad_()
+    return emissions, torch.randn(k, k, generator=draw).requires_grad_(), draw
+
+
 def chain_tasks(
     size: tuple[int, int, int], peers: dict[str, Any]
 ) -> Iterator[tuple[str, dict[str, Callable[[], Any]]]]:
     """Log-partitions of chains with their gradient, and best sequences."""
     batch, length, k = size
-    draw = torch.Generator().manual_seed(0)
-    emissions = torch.randn(batch, length, k, generator=draw).requires_grad_()
-    transitions = torch.randn(k, k, generator=draw).requires_grad_()
+    emissions, transitions, draw = chain_scores(size)
     runs: dict[str, Callable[[], Any]] = {
         "spectrem": gradient(lambda: LinearChain(emissions, transitions).log_partition, emissions, transitions)
     }
@@ -135,9 +141,7 @@ def constrained_tasks(
 ) -> Iterator[tuple[str, dict[str, Callable[[], Any]]]]:
     """Marginals of chains under three rows per sentence and two over the batch, with their gradient."""
     batch, length, k = size
-    draw = torch.Generator().manual_seed(0)
-    emissions = torch.randn(batch, length, k, generator=draw).requires_grad_()
-    transitions = torch.randn(k, k, generator=draw).requires_grad_()
+    emissions, transitions, draw = chain_scores(size)
     weights, tag = torch.randn(batch, length, k, generator=draw), part("tag")
     share, total = length / 24, batch * length / 1536
     rows = [

@@ -8,6 +8,7 @@ from scipy.special import logsumexp
 
 from spectrem.kernels.chains import chain as kernel
 from spectrem.kernels.chains import chain_lanes, chain_log
+from spectrem.kernels.chains.potentials import subtract_tops
 from spectrem.structures.chains.tied import ScoreTable
 
 FORBIDDEN = -np.inf
@@ -226,3 +227,22 @@ def test_viterbi_prefers_the_lowest_states_among_equals():
     )  # fmt: skip
     assert choices.tolist() == [0, 0, 0]
     assert counts.tolist() == [[[5.0, 0.0], [0.0, 0.0]]]
+
+
+@pytest.mark.parametrize(
+    "sizes", [[], [0], [3], [8], [0, 20, 1, 0, 7, 8, 9, 16, 0], [1] * 20, [17, 5, 3, 0, 2], [12] * 9]
+)
+@pytest.mark.parametrize("gamma", [1.0, 0.3])
+def test_rows_less_their_tops_equal_numpy(sizes, gamma):
+    rng = np.random.default_rng(len(sizes))
+    rows = [rng.normal(scale=30, size=size) for size in sizes]
+    for row in rows[::3]:
+        row[: len(row) // 2 + 1] = -np.inf  # some, or all
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    scores, tops = np.concatenate([*rows, []]), np.empty(len(sizes))
+    exponents = np.full_like(scores, np.nan)
+    subtract_tops(scores, offsets, gamma, exponents, tops)
+    np.testing.assert_array_equal(tops, [row.max(initial=-np.inf) for row in rows])
+    for row, top, begin in zip(rows, tops, offsets[:-1], strict=True):
+        expected = (row - top) / gamma if top > -np.inf else row
+        np.testing.assert_array_equal(exponents[begin : begin + len(row)], expected)

@@ -218,6 +218,15 @@ def test_a_single_root_is_chosen_with_the_whole_tree_in_view():
     assert expected.unary.reshape(3, 3)[[0, 1, 2], [0, 2, 0]].all()
 
 
+def test_sums_at_a_gamma_whose_inverse_overflows_are_those_of_the_best_tree():
+    scores = Parts(np.random.default_rng(4).normal(size=100))
+    for single_root in (True, False):
+        trees = NonProjectiveTrees([10], single_root=single_root)
+        (values, marginals), (best, indicators) = (trees.smoothed_max(scores, gamma) for gamma in (1e-310, 0.0))
+        np.testing.assert_allclose(values, best, rtol=1e-12)
+        np.testing.assert_array_equal(marginals.unary, indicators.unary)
+
+
 def test_ties_go_to_the_first_head():
     assert NonProjectiveTrees([3]).decode(Parts(np.zeros(9))).tolist() == [ROOT, 0, 0]
     assert NonProjectiveTrees([3], single_root=False).decode(Parts(np.zeros(9))).tolist() == [ROOT, 0, 0]

@@ -77,8 +77,8 @@ class LogPartition(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
-        where = ctx.layout, ctx.gamma, ctx.marginals
-        return None, None, *Marginals.apply(*where, gradient, *ctx.saved_tensors)
+        marginals = Marginals.apply if torch.is_grad_enabled() else _marginals
+        return None, None, *marginals(ctx.layout, ctx.gamma, ctx.marginals, gradient, *ctx.saved_tensors)
 
 
 class Marginals(Function):
@@ -90,18 +90,7 @@ class Marginals(Function):
     ) -> tuple[torch.Tensor, ...]:
         ctx.save_for_backward(weights, *scores)
         ctx.layout, ctx.gamma = layout, gamma
-
-        def sums(of_instances: Floats | None) -> Parts:
-            return layout.smoothed_max(layout.pack([as_array(one) for one in scores]), gamma, of_instances)[1]
-
-        def factors(of_instances: Floats) -> tuple[Floats, ...]:  # kernels take weights that are at least 0
-            positive = sums(np.maximum(of_instances, 0.0)).factors
-            if (of_instances >= 0.0).all():
-                return positive
-            return tuple(map(np.subtract, positive, sums(np.maximum(-of_instances, 0.0)).factors))
-
-        marginals = sums(None) if marginals is None else marginals
-        return tuple(like(_weighted(layout, marginals, as_array(weights), factors), scores))
+        return _marginals(layout, gamma, marginals, weights, *scores)
 
     @staticmethod
     def backward(ctx: Any, *along: torch.Tensor) -> tuple[Any, ...]:
@@ -223,6 +212,24 @@ class _TakenParts(Function):
     @staticmethod
     def backward(ctx: Any, *along: torch.Tensor) -> tuple[Any, ...]:
         return None, None, TakenScores.apply(ctx.layout, ctx.taken, *along), *[None] * len(along)
+
+
+def _marginals(
+    layout: Layout, gamma: float, marginals: Parts | None, weights: torch.Tensor, *scores: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """As `Marginals`, without a derivative; marginals are computed unless they are there."""
+
+    def sums(of_instances: Floats | None) -> Parts:
+        return layout.smoothed_max(layout.pack([as_array(one) for one in scores]), gamma, of_instances)[1]
+
+    def factors(of_instances: Floats) -> tuple[Floats, ...]:  # kernels take weights that are at least 0
+        positive = sums(np.maximum(of_instances, 0.0)).factors
+        if (of_instances >= 0.0).all():
+            return positive
+        return tuple(map(np.subtract, positive, sums(np.maximum(-of_instances, 0.0)).factors))
+
+    marginals = sums(None) if marginals is None else marginals
+    return tuple(like(_weighted(layout, marginals, as_array(weights), factors), scores))
 
 
 def _weighted(

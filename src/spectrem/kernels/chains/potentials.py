@@ -3,36 +3,39 @@
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem._vectors import LANES, larger, largest, load, load_some, spread, store
 
 FLOOR = 1e-100
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
-def _largest(row):
-    top = -np.inf
-    for k in range(len(row)):
-        top = row[k] if row[k] > top else top
-    return top
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def subtract_tops(scores, offsets, gamma, exponents, tops):
     """(score - top) / gamma of the rows ``scores[offsets[r]:offsets[r + 1]]``; -inf where the top is -inf.
 
-    The top of a row without parts is -inf. Rows are slices, whose places the compiler knows not to be negative.
+    The top of a row without parts is -inf. A row is gone through a vector at a time; what the last of its vectors
+    writes beyond it belongs to later rows, which write it again. Where that would be beyond the array, single numbers
+    are gone through.
     """
+    scale = spread(gamma)
     for r in range(len(tops)):
-        row, out = scores[offsets[r] : offsets[r + 1]], exponents[offsets[r] : offsets[r + 1]]
-        top = _largest(row)
+        start, stop = offsets[r], offsets[r + 1]
+        whole, top = start + (stop - start) // LANES * LANES, -np.inf
+        if whole + LANES > len(exponents):
+            row, out = scores[start:stop], exponents[start:stop]
+            for k in range(len(row)):
+                top = max(top, row[k])
+            for k in range(len(row)):
+                out[k] = (row[k] - top) / gamma if top > -np.inf else -np.inf
+            tops[r] = top
+            continue
+        several = load_some(scores, whole, stop - whole, -np.inf)
+        for at in range(start, whole, LANES):
+            several = larger(several, load(scores, at))
+        top = largest(several)
         tops[r] = top
-        if top == -np.inf:
-            out[:] = -np.inf
-        elif gamma == 1.0:
-            for k in range(len(row)):
-                out[k] = row[k] - top
-        else:
-            for k in range(len(row)):
-                out[k] = (row[k] - top) / gamma
+        base = spread(top if top > -np.inf else 0.0)
+        for at in range(start, stop, LANES):
+            store(exponents, at, (load(scores, at) - base) / scale)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -34,75 +34,96 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem._logs import exponentials
 from spectrem._vectors import LANES, any_below, larger, least_positive, load, spread, store
 
 FLOOR = 1e-70
 CEILING = 1e70
 # Entries at the start of the array of a group: the smallest positive number where some are zero; the largest
-# r[k] / s[k]; 1 where no tree is possible; a sum of a row, and that of two words, which are not kept.
-_LEAST, _LARGEST, _IMPOSSIBLE, _SPARE, _ENDS = 0, LANES, 2 * LANES, 3 * LANES, 4 * LANES
-_N_WATCHED = 5
+# r[k] / s[k]; 1 where no tree is possible; a sum of a row, and that of two words, which are not kept; the sum of tops.
+_LEAST, _LARGEST, _IMPOSSIBLE, _SPARE, _ENDS, _TOPS = range(0, 6 * LANES, LANES)
+_N_WATCHED = 6
+_LOWEST = -1.7976931348623157e308  # what is less is -inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def fill_exponents(sentences, lengths, starts, scores, single_root, gamma, places, exponents, tops):
-    """Exponents of the potentials of groups of sentences, and what each row, and all arcs from the root, are less.
+# The short loops of these three are put into their callers: a call, with an array and ten numbers to hand over, would
+# take as long as a loop.
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def _add_products(space, start, between, out, width, step, left, count, right, row):
+    """out[c] = start[c] + sum over i < count of left[i] * right[i, c], for c < width.
 
-    Group g is ``sentences[g * LANES : (g + 1) * LANES]``, all of one length n, and has the block of shape
-    (n, n, LANES) of ``exponents`` that starts at ``places[g]``. With a single root, arcs from the root have a top of
-    their own: every tree has one of them. ``tops`` becomes the sum of all tops of a sentence, in nats.
-    """
-    for at in range(len(sentences)):
-        sentence, place = sentences[at], places[at // LANES]
-        n = lengths[sentence]
-        block = scores[starts[sentence] : starts[sentence] + n * n]
-        out = exponents[place : place + n * n * LANES]
-        lane, total, largest_root = at % LANES, 0.0, -np.inf
-        for d in range(n):
-            row, top = block[d * n : (d + 1) * n], -np.inf
-            for h in range(n):
-                if h != d or not single_root:
-                    top = row[h] if row[h] > top else top
-            top = 0.0 if top == -np.inf else top
-            total += top
-            for h in range(n):
-                out[(d * n + h) * LANES + lane] = (row[h] - top) / gamma
-            largest_root = max(largest_root, row[d] - top)
-        if single_root and largest_root > -np.inf:
-            total += largest_root
-            for d in range(n):
-                out[(d * n + d) * LANES + lane] -= largest_root / gamma
-        tops[sentence] = total
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _add_products(space, out, width, step, left, count, right, row):
-    """out[c] += sum over i < count of left[i] * right[i, c], for c < width.
-
-    Entries of ``out``, and those of a row of ``right``, are ``step`` apart, rows of ``right`` are ``row`` apart.
+    Entries of ``start`` are ``between`` apart, those of ``out`` and of a row of ``right`` ``step``, rows of ``right``
+    are ``row`` apart.
     """
     c = 0
     while c + 4 <= width:
-        at, other = out + c * step, right + c * step
-        a, b = load(space, at), load(space, at + step)
-        x, y = load(space, at + 2 * step), load(space, at + 3 * step)
+        at, other = start + c * between, right + c * step
+        a, b = load(space, at), load(space, at + between)
+        x, y = load(space, at + 2 * between), load(space, at + 3 * between)
         for factor in range(left, left + count * LANES, LANES):
             by = load(space, factor)
             a, b = a + by * load(space, other), b + by * load(space, other + step)
             x, y = x + by * load(space, other + 2 * step), y + by * load(space, other + 3 * step)
             other += row
+        at = out + c * step
         store(space, at, a)
         store(space, at + step, b)
         store(space, at + 2 * step, x)
         store(space, at + 3 * step, y)
         c += 4
-    while c < width:
-        at, other = out + c * step, right + c * step
-        a = load(space, at)
+    if c + 2 <= width:
+        at, other = start + c * between, right + c * step
+        a, b = load(space, at), load(space, at + between)
+        for factor in range(left, left + count * LANES, LANES):
+            by = load(space, factor)
+            a, b = a + by * load(space, other), b + by * load(space, other + step)
+            other += row
+        at = out + c * step
+        store(space, at, a)
+        store(space, at + step, b)
+        c += 2
+    if c < width:
+        a, other = load(space, start + c * between), right + c * step
         for factor in range(left, left + count * LANES, LANES):
             a, other = a + load(space, factor) * load(space, other), other + row
+        store(space, out + c * step, a)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def _hand_on(space, start, between, graph, stride, row, low, m):
+    """row[c] = start[c] + sum over i > c of row[i] * graph[i, c], for c from m - 1 down to ``low``.
+
+    The words from ``low`` on were eliminated, the last one first, so that what a row holds for one of them includes
+    what it held for those after it. Four words at a time: first the products with all words after the four, then those
+    among them, in registers. Entries of ``start`` are ``between`` apart.
+    """
+    end = m
+    while end - low >= 4:
+        at, other = start + (end - 4) * between, graph + end * stride + (end - 4) * LANES
+        a, b = load(space, at), load(space, at + between)
+        x, y = load(space, at + 2 * between), load(space, at + 3 * between)
+        for factor in range(row + end * LANES, row + m * LANES, LANES):
+            by = load(space, factor)
+            a, b = a + by * load(space, other), b + by * load(space, other + LANES)
+            x, y = x + by * load(space, other + 2 * LANES), y + by * load(space, other + 3 * LANES)
+            other += stride
+        other = graph + (end - 1) * stride + (end - 4) * LANES
+        a, b = a + y * load(space, other), b + y * load(space, other + LANES)
+        x, other = x + y * load(space, other + 2 * LANES), other - stride
+        a, b = a + x * load(space, other), b + x * load(space, other + LANES)
+        a, at = a + b * load(space, other - stride), row + (end - 4) * LANES
         store(space, at, a)
-        c += 1
+        store(space, at + LANES, b)
+        store(space, at + 2 * LANES, x)
+        store(space, at + 3 * LANES, y)
+        end -= 4
+    while end > low:
+        end -= 1
+        at, other = row + end * LANES, graph + (end + 1) * stride + end * LANES
+        a = load(space, start + end * between)
+        for factor in range(at + LANES, row + m * LANES, LANES):
+            a, other = a + load(space, factor) * load(space, other), other + stride
+        store(space, at, a)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -115,12 +136,11 @@ def _start_again(space, graph, m, k, several, changed, total):
                 space[_IMPOSSIBLE + lane], space[total + lane] = 1.0, 1.0
                 continue
             space[several + lane], space[changed + lane], space[total + lane] = 1.0, 1.0, root
-            for d in range(m):
+            for d in range(k + 1, m):
                 space[graph + d * (m + 1) * LANES + lane] = 0.0
-            space[graph + k * (m + 1) * LANES + lane] = root
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def _normalise(space, graph, m, k, several, changed, total):
     """Divide row k by its sum over words below k, and the root where ``several`` is 1; ``total`` becomes the sum."""
     row = graph + k * m * LANES
@@ -139,32 +159,25 @@ def _normalise(space, graph, m, k, several, changed, total):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _eliminate(space, graph, m, kept, several, changed, totals, sparse):
-    """Eliminate words kept, ..., m - 1 of a graph, the last one first; their rows become shares of their heads.
+def _eliminate(space, parent, over, turned, graph, m, kept, several, changed, totals, sparse):
+    """Fill a graph with the first m words of ``parent``, of which words kept, ..., m - 1 are eliminated.
 
-    Sums of rows go to ``totals``, unless that is -1.
+    Rows of ``parent`` are ``over`` apart; its words are taken in reverse order where ``turned``. The last word is
+    eliminated first; the rows of those eliminated become shares of their heads. Sums of rows go to ``totals``, unless
+    that is -1. Where the root was eliminated, ``changed`` is 1, and arcs of words that are left to it count no more.
     """
-    stride = m * LANES
+    stride, first, between = m * LANES, parent, LANES
+    if turned:
+        first, over, between = parent + (m - 1) * (over + LANES), -over, -LANES
     for k in range(m - 1, -1, -1):
-        row, low = graph + k * stride, max(kept, k + 1)
-        # what row k holds for a word that was eliminated counts with what came from those eliminated before it: four
-        # words at a time, first from words before these, then among them
-        end = m
-        while end > low:
-            width = min(4, end - low)
-            first = end - width
-            right = graph + end * stride + first * LANES
-            _add_products(space, row + first * LANES, width, LANES, row + end * LANES, m - end, right, stride)
-            for c in range(end - 2, first - 1, -1):
-                left, right = row + (c + 1) * LANES, graph + (c + 1) * stride + c * LANES
-                _add_products(space, row + c * LANES, 1, LANES, left, end - 1 - c, right, stride)
-            end = first
-        diagonal = row + k * LANES
-        root = load(space, diagonal)
+        row, start, low = graph + k * stride, first + k * over, max(kept, k + 1)
+        _hand_on(space, start, between, graph, stride, row, low, m)
+        root = (spread(1.0) - load(space, changed)) * load(space, start + k * between)
         for i in range(low, m):
             root = root + load(space, row + i * LANES) * load(space, graph + i * (stride + LANES))
-        _add_products(space, row, low, LANES, row + low * LANES, m - low, graph + low * stride, stride)
-        store(space, diagonal, root)
+        left, right = row + low * LANES, graph + low * stride
+        _add_products(space, start, between, row, low, LANES, left, m - low, right, stride)
+        store(space, row + k * LANES, root)
         if sparse:
             least = load(space, _LEAST)
             for at in range(row, row + stride, LANES):
@@ -185,18 +198,7 @@ def _look_back(space, graph, m, kept, reach, row, column, direct, step):
         root = load(space, heads + k * LANES)
         for d in range(kept):
             store(space, out + d * row, root * load(space, direct + d * step))
-        _add_products(space, out, kept, row, heads, k, reach, column)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _copy(space, parent, stride, m, turned, graph):
-    """The first m words of a graph whose rows are ``stride`` apart, in reverse order where ``turned``."""
-    for d in range(m):
-        out, source, step = graph + d * m * LANES, parent + d * stride, LANES
-        if turned:
-            source, step = parent + (m - 1 - d) * stride + (m - 1) * LANES, -LANES
-        for h in range(m):
-            store(space, out + h * LANES, load(space, source + h * step))
+        _add_products(space, out, row, out, kept, row, heads, k, reach, column)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -240,7 +242,7 @@ def _solve_pair(space, graph, stride, reach, row, column, direct, step, several,
 def _eliminate_all_but_each(space, n, graphs, reach, direct, ways, totals, sparse):
     """Fill ``reach``, indexed [before which word, from which], and ``direct`` for the first of ``graphs``.
 
-    Level l has words of level l - 1 of which half were eliminated. It copies these, eliminates the second half and goes
+    Level l has words of level l - 1 of which half were eliminated. It takes these, eliminates the second half and goes
     one level down, and then the first, in reverse order of words; the levels below fill their part of ``reach`` and
     ``direct`` in place, which they see from the end then. ``direct`` becomes 0 for words before which a sum of a row
     was zero at this level or below, so that r of the levels above does not count. ``ways`` has two entries per level:
@@ -261,10 +263,10 @@ def _eliminate_all_but_each(space, n, graphs, reach, direct, ways, totals, spars
         above = several - 2 * LANES
         if m > 2 and half < 2:
             kept = (m + 1) // 2 if half == 0 else m // 2
-            _copy(space, graphs[level - 1], stride, m, half == 1, graphs[level])
             store(space, several, load(space, above))
             store(space, changed, spread(0.0))
-            _eliminate(space, graphs[level], m, kept, several, changed, totals if counting else -1, sparse)
+            sums, graph = totals if counting else -1, graphs[level]
+            _eliminate(space, graphs[level - 1], stride, half == 1, graph, m, kept, several, changed, sums, sparse)
             if half == 1:
                 start, first = start + (m - 1) * (row + column), first + (m - 1) * step
                 row, column, step = -row, -column, -step
@@ -295,21 +297,62 @@ def _eliminate_all_but_each(space, n, graphs, reach, direct, ways, totals, spars
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _load_potentials(potentials, sentences, starts, scores, n, space, graph, state):
-    """Copy potentials of a group to its first graph; returns whether some are zero.
+def _finite(space, a):
+    """A vector with 0 in place of -inf."""
+    store(space, _SPARE, a)
+    for lane in range(LANES):
+        if space[_SPARE + lane] == -np.inf:
+            space[_SPARE + lane] = 0.0
+    return load(space, _SPARE)
 
-    Those below FLOOR become zero; ``state`` becomes 1 for sentences of which one does that was not zero.
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fill_potentials(space, graph, n, members, starts, scores, single_root, gamma, state):
+    """Fill the first graph of a group with potentials; returns whether some are zero.
+
+    Potentials are exp((score - top) / gamma), where every row has a top. With a single root, arcs from the root have
+    one of their own: every tree has one of them. The sum of all tops goes to ``_TOPS``, in nats. Potentials below FLOOR
+    become zero; ``state`` becomes 1 for sentences of which one does that was possible.
     """
-    sparse = False
+    tops, largest_root, sparse = spread(0.0), spread(-np.inf), False
+    for d in range(n):
+        row = graph + d * n * LANES
+        for lane in range(LANES):
+            arcs = scores[starts[members[lane]] + d * n : starts[members[lane]] + (d + 1) * n]
+            out = space[row + lane : row + n * LANES : LANES]
+            for h in range(n):
+                out[h] = arcs[h]
+        root = row + d * LANES
+        top = spread(-np.inf) if single_root else load(space, root)
+        for at in range(row, root, LANES):
+            top = larger(top, load(space, at))
+        for at in range(root + LANES, row + n * LANES, LANES):
+            top = larger(top, load(space, at))
+        if any_below(top, spread(_LOWEST)):
+            top = _finite(space, top)
+        tops = tops + top
+        for at in range(row, row + n * LANES, LANES):
+            store(space, at, load(space, at) - top)
+        largest_root = larger(largest_root, load(space, root))
+    if single_root:
+        largest_root = _finite(space, largest_root)
+        tops = tops + largest_root
+        for d in range(n):
+            root = graph + d * (n + 1) * LANES
+            store(space, root, load(space, root) - largest_root)
+    store(space, _TOPS, tops)
+    scale = spread(1.0 / gamma)  # where it is infinite, tops become NaN, and their sentences are left to log space
     for k in range(n * n):
-        if any_below(load(potentials, k * LANES), spread(FLOOR)):
+        at = graph + k * LANES
+        potential = exponentials(load(space, at) * scale)
+        store(space, at, potential)
+        if any_below(potential, spread(FLOOR)):
             sparse = True
             for lane in range(LANES):
-                if potentials[k * LANES + lane] < FLOOR:
-                    potentials[k * LANES + lane] = 0.0
-                    if scores[starts[sentences[lane]] + k] > -np.inf:
+                if space[at + lane] < FLOOR:
+                    space[at + lane] = 0.0
+                    if scores[starts[members[lane]] + k] > -np.inf:
                         state[lane] = 1
-        store(space, graph + k * LANES, load(potentials, k * LANES))
     return sparse
 
 
@@ -342,16 +385,11 @@ def _log_of_product(space, totals, n, lane):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_pass(
-    sentences, lengths, starts, scores, single_root, gamma, places, potentials, tops, values, marginals, status
-):
-    """Values and marginals of groups of sentences; ``status`` becomes 0 but where log space is needed.
-
-    ``potentials`` are exponentials of what ``fill_exponents`` made. A group may end with its last sentence repeated.
-    """
-    longest = 0
-    for group in range(len(places)):
-        longest = max(longest, lengths[sentences[group * LANES]])
+def sum_pass(sentences, lengths, starts, scores, single_root, gamma, values, marginals, status):
+    """Values and marginals of sentences, sorted by length; ``status`` becomes 1 where log space is needed."""
+    if len(sentences) == 0:
+        return
+    longest = lengths[sentences[-1]]
     depth, size, n_entries = 1, longest, _N_WATCHED + 3 * longest * longest
     while size > 2:
         size = (size + 1) // 2
@@ -359,10 +397,14 @@ def sum_pass(
     n_entries += 2 * longest + 2 * (depth + 1)
     numbers = np.empty((n_entries + 1) * LANES)
     space = numbers[-(numbers.ctypes.data // 8) % LANES :]  # so that no entry takes two lines of the cache
-    state, graphs = np.zeros(LANES, np.int64), np.zeros(depth + 1, np.int64)
-    for group in range(len(places)):
-        members = sentences[group * LANES : (group + 1) * LANES]
-        n = lengths[members[0]]
+    members, state, graphs = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64), np.zeros(depth + 1, np.int64)
+    begin = 0
+    while begin < len(sentences):
+        n, n_members = lengths[sentences[begin]], 0
+        while n_members < LANES and begin < len(sentences) and lengths[sentences[begin]] == n:
+            members[n_members] = sentences[begin]
+            n_members, begin = n_members + 1, begin + 1
+        members[n_members:] = members[n_members - 1]
         direct = _N_WATCHED * LANES
         totals = direct + n * LANES
         ways = totals + n * LANES
@@ -373,22 +415,21 @@ def sum_pass(
             graphs[level] = graphs[level - 1] + size * size * LANES
             size = (size + 1) // 2
         state[:] = 0
-        sparse = _load_potentials(potentials[places[group] :], members, starts, scores, n, space, graphs[0], state)
+        sparse = _fill_potentials(space, graphs[0], n, members, starts, scores, single_root, gamma, state)
         for entry, number in ((_LEAST, 1.0), (_LARGEST, 0.0), (_IMPOSSIBLE, 0.0), (ways, 0.0 if single_root else 1.0)):
             store(space, entry, spread(number))
         _eliminate_all_but_each(space, n, graphs, reach, direct, ways, totals, sparse)
         _share_heads(space, graphs[0], reach, direct, n)
-        for lane in range(LANES):
+        for lane in range(n_members):
             sentence = members[lane]
-            if space[_LEAST + lane] < FLOOR or space[_LARGEST + lane] > CEILING:
-                state[lane] = 1
-            if state[lane] == 1 or status[sentence] == 0:
+            if state[lane] == 1 or space[_LEAST + lane] < FLOOR or space[_LARGEST + lane] > CEILING:
+                status[sentence] = 1
                 continue
-            status[sentence] = 0
             if space[_IMPOSSIBLE + lane] == 1.0:
                 values[sentence] = -np.inf
                 continue
-            values[sentence] = tops[sentence] + gamma * _log_of_product(space, totals, n, lane)
-            start, weight = starts[sentence], graphs[0] + lane
+            values[sentence] = space[_TOPS + lane] + gamma * _log_of_product(space, totals, n, lane)
+            out = marginals[starts[sentence] : starts[sentence] + n * n]
+            shares = space[graphs[0] + lane : graphs[0] + n * n * LANES : LANES]
             for k in range(n * n):
-                marginals[start + k] = space[weight + k * LANES]
+                out[k] = shares[k]

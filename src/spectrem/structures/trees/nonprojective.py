@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spectrem._arrays import Bools, Floats, Ints
+from spectrem._arrays import Floats, Ints
 from spectrem._first_use import sparse as sp
 from spectrem._heads import UNKNOWN_HEAD
 from spectrem._reprs import brief_dataclass
@@ -16,14 +16,10 @@ from spectrem.structures._ragged import (
     check_instance,
     check_scores,
     means_of,
-    runs_at_once,
 )
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 from spectrem.structures.trees._trees import ArcStructure
-
-# Potentials that are held at once: a quarter of a megabyte.
-_AT_ONCE = 1 << 15
 
 
 @brief_dataclass(frozen=True, eq=False, init=False)
@@ -73,21 +69,12 @@ class NonProjectiveTrees(ArcStructure):
 
     def _sums(self, inputs: Inputs, gamma: float) -> tuple[Floats, Parts]:
         values, marginals = np.zeros(self.n_instances), np.zeros(self.n_unary)
-        status = (inputs.active & (self.lengths > 0)).astype(np.int8)
-        tops = np.zeros(self.n_instances)
-        layout = (self.lengths, self.block_offsets, inputs.unary, self.single_root, gamma)
-        groups = self._groups(status > 0)
-        if groups:
-            buffer = np.empty(max(size for _, _, size in groups))
-        for sentences, places, size in groups:
-            exponents = buffer[:size]
-            matrix_tree.fill_exponents(sentences, *layout, places, exponents, tops)
-            np.exp(exponents, out=exponents)  # which has vector instructions that a kernel does not have
-            matrix_tree.sum_pass(sentences, *layout, places, exponents, tops, values, marginals, status)
+        status, layout = np.zeros(self.n_instances, np.int8), (self.lengths, self.block_offsets, inputs.unary)
+        sentences = self.by_length(inputs.active)
+        matrix_tree.sum_pass(sentences, *layout, self.single_root, gamma, values, marginals, status)
         if status.any():
             still, slopes = np.zeros(self.n_unary), np.zeros(self.n_unary)
-            batch = (self.lengths, self.block_offsets, inputs.unary, still, self.single_root, gamma)
-            matrix_tree_log.sum_pass(*batch, values, marginals, slopes, status)
+            matrix_tree_log.sum_pass(*layout, still, self.single_root, gamma, values, marginals, slopes, status)
         return values, Parts(marginals)
 
     def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
@@ -116,24 +103,6 @@ class NonProjectiveTrees(ArcStructure):
         arcs = slice(int(self.block_offsets[n]), int(self.block_offsets[n + 1]))
         unary = check_scores(self, scores).unary[arcs]
         return _polytope(int(self.lengths[n]), self.single_root, arcs.start, unary)
-
-    def _groups(self, active: Bools) -> list[tuple[Ints, Ints, int]]:
-        """Runs of groups of sentences of one length: the sentences, where blocks of groups start, and their total."""
-        lanes = matrix_tree.LANES
-        sentences = np.flatnonzero(active)
-        sentences = sentences[np.argsort(self.lengths[sentences], kind="stable")]
-        sizes, counts = np.unique(self.lengths[sentences], return_counts=True)
-        n_groups = -(-counts // lanes)
-        starts = np.repeat(np.cumsum(counts) - counts, n_groups * lanes)
-        within = np.concatenate([np.zeros(0, np.int64), *(np.arange(lanes * groups) for groups in n_groups.tolist())])
-        filled = sentences[starts + np.minimum(within, np.repeat(counts, n_groups * lanes) - 1)]
-        places = np.concatenate([[0], np.cumsum(np.repeat(sizes**2 * lanes, n_groups))])
-        groups = []
-        for run in runs_at_once(places, _AT_ONCE) if len(filled) else []:
-            first = int(places[run.start])
-            members = filled[run.start * lanes : run.stop * lanes]
-            groups.append((members, places[run] - first, int(places[run.stop]) - first))
-        return groups
 
     def _best(self, inputs: Inputs) -> tuple[Floats, Ints]:
         values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, UNKNOWN_HEAD)

@@ -29,6 +29,12 @@ CASES = {
     "crossing": (lambda s, **kw: NonProjectiveTrees(s, lengths=LENGTHS, single_root=False, **kw), [(4, 3, 3)]),
     "segments": (lambda s, t, **kw: Segmentations(s, t, lengths=LENGTHS, **kw), [(4, 3, 2, 2), (2, 2)]),
     "brackets": (lambda s, d, **kw: Bracketings(s, d, lengths=[4, 3, 0, 1], **kw), [(4, 4, 4), (4, 4, 4)]),
+    "segments, gaps": (lambda s, t, **kw: Segmentations(s, t, mask=GAPS, **kw), [(4, 4, 2, 2), (2, 2)]),
+    "brackets, gaps": (lambda s, d, **kw: Bracketings(s, d, mask=GAPS, **kw), [(4, 4, 4), (4, 4, 4)]),
+    "alignment, gaps": (
+        lambda s, j, **kw: Alignment(s, j, source_mask=GAPS.flip(0)[:, 1:], target_mask=GAPS, **kw),
+        [(4, 4, 4), (3,)],
+    ),
     "alignment": (lambda s, j, **kw: Alignment(s, j, target_lengths=LENGTHS, **kw), [(4, 3, 3), (3,)]),
 }
 
@@ -43,6 +49,7 @@ def results(family, device="cpu"):
     other = make(*(one.detach().flip(0) for one in scores[:1]), *(one.detach() for one in scores[1:]))
     numbers = [there.log_partition, there.entropy(), there.log_prob(there.mode), there.kl_divergence(other)]
     numbers += [there.log_prob(torch.ones_like(scores[0], dtype=torch.bool)), *there.expected_parts]
+    numbers.append(there.log_prob(there.marginals))
     weights = torch.tensor([1.0, -2.0, 0.5, 0.3], dtype=torch.float64, device=device)
     finite = there.log_partition + there.entropy() + there.log_prob(there.mode)
     slopes = torch.autograd.grad((finite * weights).sum() + there.marginals.square().sum(), scores)

@@ -1,5 +1,6 @@
 """Trees, spans and alignments in PyTorch against enumeration and differences."""
 
+import itertools
 import math
 
 import numpy as np
@@ -35,6 +36,12 @@ def cases():
         "alignment": (
             lambda s, j, **kw: Alignment(s, j, source_lengths=[2, 0, 1, 2], target_lengths=LENGTHS, **kw),
             [(4, 3, 3), (3,)],
+        ),
+        "segments, gaps": (lambda s, t, **kw: Segmentations(s, t, mask=mask, **kw), [(4, 4, 3, 2), (2, 2)]),
+        "brackets, gaps": (lambda s, d, **kw: Bracketings(s, d, mask=mask, **kw), [(4, 4, 4), (4, 4, 4)]),
+        "alignment, gaps": (
+            lambda s, j, **kw: Alignment(s, j, source_mask=mask.flip(0)[:, 1:], target_mask=mask, **kw),
+            [(4, 4, 4), (5,)],
         ),
         "independent links": (lambda s, **kw: Alignment(s, target_lengths=LENGTHS, **kw), [(4, 3, 3)]),
     }
@@ -81,16 +88,21 @@ def test_derivatives_are_those_of_differences(family):
     never = torch.zeros(scores[0].shape, dtype=torch.bool)
     never.ravel()[4] = True
     mode = make(*scores).mode
+    soft = other.marginals.requires_grad_()
     functions = {
         "log_partition": lambda *s: make(s[0].masked_fill(never, -math.inf), *s[1:], gamma=0.7).log_partition * weights,
         "entropy": lambda *s: make(*s, gamma=0.7).entropy() * weights,
         "kl": lambda *s: make(*s).kl_divergence(other) * weights,
         "log_prob": lambda *s: make(*s, gamma=0.7).log_prob(mode) * weights,
+        "sets": lambda *s: make(*s, gamma=0.7).log_prob(~never) * weights,
+        "soft": lambda *s: make(*s, gamma=0.7).log_prob(soft) * weights,
     }
     for name, function in functions.items():
         assert torch.autograd.gradcheck(function, scores), name
-        if name in ("log_partition", "entropy"):
+        if name in ("log_partition", "entropy", "soft"):
             assert torch.autograd.gradgradcheck(function, scores), name
+    assert torch.autograd.gradcheck(lambda one: make(*scores).log_prob(one) * weights, soft)
+    assert torch.autograd.gradgradcheck(lambda one: make(*scores).log_prob(one) * weights, soft)
 
 
 @families
@@ -147,6 +159,86 @@ def test_partial_trees_and_trees_that_are_none():
     torch.testing.assert_close(ProjectiveTrees.from_rooted(rooted, lengths=LENGTHS).log_partition, trees.log_partition)
 
 
+@pytest.mark.parametrize("family", ["alignment", "alignment, gaps"])
+def test_soft_links_are_independent_of_each_other(family):
+    (scores, jumps), draw = scores_of(family), torch.Generator().manual_seed(3)
+    there = CASES[family][0](scores, jumps, gamma=0.5)
+    soft = torch.rand(scores.shape, generator=draw, dtype=torch.float64)
+    sources, targets = (one.is_token for one in (there._sources, there._tokens))
+    n_links, width = scores.shape[2], len(jumps) // 2
+    for n in range(4):
+        at, words = [np.flatnonzero(one[n]).tolist() for one in (targets, sources)]
+        possible = [*words, n_links - 1]
+        total = torch.zeros(len(at), n_links, dtype=torch.float64)
+        total[:, possible] = soft[n][at][:, possible]
+        total /= total.sum(dim=1, keepdim=True)
+        soft[n] = math.nan
+        soft[n, at] = total.where(torch.isin(torch.arange(n_links), torch.tensor(possible)), math.nan)
+        expected = 0.0
+        for links in itertools.product(possible, repeat=len(at)):
+            share, score, last = 1.0, 0.0, -1
+            for j, i in zip(at, links, strict=True):
+                share, score = share * float(soft[n, j, i]), score + float(scores[n, j, i])
+                if i < n_links - 1:
+                    score += float(jumps[min(max(words.index(i) - last, -width), width) + width])
+                    last = words.index(i)
+            expected += share * score
+        found = there.log_prob(soft.nan_to_num(0.0))[n] * 0.5 + there.log_partition[n]
+        assert float(found) == pytest.approx(expected, abs=1e-12)
+    torch.testing.assert_close(there.log_prob(soft), there.log_prob(soft.nan_to_num(0.0)))
+
+
+@pytest.mark.parametrize("family", ["segments", "segments, gaps"])
+def test_states_of_soft_segments_are_independent_where_these_meet(family):
+    scores, transitions = scores_of(family)
+    there = CASES[family][0](scores, transitions)
+    soft = torch.rand(scores.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    *_, longest, k = scores.shape
+    expected = -there.log_partition
+    for n in range(4):
+        at = np.flatnonzero(there._tokens.is_token[n]).tolist()
+        segments = [
+            (first, first + size, state, float(soft[n, at[first], size - 1, state]))
+            for first, size, state in itertools.product(range(len(at)), range(1, longest + 1), range(k))
+            if first + size <= len(at)
+        ]
+        for first, end, state, share in segments:
+            expected[n] += share * scores[n, at[first], end - first - 1, state]
+        for t in range(1, len(at)):
+            before, after = [one for one in segments if one[1] == t], [one for one in segments if one[0] == t]
+            meet = sum(one[3] for one in before + after) / 2
+            for one, other in itertools.product(before, after):
+                expected[n] += one[3] * other[3] / meet * transitions[one[2], other[2]]
+    kept = torch.from_numpy(there._tokens.is_token)[..., None, None]
+    torch.testing.assert_close(there.log_prob(soft.where(kept, math.nan)), expected)
+
+
+@pytest.mark.parametrize("family", ["brackets", "brackets, gaps"])
+def test_soft_brackets_read_no_scores_of_words_and_sentences_that_are_no_constituents(family):
+    make, (scores, distituents) = CASES[family][0], scores_of(family)
+    there, changed = make(scores, distituents), distituents.clone()
+    for n in range(4):
+        words = np.flatnonzero(there._tokens.is_token[n]).tolist()
+        changed[n, words, words] = 7.0
+        changed[n, words[:1], words[-1:]] = 7.0
+    soft = torch.rand(scores.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    torch.testing.assert_close(make(scores, changed).log_prob(soft), there.log_prob(soft))
+
+
+@pytest.mark.parametrize("family", ["segments", "segments, gaps", "alignment", "alignment, gaps"])
+def test_impossible_neighbours_without_weight_count_nothing(family):
+    make, scores = CASES[family][0], scores_of(family)
+    scores[1][(0, 1) if scores[1].ndim == 2 else len(scores[1]) // 2] = -math.inf
+    scores[1].requires_grad_()
+    there = make(*scores)
+    soft = there._sets_of(there.mode).double().requires_grad_()
+    torch.testing.assert_close(there.log_prob(soft), there.log_prob(there.mode))
+    slopes = torch.autograd.grad(there.log_prob(soft).sum(), (scores[1], soft))
+    assert all(one.isfinite().all() for one in slopes)
+    assert make(*scores).log_prob(torch.full_like(soft, 0.1)).tolist()[2] == 0.0  # the empty sentence
+    assert make(*scores).log_prob(torch.full_like(soft, 0.1))[0] == -math.inf
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [
@@ -165,10 +257,26 @@ def test_partial_trees_and_trees_that_are_none():
             lambda: Segmentations(torch.zeros(1, 3, 2, 1)).log_prob(torch.zeros(1, 3, 2, dtype=torch.long)),
             "value must cut sentences into segments of at most 2 tokens",
         ),
+        (
+            lambda: Segmentations(torch.zeros(1, 3, 2, 1), mask=torch.tensor([[1, 0, 1]])).log_prob(
+                torch.tensor([[[0, 0], [-1, -1], [1, 0]]])
+            ),
+            "not behind it, and a state below 1, got [1, 0]",
+        ),
+        (lambda: Segmentations(torch.zeros(1, 2, 2, 1)).log_prob(torch.zeros(1, 2)), "soft labels, must have shape"),
         (lambda: Bracketings(torch.zeros(1, 2)), "scores must have shape (batch, n_words, n_words)"),
         (lambda: Bracketings(torch.zeros(1, 2, 2), torch.zeros(1, 3, 3)), "distituents must have shape (1, 2, 2)"),
         (lambda: Alignment(torch.zeros(1, 2)), "scores must have shape (batch, n_target, n_source + 1)"),
         (lambda: Alignment(torch.zeros(1, 2, 3), torch.zeros(4)), "jumps must have shape (2 W + 1,)"),
+        (
+            lambda: Alignment(torch.zeros(1, 2, 3), source_lengths=[3]),
+            "source_lengths must be 1 whole numbers from 0 to 2",
+        ),
+        (lambda: Alignment(torch.zeros(1, 2, 3), target_mask=torch.ones(1, 3)), "target_mask must have shape (1, 2)"),
+        (
+            lambda: Alignment(torch.zeros(1, 2, 3), source_mask=torch.ones(1, 2), source_lengths=[1]),
+            "source_lengths and source_mask say the same",
+        ),
         (
             lambda: Alignment(torch.zeros(1, 2, 3)).log_prob(torch.tensor([[0, 2]])),
             "value must hold source words below 2",

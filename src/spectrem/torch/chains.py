@@ -222,7 +222,7 @@ class LinearChain(StructuredDistribution):
 
     def _like(self, emissions: torch.Tensor, neighbours: tuple[torch.Tensor, ...]) -> LinearChain:
         second = {"second": neighbours[0]} if len(neighbours) == 2 else {}
-        mask = None if self._tokens.mask is None else torch.from_numpy(self._tokens.mask)
+        mask = torch.from_numpy(self._tokens.is_token)
         return LinearChain(emissions, neighbours[-1], **second, **self._ends, mask=mask, gamma=self.gamma)
 
     def _as_values(self, structures: Ints) -> Ints:

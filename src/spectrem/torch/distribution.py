@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -198,10 +199,18 @@ class StructuredDistribution(Distribution):
 
     def _sum(self, scores: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """Sums of weighted scores, both in the form of the first argument, over the parts there; shape (batch,)."""
+        products = weighted(self._of_parts(scores), self._of_parts(weights))
+        return products.flatten(1).sum(dim=1, dtype=sum_dtype(scores, weights))
+
+    def _of_parts(self, numbers: torch.Tensor) -> torch.Tensor:
+        """Numbers in the form of the first argument, with 0 where no part is."""
+        return torch.where(self._is_part, numbers, 0.0)
+
+    @cached_property
+    def _is_part(self) -> torch.Tensor:
+        """Which entries of the first argument are parts."""
         ones = no_parts(self._layout.structure).map(np.ones_like)
-        is_part = torch.from_numpy(self._layout.unpack(ones)[0] > 0.0).to(scores.device)
-        here, there = (torch.where(is_part, one, 0.0) for one in (scores, weights))
-        return weighted(here, there).flatten(1).sum(dim=1, dtype=sum_dtype(scores, weights))
+        return torch.from_numpy(self._layout.unpack(ones)[0] > 0.0).to(self._scores[0].device)
 
     @property
     def _options(self) -> dict[str, Any]:

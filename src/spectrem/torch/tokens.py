@@ -33,28 +33,33 @@ class Tokens:
     mask: Bools | None
 
     @classmethod
-    def of(cls, shape: tuple[int, int], lengths: Any, mask: Any) -> Tokens:
-        """Check lengths or a mask of a batch."""
+    def of(cls, shape: tuple[int, int], lengths: Any, mask: Any, side: str = "") -> Tokens:
+        """Check lengths or a mask of a batch; the names of both arguments begin with ``side``."""
         batch, length = shape
         if lengths is not None and mask is not None:
-            raise InvalidInputError("lengths and mask say the same, got both; leave one out")
+            raise InvalidInputError(f"{side}lengths and {side}mask say the same, got both; leave one out")
         if mask is not None:
             mask = torch.as_tensor(mask).detach().cpu().numpy().astype(bool)
             if mask.shape != shape:
                 raise InvalidInputError(
-                    f"mask must have shape {shape}, one value per token, got {mask.shape}; it is true at tokens"
+                    f"{side}mask must have shape {shape}, one value per token, got {mask.shape}; it is true at tokens"
                 )
         if lengths is not None:
             sizes = torch.as_tensor(lengths).detach().cpu().numpy()
             if sizes.shape != (batch,) or sizes.dtype.kind not in "iu" or ((sizes < 0) | (sizes > length)).any():
                 raise InvalidInputError(
-                    f"lengths must be {batch} whole numbers from 0 to {length}, one per sentence, got "
+                    f"{side}lengths must be {batch} whole numbers from 0 to {length}, one per sentence, got "
                     f"{sizes.tolist()!r:.100}"
                 )
             mask = np.arange(length) < sizes[:, None]
         if mask is None or mask.all():
             return cls(shape, np.full(batch, length, np.int64), None)
         return cls(shape, mask.sum(axis=1), mask)
+
+    @property
+    def is_token(self) -> Bools:
+        """Where the tokens stand, shape (batch, length)."""
+        return np.ones(self.shape, np.bool_) if self.mask is None else self.mask
 
     @cached_property
     def offsets(self) -> Ints:
@@ -77,6 +82,27 @@ class Tokens:
     def position(self) -> Ints:
         """The number of every token in its sentence, shape (n_tokens,)."""
         return positions_of(self.lengths)
+
+    @cached_property
+    def order(self) -> Ints:
+        """The places of every sentence, those of its tokens first, shape (batch, length)."""
+        return np.argsort(~self.is_token, axis=1, kind="stable")
+
+    def places_of(self, sentences: Ints, positions: Ints) -> Ints:
+        """Places in the padded batch of tokens by their number in a sentence; negative numbers stay as they are."""
+        places, some = positions.copy(), positions >= 0
+        places[some] = self.order[sentences[some], positions[some]]
+        return places
+
+    def compact(self, padded: torch.Tensor, *axes: int) -> torch.Tensor:
+        """A padded tensor in which tokens come first, in order, along the axes that are their places."""
+        if self.mask is not None:
+            order = torch.from_numpy(self.order).to(padded.device)
+            for axis in axes:
+                shape = [1] * padded.ndim
+                shape[0], shape[axis] = order.shape
+                padded = torch.take_along_dim(padded, order.reshape(shape), axis)
+        return padded
 
     def take(self, padded: NDArray[Any]) -> NDArray[Any]:
         """Rows of tokens, shape (n_tokens, ...); a view where every place holds one."""

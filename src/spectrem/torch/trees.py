@@ -45,9 +45,9 @@ class _Trees(StructuredDistribution):
         structure = self._structure(words.lengths, single_root=single_root)
         places = None
         if words.mask is not None:  # both words of an arc are words of the sentence, which may have gaps
-            position, heads = words.kept % n, np.repeat(words.lengths, words.lengths)
-            first = np.repeat(words.offsets[:-1][rows_of(words.lengths)], heads)
-            places = np.repeat(words.kept, heads) * n + position[first + positions_of(heads)]
+            heads = np.repeat(words.lengths, words.lengths)
+            sentence = np.repeat(rows_of(words.lengths), heads)
+            places = np.repeat(words.kept, heads) * n + words.order[sentence, positions_of(heads)]
 
         self._tokens, self._single_root = words, single_root
         sums = partial(_sums, words, type(self)._values, single_root)
@@ -74,10 +74,8 @@ class _Trees(StructuredDistribution):
         return cls(words[..., 1:].diagonal_scatter(words[..., 0], 0, 1, 2), **options)
 
     def _as_values(self, structures: Ints) -> Ints:
-        position = self._tokens.kept % max(self._tokens.shape[1], 1)
-        first = self._tokens.offsets[:-1][rows_of(self._tokens.lengths)]
-        heads = np.where(structures >= 0, position[first + np.maximum(structures, 0)] if len(first) else 0, structures)
-        return self._tokens.put(heads, UNKNOWN_HEAD)
+        words = self._tokens
+        return words.put(words.places_of(rows_of(words.lengths), structures), UNKNOWN_HEAD)
 
     def _sets_of(self, value: torch.Tensor) -> torch.Tensor:
         n = self._tokens.shape[1]
@@ -96,20 +94,14 @@ class _Trees(StructuredDistribution):
         return ((head[..., None] == word) & ~to_itself) | (value == UNKNOWN_HEAD)[..., None]
 
     def _where(self, value: torch.Tensor) -> Any:
-        mask = None if self._tokens.mask is None else torch.from_numpy(self._tokens.mask)
+        mask = torch.from_numpy(self._tokens.is_token)
         scores = self._scores[0].masked_fill(~value, -torch.inf)
         return type(self)(scores, mask=mask, single_root=self._single_root, gamma=self.gamma)
 
 
 def _sums(words: Tokens, values: Any, single_root: bool, gamma: float, scores: torch.Tensor) -> torch.Tensor:
-    """Values in tensor operations, of words that may have gaps between them."""
-    if words.mask is not None:
-        order = torch.from_numpy(np.argsort(~words.mask, axis=1, kind="stable")).to(scores.device)
-        scores = scores.gather(1, order[:, :, None].expand_as(scores))
-        scores = scores.gather(2, order[:, None].expand_as(scores))
-    result: torch.Tensor = values(
-        scores, torch.from_numpy(words.lengths).to(scores.device), gamma, single_root=single_root
-    )
+    lengths = torch.from_numpy(words.lengths).to(scores.device)
+    result: torch.Tensor = values(words.compact(scores, 1, 2), lengths, gamma, single_root=single_root)
     return result
 
 

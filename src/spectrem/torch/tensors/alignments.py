@@ -45,8 +45,7 @@ def alignments(
     if not factors:
         return times_gamma(gamma, fill_outside(real, total(scores, 2)).sum(1), target_lengths == 0)
     jump, departure, end = factors
-    width = len(end) - 1
-    jumps = jump[(source[:-1] - (source[:, None] - 1)).clamp(-width, width) + width]
+    width, jumps = len(end) - 1, jump_scores(jump, n_source)
     leaving = departure[source_lengths, : n_source + 1]
     # by the last source word of the links so far plus 1, 0 where there is none
     last = torch.where(source == 0, scores.new_zeros(len(scores), 1), -torch.inf)
@@ -58,3 +57,9 @@ def alignments(
         last = torch.where(real[:, j, None], stepped, last)
     remaining = (source_lengths[:, None] - source).clamp(0, width)
     return times_gamma(gamma, total(last + end[remaining], 1), target_lengths == 0)
+
+
+def jump_scores(jump: Tensor, n_source: int) -> Tensor:
+    """Scores of jumps by source words, shape (n_source + 1, n_source): [from + 1, to], from -1 before the first one."""
+    source, width = torch.arange(n_source + 1, device=jump.device), len(jump) // 2
+    return jump[(source[:-1] + 1 - source[:, None]).clamp(-width, width) + width]

@@ -27,11 +27,7 @@ def segmentations(scores: Tensor, transitions: Tensor, lengths: Tensor, gamma: f
     batch, n, longest, n_states = scores.shape
     if n == 0:
         return scores.sum((1, 2, 3))
-    # by last token: the segments of 1, 2, ... tokens that end there
-    last, more = torch.arange(n, device=scores.device), torch.arange(longest, device=scores.device)
-    first = last[:, None] - more
-    by_end = scores[:, first.clamp_min(0), more]
-    by_end = fill_outside((first >= 0) & (last < lengths[:, None])[..., None], by_end, -torch.inf)
+    by_end = by_last(scores, lengths, -torch.inf)
     # by the last 1, 2, ... tokens that are left: totals of the tokens before them, by the state that comes next
     before = scores.new_full((batch, longest, n_states), -torch.inf)
     before = torch.cat([scores.new_zeros(batch, 1, n_states), before[:, 1:]], 1)
@@ -41,6 +37,14 @@ def segmentations(scores: Tensor, transitions: Tensor, lengths: Tensor, gamma: f
         next_state = total(done[-1][..., None] + transitions, 1)
         before = torch.cat([next_state[:, None], before[:, :-1]], 1)
     return times_gamma(gamma, total(at_lengths(torch.stack(done, 1), lengths), 1), lengths == 0)
+
+
+def by_last(segments: Tensor, lengths: Tensor, value: float) -> Tensor:
+    """Segments by their last token, [last token, number of tokens - 1, state], with a value where there is none."""
+    last, more = (torch.arange(size, device=segments.device) for size in segments.shape[1:3])
+    first = last[:, None] - more
+    there = (first >= 0) & (last < lengths[:, None])[..., None]
+    return fill_outside(there, segments[:, first.clamp_min(0), more], value)
 
 
 def bracketings(scores: Tensor, lengths: Tensor, gamma: float, distituents: Tensor | None = None) -> Tensor:

@@ -132,6 +132,19 @@ def test_crossing_trees_with_forbidden_arcs_are_drawn_in_proportion(single_root,
 
 
 @roots
+@pytest.mark.parametrize("word", range(4))
+@pytest.mark.parametrize("other", [None, 0, 3])
+def test_a_word_that_must_be_the_root_is(single_root, word, other):
+    # as it has no other arc, or only one to a word whose only arc is to it
+    scores = np.random.default_rng(word).normal(size=(4, 4))
+    scores[word, np.arange(4) != word] = -np.inf
+    if other not in (None, word):
+        scores[word, other] = 0.5
+        scores[other, np.arange(4) != word] = -np.inf
+    frequencies_fit(NonProjectiveTrees([4], single_root=single_root), Parts(scores.ravel()), 4000, word)
+
+
+@roots
 @pytest.mark.parametrize("depth", [60.0, 1e3, 1e5])
 def test_words_that_want_each_other_are_drawn_in_proportion(single_root, depth):
     # in each pair of words both want the other, which a random walk would hardly ever leave
@@ -211,6 +224,17 @@ def test_equal_crossing_trees_are_all_listed_in_a_certain_order(single_root, see
     assert len(set(map(tuple, best.tolist()))) == n + 1
     for fewer in (1, 2, 5):
         assert np.array_equal(n_best(trees, Parts(scores), fewer)[1], best[:fewer])
+
+
+@roots
+def test_trees_that_are_equal_but_for_rounding_are_all_listed(single_root):
+    trees = NonProjectiveTrees([4], single_root=single_root)
+    n = sum(1 for _ in trees.enumerate(0))
+    for seed in range(20):
+        scores = np.random.default_rng(seed).integers(0, 3, 16) / 10
+        values, best = n_best(trees, Parts(scores), n)
+        assert (np.diff(values[0]) <= 0.0).all()
+        assert len(set(map(tuple, best.tolist()))) == n
 
 
 def test_what_is_not_derived_is_refused():

@@ -77,7 +77,7 @@ def n_best(structure: Structure, scores: Parts, n: int, edges: Floats | None = N
     Parameters
     ----------
     structure : Structure
-        Chains, trees, bracketings, segmentations, alignments: what is derived step by step, or has a ``n_best``.
+        Chains, trees, bracketings, segmentations, alignments: what is derived step by step, or has an ``n_best``.
     scores : Parts
         Nats.
     n : int

@@ -35,6 +35,16 @@ def share_out(terms: np.ndarray, gamma: float) -> None:
         terms[k] /= total
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def choose(shares: np.ndarray, rest: float) -> int:
+    """Where shares add up to ``rest``, above 0 and at most 1, or the last above 0, should rounding keep them below."""
+    chosen = -1
+    for k in range(len(shares)):
+        if shares[k] > 0.0 and rest > 0.0:
+            chosen, rest = k, rest - shares[k]
+    return chosen
+
+
 # 1 / log(2), and log(2) as a number of 32 bits and the rest, whose products with whole numbers are exact.
 _PER_LOG_2, _LOG_2, _REST = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
 _ROUNDING = 1.5 * 2.0**52

@@ -311,7 +311,10 @@ def _warm_structures(family: str) -> None:
     if family == "parse":
         for single_root in (True, False):
             trees = NonProjectiveTrees(lengths, single_root=single_root)
-            trees.smoothed_max(scores(trees, 1000.0), 1.0)
+            far = scores(trees, 1000.0)
+            trees.smoothed_max(far, 1.0)
+            sample(trees, far, 2, 0)
+            n_best(trees, far, 2)
 
 
 def _warm_classifiers() -> None:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem._logs import choose
 from spectrem._vectors import LANES, load, load_some, spread, store, total
 from spectrem._wide import MARGIN, add, fill_terms, nats, number_of, share, sum_products, unit_of
 
@@ -284,10 +285,7 @@ def sample(hard, steps, numbers, rng, n, n_parts):
                 continue
             needed[factor[v]] += times
             n_steps = _shares(hard, numbers, left, right, count, first[v], first[v + 1], shares)
-            chosen, rest = -1, 1.0 if hard else 1.0 - rng.random()
-            for k in range(n_steps):
-                if shares[k] > 0.0 and rest > 0.0:
-                    chosen, rest = k, rest - shares[k]
+            chosen = choose(shares[:n_steps], 1.0 if hard else 1.0 - rng.random())
             r = first[v]
             while chosen >= count[r]:
                 chosen, r = chosen - count[r], r + 1

@@ -26,7 +26,7 @@ def sample(
     Parameters
     ----------
     structure : Structure
-        Chains, trees that do not cross, bracketings, segmentations, alignments: what is derived step by step.
+        Chains, trees, bracketings, segmentations, alignments: what is derived step by step, or has a ``sample``.
     scores : Parts
         Nats.
     n : int
@@ -44,7 +44,12 @@ def sample(
     Raises
     ------
     InvalidInputError
-        If n is below 1, gamma is negative, the scores do not fit, or the structure is not derived step by step.
+        If n is below 1, gamma is negative, the scores do not fit, or the structure has no draws.
+
+    Notes
+    -----
+    One generator draws for one instance after another: what an instance gets depends on the seed, n and the instances
+    before it, and not on those behind it, or on threads.
 
     Examples
     --------
@@ -56,9 +61,12 @@ def sample(
     [0.1, 0.3]
     """
     n, gamma, generator = as_count(n, "n", minimum=1), as_gamma(gamma), np.random.default_rng(rng)
+    checked = check_scores(structure, scores)
+    if hasattr(structure, "sample"):
+        return cast(Ints, structure.sample(checked, gamma, n, generator))
     drawn = [
         (derivations, derivations.sample(part_scores, gamma, n, generator))
-        for _, derivations, part_scores, _ in _derived(structure, check_scores(structure, scores))
+        for _, derivations, part_scores, _ in _derived(structure, checked)
     ]
     return _in_own_form(structure, drawn, n)
 
@@ -69,7 +77,7 @@ def n_best(structure: Structure, scores: Parts, n: int, edges: Floats | None = N
     Parameters
     ----------
     structure : Structure
-        Chains, trees that do not cross, bracketings, segmentations, alignments: what is derived step by step.
+        Chains, trees, bracketings, segmentations, alignments: what is derived step by step, or has an ``n_best``.
     scores : Parts
         Nats.
     n : int
@@ -85,12 +93,13 @@ def n_best(structure: Structure, scores: Parts, n: int, edges: Floats | None = N
     structures : ndarray of shape (n, ...), int64
         As ``structure.decode`` returns them; where there is none, as that of an impossible instance. Among equal
         sequences of a `Chain` that with the lower last state comes first, and of these that with the lower state before
-        it.
+        it. Of equal `NonProjectiveTrees` that of ``decode`` comes first; the others are the best trees that depart from
+        one before them at a certain word and not earlier, and come in the order of these trees, then of these words.
 
     Raises
     ------
     InvalidInputError
-        If n is below 1, the scores do not fit, or the structure is not derived step by step.
+        If n is below 1, the scores do not fit, or the structure has no n best.
 
     Examples
     --------
@@ -108,6 +117,8 @@ def n_best(structure: Structure, scores: Parts, n: int, edges: Floats | None = N
         return values, _best_paths(structure, checked, edges, values)
     if edges is not None:
         raise InvalidInputError(f"edges must be None for {type(structure).__name__}; only a Chain takes them")
+    if hasattr(structure, "n_best"):
+        return cast(tuple[Floats, Ints], structure.n_best(checked, n))
     ranked = []
     for instance, derivations, part_scores, base in _derived(structure, checked):
         best, numbers = derivations.n_best(part_scores, n)
@@ -136,7 +147,7 @@ def _derived(structure: Structure, scores: Parts) -> Iterator[tuple[int, Derivat
     if derive is None:
         raise InvalidInputError(
             f"{type(structure).__name__} is not derived step by step, and has neither samples nor n best structures; "
-            "take a chain, projective trees, bracketings, segmentations or alignments"
+            "take a chain, trees, bracketings, segmentations or alignments"
         )
     score_parts = getattr(structure, "part_scores", None)
     for n in range(structure.n_instances):

@@ -72,6 +72,9 @@ class Structure(Protocol):
         takes: the derivative of the marginals as scores move along these numbers. Returns the means of this sum, shape
         (n_instances,), and covariances as `Parts`: of unary parts in their own instance, of shared factors summed over
         instances times ``weights``, which may be negative. `Expectations` needs it.
+    ``sample(scores, gamma, n, rng)``, ``n_best(scores, n)``
+        Draws, and best structures with their scores, of a structure without ``derivations``, as `spectrem.structures`
+        returns them from its functions of these names, which check the arguments; see `NonProjectiveTrees`.
     ``column_values``
         Of text columns of which that is known, all values that there may be in any batch, by the name of the column:
         constraints that name another are refused.

@@ -150,7 +150,7 @@ class NonProjectiveTrees(_Trees):
     """Dependency trees whose arcs may cross, by the matrix-tree theorem [Koo2007].
 
     Sums are without subtraction, so that marginals keep their digits where trees are nearly certain. The best tree is
-    that of [Edmonds1967], exact also with a single root; draws and n best are not offered.
+    that of [Edmonds1967], exact also with a single root, as draws and n best are.
 
     Parameters
     ----------

@@ -127,6 +127,15 @@ def _best_tree(scores, single_root, tree):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _score(scores, tree):
+    """The sum of the scores of the arcs of a tree, from the first word to the last."""
+    value = 0.0
+    for d in range(len(tree)):
+        value += scores[d, d if tree[d] < 0 else tree[d]]
+    return value
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def max_pass(lengths, starts, token_offsets, scores, single_root, active, values, heads):
     """Best tree of every active sentence; heads of an impossible one stay as they are."""
     for sentence in range(len(active)):
@@ -138,8 +147,65 @@ def max_pass(lengths, starts, token_offsets, scores, single_root, active, values
         if not _best_tree(block, single_root, tree):
             values[sentence] = -np.inf
             continue
-        value = 0.0
         for d in range(n):
             heads[token_offsets[sentence] + d] = tree[d]
-            value += block[d, d if tree[d] < 0 else tree[d]]
-        values[sentence] = value
+        values[sentence] = _score(block, tree)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _insert(value, tree, start, barred, values, trees, starts, bars, expanded):
+    """Insert a tree into a list of the best ones, behind all that are not worse; the last one drops out."""
+    place = len(values)
+    while place > 0 and value > values[place - 1]:
+        place -= 1
+    if place == len(values):
+        return
+    for m in range(len(values) - 1, place, -1):
+        values[m], starts[m], expanded[m] = values[m - 1], starts[m - 1], expanded[m - 1]
+        for d in range(len(tree)):
+            trees[m, d], bars[m, d] = trees[m - 1, d], bars[m - 1, d]
+    values[place], starts[place], expanded[place] = value, start, False
+    for d in range(len(tree)):
+        trees[place, d], bars[place, d] = tree[d], barred[d]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def n_best(lengths, block_offsets, token_offsets, scores, single_root, values, heads):
+    """Fill ``values``, shape (n_sentences, n), decreasing, -inf where there are fewer trees, and ``heads``.
+
+    ``heads`` have the shape (n, n_tokens), and stay as they are where there is no tree. Every tree of the list is the
+    best one of a set: words before its ``start`` have its heads, and the word at ``start`` has none that is barred. The
+    other trees of the set are divided by the first word that has another head, and the best one of each of these sets
+    is inserted, in the order of the words [Lawler1972].
+    """
+    most = values.shape[1]
+    starts, expanded = np.empty(most, np.int64), np.empty(most, np.bool_)
+    for sentence in range(len(values)):
+        n = lengths[sentence]
+        block = scores[block_offsets[sentence] : block_offsets[sentence] + n * n].reshape((n, n))
+        best, trees = values[sentence], heads[:, token_offsets[sentence] : token_offsets[sentence + 1]]
+        best[:], expanded[:] = -np.inf, True
+        bars, barred = np.empty((most, n), np.bool_), np.zeros(n, np.bool_)
+        tree, fixed, m = np.empty(n, np.int64), np.empty(n, np.int64), 0
+        if _best_tree(block, single_root, tree):
+            _insert(_score(block, tree), tree, 0, barred, best, trees, starts, bars, expanded)
+        while m < most - 1:
+            if expanded[m]:
+                m += 1
+                continue
+            start, part, expanded[m] = starts[m], block.copy(), True
+            for d in range(n):
+                fixed[d], barred[d] = trees[m, d], bars[m, d]
+            for d in range(n):
+                head = d if fixed[d] < 0 else fixed[d]
+                if d >= start:
+                    barred[head] = True
+                    for h in range(n):
+                        if barred[h]:
+                            part[d, h] = -np.inf
+                    if _best_tree(part, single_root, tree):
+                        _insert(_score(block, tree), tree, d, barred, best, trees, starts, bars, expanded)
+                    barred[:] = False
+                part[d, :] = -np.inf
+                part[d, head] = block[d, head]
+            m = 0  # by rounding, a tree may be better than the one that it departs from

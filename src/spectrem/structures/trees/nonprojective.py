@@ -8,7 +8,7 @@ from spectrem._arrays import Floats, Ints
 from spectrem._first_use import sparse as sp
 from spectrem._heads import UNKNOWN_HEAD
 from spectrem._reprs import brief_dataclass
-from spectrem.kernels.trees import edmonds, matrix_tree, matrix_tree_log
+from spectrem.kernels.trees import draws, edmonds, matrix_tree, matrix_tree_log
 from spectrem.structures._polytopes import check_tree_program, simplex_polytope
 from spectrem.structures._ragged import (
     Inputs,
@@ -28,7 +28,9 @@ class NonProjectiveTrees(ArcStructure):
 
     The sum pass is the matrix-tree theorem [Koo2007] by elimination without subtraction, so that marginals keep their
     digits where posteriors are nearly certain; its time grows with the cube of the length of a sentence. The max pass
-    contracts cycles [Chu1965; Edmonds1967], in time that grows with the square [Tarjan1977].
+    contracts cycles [Chu1965; Edmonds1967], in time that grows with the square [Tarjan1977]. `sample` draws trees from
+    the elimination, after the idea of [Durfee2017] and not by random walks [Wilson1996], whose time has no bound;
+    `n_best` divides the trees that are not in the list yet, and takes the best one of each part [Lawler1972].
 
     Use when words depend on words and word order is free: dependency parsers of Czech, Latin or Turkish.
 
@@ -90,6 +92,54 @@ class NonProjectiveTrees(ArcStructure):
         status = (self.lengths > 0).astype(np.int8)
         matrix_tree_log.sum_pass(*layout, np.zeros(self.n_instances), marginals, slopes, status)
         return means_of(self, marginals, along.unary), Parts(slopes)
+
+    def sample(self, scores: Parts, gamma: float, n: int, rng: np.random.Generator) -> Ints:
+        """Draw n trees of every sentence; `spectrem.structures.sample` checks arguments and calls this.
+
+        Parameters
+        ----------
+        scores : Parts
+            Nats, ``-inf`` for impossible.
+        gamma : float
+            Temperature, at least 0; at 0 all draws are the best tree.
+        n : int
+            At least 1.
+        rng : numpy.random.Generator
+            It draws for one sentence after another.
+
+        Returns
+        -------
+        ndarray of shape (n, n_tokens), int64
+            Heads as those of `decode`.
+        """
+        if gamma == 0.0:
+            return np.tile(self.decode(scores), (n, 1))
+        heads = np.full((n, self.n_tokens), UNKNOWN_HEAD)
+        layout = (self.lengths, self.block_offsets, self.token_offsets, scores.unary)
+        draws.sample(*layout, self.single_root, gamma, rng, heads)
+        return heads
+
+    def n_best(self, scores: Parts, n: int) -> tuple[Floats, Ints]:
+        """The n best trees of every sentence; `spectrem.structures.n_best` checks arguments and calls this.
+
+        Parameters
+        ----------
+        scores : Parts
+            Nats, ``-inf`` for impossible.
+        n : int
+            At least 1.
+
+        Returns
+        -------
+        values : ndarray of shape (n_instances, n)
+            Scores, decreasing, nats; ``-inf`` where a sentence has fewer trees.
+        heads : ndarray of shape (n, n_tokens), int64
+            As those of `decode`, -2 where there is no tree.
+        """
+        values, heads = np.empty((self.n_instances, n)), np.full((n, self.n_tokens), UNKNOWN_HEAD)
+        layout = (self.lengths, self.block_offsets, self.token_offsets, scores.unary)
+        edmonds.n_best(*layout, self.single_root, values, heads)
+        return values, heads
 
     def polytope(self, scores: Parts, instance: int) -> Polytope:
         """Arcs, and for every word a unit of flow from the root over arcs that are taken.

@@ -42,7 +42,7 @@ test-all: $(VENV)/warm
 	$(PYTEST) -m "slow or not slow" $(ARGS)
 
 test-torch: $(VENV)-torch/installed $(VENV)/warm
-	$(VENV)-torch/bin/pytest tests/pytorch src/spectrem/torch $(ARGS)
+	$(VENV)-torch/bin/pytest tests/pytorch src/spectrem/torch tests/docs/test_public_names.py $(ARGS)
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check

@@ -40,7 +40,7 @@ def public_objects() -> Iterator[tuple[str, set[str]]]:
     seen = set()
     for room in public_names.ROOMS:
         for name in public_names.names_of(room):
-            value = getattr(import_module(room), name)
+            value = getattr(public_names.import_room(room), name)
             if id(value) in seen or not (inspect.isclass(value) or inspect.isfunction(value)):
                 continue
             seen.add(id(value))

@@ -8,7 +8,6 @@ the references.
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +175,7 @@ def write_api(folder: Path) -> None:
     first: dict[int, str] = {}  # of every class and function, the room that explains it
     for room, (title, sentence, groups) in public_names.ROOMS.items():
         lines = [title, "=" * len(title), "", f".. module:: {room}", "", sentence, ""]
-        values = {name: getattr(import_module(room), name) for names in groups.values() for name in names}
+        values = {name: getattr(public_names.import_room(room), name) for names in groups.values() for name in names}
         homes = {name: first.setdefault(id(value), room) for name, value in values.items() if callable(value)}
         for name in values:
             HOMES.setdefault(name, homes.get(name, room))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+from importlib import import_module
+from types import ModuleType
+
 ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     "spectrem": (
         "Estimators and projection",
@@ -203,6 +207,18 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
             ]
         },
     ),
+    "spectrem.torch": (
+        "Layers for PyTorch",
+        "Structured distributions, constrained posteriors and a CRF inside networks (needs the extra ``torch``).",
+        {
+            "Distributions": [
+                *("LinearChain", "ProjectiveTrees", "NonProjectiveTrees", "Segmentations", "Bracketings", "Alignment"),
+                "StructuredDistribution",
+            ],
+            "Layers": ["CRF", "bio"],
+            "Constraints": ["constrained", "Constrained", "posterior_regularisation", "PosteriorRegularisation"],
+        },
+    ),
     "spectrem.exceptions": (
         "Errors and warnings",
         "The errors that the library raises and the warnings that it issues.",
@@ -215,6 +231,24 @@ ROOMS: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     ),
 }
 """Room -> its title, one sentence about it, and its public names by group."""
+
+
+def import_room(room: str) -> ModuleType:
+    """A room; that of PyTorch with a stand-in for it where it is missing, which serves for pages but not for use."""
+    try:
+        return import_module(room)
+    except ModuleNotFoundError as missing:
+        if missing.name != "torch":
+            raise
+        from sphinx.ext.autodoc.mock import mock
+
+        with mock(["torch"]):
+            module = import_module(room)
+        # which would otherwise be those of the stand-in's constructor
+        signatures = {value: inspect.signature(value) for value in vars(module).values() if inspect.isclass(value)}
+        for value, signature in signatures.items():
+            value.__signature__ = signature
+        return module
 
 
 def names_of(room: str) -> list[str]:

@@ -1,6 +1,5 @@
 """The CRF layer: pytorch-crf's calls, forbidden moves, and what it has beside them."""
 
-import inspect
 import io
 import itertools
 
@@ -10,7 +9,6 @@ from spectrem.exceptions import InvalidInputError
 
 torch = pytest.importorskip("torch", reason="PyTorch, which the extra 'torch' brings, is not installed")
 
-import spectrem.torch as layers  # noqa: E402
 from spectrem.torch import CRF, bio  # noqa: E402
 
 TAGS = ["O", "B", "I"]
@@ -97,12 +95,3 @@ def test_bad_input_is_named(call, says):
     with pytest.raises(InvalidInputError) as error:
         call()
     assert says in str(error.value)
-
-
-def test_every_public_name_is_explained():
-    for name in layers.__all__:
-        value = getattr(layers, name)
-        text = inspect.getdoc(value)
-        assert text, name
-        if name not in ("StructuredDistribution", "Constrained"):
-            assert ">>> " in text, name

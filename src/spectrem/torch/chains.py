@@ -231,16 +231,14 @@ class LinearChain(StructuredDistribution):
     def _where(self, value: torch.Tensor) -> LinearChain:
         return self._like(self._scores[0].masked_fill(~value, -torch.inf), self._neighbours)
 
-    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
-        value = torch.as_tensor(value, device=self._scores[0].device)
-        if value.is_floating_point() or value.dtype == torch.bool or (self._checked(value) < 0).any():
-            return super().log_prob(value)
+    def _score_of(self, value: torch.Tensor) -> torch.Tensor | None:
+        if (self._checked(value) < 0).any():
+            return None
         if not self._on_kernels:
             is_tag = torch.arange(self._scores[0].shape[2], device=value.device) == value[..., None]
-            return super().log_prob(is_tag.to(self._scores[0].dtype))
-        self._check_gamma("log_prob")
+            return self._expected_score(is_tag.to(self._scores[0].dtype))
         score: torch.Tensor = TakenScores.apply(self._layout, self._taken(value.numpy()), *self._scores)
-        return self._normalised(score)
+        return score
 
     def _checked(self, value: torch.Tensor) -> Ints:
         """Tags of the tokens."""

@@ -311,7 +311,12 @@ class PosteriorRegularisation(nn.Module):
         return self._targets.prices_
 
     def get_extra_state(self) -> dict[str, Any]:
-        """The prices, and what their steps rest on, for ``state_dict``."""
+        """The prices, and what their steps rest on, for ``state_dict``.
+
+        Returns
+        -------
+        dict
+        """
         return self._targets.state_dict()
 
     def set_extra_state(self, state: dict[str, Any]) -> None:

@@ -127,23 +127,33 @@ class CRF(nn.Module):
         return total if reduction == "sum" else total / int(chain._tokens.lengths.sum())
 
     def decode(self, emissions: torch.Tensor, mask: torch.Tensor | None = None) -> list[list[int]]:
-        """The best tags of every sentence, as lists of the length of the sentence.
+        """The best tags of every sentence.
 
         Parameters
         ----------
         emissions, mask
             As in `distribution`.
+
+        Returns
+        -------
+        list of list of int
+            Each as long as its sentence.
         """
         mode = self._distribution(emissions, mask).mode
         return [[tag for tag in row if tag >= 0] for row in mode.tolist()]
 
     def marginals(self, emissions: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        """Probabilities of the tags of every token, in the shape of ``emissions``; 0 where no token is.
+        """Probabilities of the tags of every token.
 
         Parameters
         ----------
         emissions, mask
             As in `distribution`.
+
+        Returns
+        -------
+        Tensor in the shape of ``emissions``
+            0 where no token is.
         """
         marginals = self._distribution(emissions, mask).marginals
         return marginals if self.batch_first else marginals.transpose(0, 1)
@@ -151,7 +161,7 @@ class CRF(nn.Module):
     def n_best(
         self, emissions: torch.Tensor, n: int, mask: torch.Tensor | None = None
     ) -> list[list[tuple[float, list[int]]]]:
-        """The n best sequences of tags of every sentence with their scores, best first; fewer where there are fewer.
+        """The n best sequences of tags of every sentence.
 
         Parameters
         ----------
@@ -159,6 +169,11 @@ class CRF(nn.Module):
             As in `distribution`.
         n : int
             At least 1.
+
+        Returns
+        -------
+        list of list of (float, list of int)
+            Of every sentence the scores, in nats, and the tags, best first; fewer where there are fewer.
         """
         scores, tags = self._distribution(emissions, mask).n_best(n)
         sentences: list[list[tuple[float, list[int]]]] = [[] for _ in range(scores.shape[1])]

@@ -23,7 +23,32 @@ from spectrem.torch.tokens import Tokens
 class StructuredDistribution(Distribution):
     """Abstract: a distribution over the structures of every instance of a batch, in proportion to exp(score / gamma).
 
-    A family adds a constructor, and how structures are written as tensors: ``_as_values``, ``_sets_of``, ``_where``.
+    A family, such as `LinearChain`, adds a constructor from scores of its parts, and how structures are written as
+    tensors. All of its distributions have the methods that stand here.
+
+    Parameters
+    ----------
+    layout : Layout
+        How scores are those of the parts of a structure; the constructor of a family makes it.
+    scores : tuple of Tensor
+        Nats.
+    gamma : float, at least 0
+        Temperature.
+    event_shape : torch.Size
+        The shape of one structure as a tensor.
+
+    Raises
+    ------
+    InvalidInputError
+        If gamma is negative or infinite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from spectrem.torch import LinearChain
+    >>> chain = LinearChain(torch.zeros(1, 3, 2), torch.zeros(2, 2))
+    >>> round(float(chain.entropy() / torch.tensor(2.0).log()), 6)  # bits
+    3.0
     """
 
     has_rsample = False
@@ -85,6 +110,9 @@ class StructuredDistribution(Distribution):
         if value.is_floating_point():
             return self._normalised(self._expected_score(value))
         if value.dtype != torch.bool:
+            score = self._score_of(value)
+            if score is not None:
+                return self._normalised(score)
             value = self._sets_of(value)
         if value.shape != self._scores[0].shape:
             raise InvalidInputError(
@@ -93,7 +121,13 @@ class StructuredDistribution(Distribution):
         return self._normalised(self._where(value).log_partition)
 
     def entropy(self) -> torch.Tensor:
-        """Entropies of the structures of every instance, shape (batch,), nats; 0 where none is possible."""
+        """Entropies of the structures of every instance.
+
+        Returns
+        -------
+        Tensor of shape (batch,)
+            Nats; 0 where no structure is possible.
+        """
         self._check_gamma("entropy")
         values = self.log_partition
         return torch.where(values > -torch.inf, (values - self._expect(self._scores)) / self.gamma, 0.0)
@@ -116,12 +150,17 @@ class StructuredDistribution(Distribution):
         return self._divergence(other, (values - self._expect(other._scores)) / other.gamma, values)
 
     def kl_divergence(self, other: StructuredDistribution) -> torch.Tensor:
-        """Kullback-Leibler divergence from this distribution to another, shape (batch,), nats; at least 0.
+        """Kullback-Leibler divergence from this distribution to another.
 
         Parameters
         ----------
         other : StructuredDistribution
             Of the same family and shape.
+
+        Returns
+        -------
+        Tensor of shape (batch,)
+            Nats, at least 0; infinite where the other one forbids what this one does not.
         """
         self._check_same(other)
         here, there = 1.0 / self.gamma, 1.0 / other.gamma
@@ -162,8 +201,8 @@ class StructuredDistribution(Distribution):
 
         Returns
         -------
-        Tensor of shape (*sample_shape, batch, ...), int64
-            In the form of `mode`.
+        Tensor of int64
+            In the form of `mode`, with ``sample_shape`` before its shape.
         """
         shape = (sample_shape,) if isinstance(sample_shape, int) else tuple(sample_shape)
         seed = int(torch.randint(2**62, ()))
@@ -177,6 +216,10 @@ class StructuredDistribution(Distribution):
     def _as_values(self, structures: Ints) -> Ints:
         """One structure of every instance, in the form of `Structure.decode`, as `mode` returns it."""
         raise NotImplementedError
+
+    def _score_of(self, value: torch.Tensor) -> torch.Tensor | None:
+        """Scores of whole structures, shape (batch,); None where they are those of `_sets_of` with one member each."""
+        return None
 
     def _sets_of(self, value: torch.Tensor) -> torch.Tensor:
         """Whole structures, integers as `mode` returns them, as sets of parts: true where one may be taken."""

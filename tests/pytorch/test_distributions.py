@@ -203,3 +203,35 @@ def test_divergences_name_other_structures():
 def test_scores_with_a_root_have_a_row_and_a_column_for_it(shape):
     with pytest.raises(InvalidInputError, match=r"scores must have shape \(batch, n_words \+ 1, n_words \+ 1\)"):
         NonProjectiveTrees.from_rooted(torch.zeros(shape))
+
+
+@families
+def test_relaxed_draws_are_near_one_structure_and_have_gradients(family):
+    scores = scores_of(family)
+    scores[0].ravel()[1] = -math.inf
+    there = distribution(family, scores, gamma=0.7)
+    torch.manual_seed(3)
+    drawn = there.relaxed_sample(1e-4, 2)
+    assert drawn.shape == (2, *there.marginals.shape)
+    assert float((drawn * (1.0 - drawn)).abs().max()) < 1e-6
+    assert not torch.equal(drawn[0], drawn[1])
+    torch.manual_seed(3)
+    assert torch.equal(there.relaxed_sample(1e-4, (2,)), drawn)
+    assert there.relaxed_sample(1.0, 0).shape == (0, *there.marginals.shape)
+
+    def draw_from(*leaves):
+        torch.manual_seed(4)
+        return distribution(family, list(leaves)).relaxed_sample(0.8)
+
+    assert torch.autograd.gradcheck(draw_from, [one.requires_grad_() for one in scores_of(family)])
+    with pytest.raises(InvalidInputError, match="temperature must be a finite number above 0, got 0"):
+        there.relaxed_sample(0)
+
+
+def test_relaxed_draws_of_independent_choices_are_distributed_as_draws():
+    scores = scores_of("independent links")[0]
+    there = Alignment(scores, gamma=1.5)
+    torch.manual_seed(5)
+    frequencies = there.relaxed_sample(0.01, 3000).round().mean(dim=0)
+    errors = (there.marginals * (1.0 - there.marginals) / 3000).sqrt()
+    assert bool(((frequencies - there.marginals).abs() < 5.0 * errors).all())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
 from functools import cached_property
 from typing import Any
@@ -81,11 +82,7 @@ class StructuredDistribution(Distribution):
     @property
     def expected_parts(self) -> tuple[torch.Tensor, ...]:
         """The expected number of uses of every score, tensor by tensor, summed over the instances that share it."""
-        ones = torch.ones(self._batch_shape, dtype=torch.float64, device=self._scores[0].device)
-        if self._on_kernels:
-            parts: tuple[torch.Tensor, ...] = Marginals.apply(self._layout, self.gamma, None, ones, *self._scores)
-            return parts
-        return _slopes(self, ones, create_graph=torch.is_grad_enabled())
+        return self._expected_parts(self.gamma, self._scores)
 
     @property
     def mode(self) -> torch.Tensor:
@@ -204,12 +201,47 @@ class StructuredDistribution(Distribution):
         Tensor of int64
             In the form of `mode`, with ``sample_shape`` before its shape.
         """
-        shape = (sample_shape,) if isinstance(sample_shape, int) else tuple(sample_shape)
-        seed = int(torch.randint(2**62, ()))
-        n = int(np.prod(shape, dtype=np.int64))
+        shape = _as_shape(sample_shape)
+        seed, n = int(torch.randint(2**62, ())), math.prod(shape)
         drawn = draws.sample(self._layout.structure, self._packed(), max(n, 1), seed, gamma=self.gamma)
         each = torch.stack([self._tensor_of(one) for one in drawn])[:n]
         return each.reshape(*shape, *each.shape[1:])
+
+    def relaxed_sample(self, temperature: float = 1.0, sample_shape: Any = ()) -> torch.Tensor:
+        """Draw marginals near one structure, through which gradients flow: perturb and parse [CorroTitov2019].
+
+        Scores of parts, those of the first argument of the distribution, get Gumbel noise. Marginals at a temperature
+        near 0 are the best structure of these. Where parts are independent choices, as links of an `Alignment` without
+        jumps, this is the Gumbel softmax, and its structures are distributed as those of `sample`; else nearly so.
+
+        Parameters
+        ----------
+        temperature : float, default 1.0
+            Above 0; the lower, the nearer to one structure, and the larger the variance of gradients.
+        sample_shape : int or tuple of int, default ()
+            How many; ``torch.manual_seed`` makes draws repeatable.
+
+        Returns
+        -------
+        Tensor
+            In the form of `marginals`, with ``sample_shape`` before its shape.
+
+        Raises
+        ------
+        InvalidInputError
+            If the temperature is not a positive number, or gamma is 0.
+        """
+        self._check_gamma("relaxed_sample")
+        if not (isinstance(temperature, (int, float)) and 0.0 < temperature < float("inf")):
+            raise InvalidInputError(f"temperature must be a finite number above 0, got {temperature!r}; mode is at 0")
+        shape = _as_shape(sample_shape)
+        first, *others = (one / self.gamma for one in self._scores)
+        drawn = [first.new_zeros(0, *first.shape)]
+        for _ in range(math.prod(shape)):
+            noise = -torch.empty(first.shape, device=first.device).exponential_().log()
+            perturbed = (first + noise.to(first), *others)
+            drawn.append(self._expected_parts(float(temperature), perturbed)[0][None])
+        return torch.cat(drawn).reshape(*shape, *first.shape)
 
     # ---- what families add ------------------------------------------------------------------------------------------
 
@@ -266,6 +298,14 @@ class StructuredDistribution(Distribution):
         """Whether scores are where the compiled kernels run."""
         return self._scores[0].device.type == "cpu"
 
+    def _expected_parts(self, gamma: float, scores: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        """As `expected_parts`, of the same structures with other scores and another temperature."""
+        ones = torch.ones(self._batch_shape, dtype=torch.float64, device=scores[0].device)
+        if self._on_kernels:
+            parts: tuple[torch.Tensor, ...] = Marginals.apply(self._layout, gamma, None, ones, *scores)
+            return parts
+        return _slopes(self._layout, gamma, scores, ones, create_graph=torch.is_grad_enabled())
+
     def _packed(self) -> Parts:
         return self._layout.pack([as_array(one) for one in self._scores])
 
@@ -281,7 +321,7 @@ class StructuredDistribution(Distribution):
         weights = torch.ones(self._batch_shape, dtype=self._scores[0].dtype, device=self._scores[0].device)
         weights.requires_grad_()
         with torch.enable_grad():
-            slopes = _slopes(self, weights, create_graph=True)
+            slopes = _slopes(self._layout, self.gamma, self._scores, weights, create_graph=True)
             inner = sum((one * other).sum() for one, other in zip(slopes, along, strict=True))
             return torch.autograd.grad(inner, weights, create_graph=True)[0]
 
@@ -336,13 +376,17 @@ def finite(scores: torch.Tensor) -> torch.Tensor:
     return scores.masked_fill(scores == -torch.inf, 0.0)
 
 
+def _as_shape(sample_shape: Any) -> tuple[int, ...]:
+    return (sample_shape,) if isinstance(sample_shape, int) else tuple(sample_shape)
+
+
 def _slopes(
-    distribution: StructuredDistribution, weights: torch.Tensor, create_graph: bool
+    layout: Layout, gamma: float, scores: tuple[torch.Tensor, ...], weights: torch.Tensor, create_graph: bool
 ) -> tuple[torch.Tensor, ...]:
     """Expected parts where those of an instance count ``weights``, by the derivative of tensor operations."""
     with torch.enable_grad():
-        scores = tuple(one if one.requires_grad else one.detach().requires_grad_() for one in distribution._scores)
-        values = distribution._layout.log_partition(distribution.gamma, *scores)
+        scores = tuple(one if one.requires_grad else one.detach().requires_grad_() for one in scores)
+        values = layout.log_partition(gamma, *scores)
         return torch.autograd.grad(values, scores, weights.to(values), create_graph=create_graph)
 
 

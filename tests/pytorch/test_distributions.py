@@ -235,3 +235,8 @@ def test_relaxed_draws_of_independent_choices_are_distributed_as_draws():
     frequencies = there.relaxed_sample(0.01, 3000).round().mean(dim=0)
     errors = (there.marginals * (1.0 - there.marginals) / 3000).sqrt()
     assert bool(((frequencies - there.marginals).abs() < 5.0 * errors).all())
+
+
+def test_a_distribution_shows_its_shapes():
+    there = LinearChain(torch.zeros(3, 5, 2), torch.zeros(2, 2), gamma=0.5)
+    assert repr(there) == "LinearChain(batch_shape=(3,), event_shape=(5,), gamma=0.5)"

@@ -66,6 +66,10 @@ class StructuredDistribution(Distribution):
         self._scores, self.gamma = scores, float(gamma)
         super().__init__(torch.Size([layout.structure.n_instances]), event_shape, validate_args=False)
 
+    def __repr__(self) -> str:
+        shapes = [tuple(one) for one in (self._batch_shape, self._event_shape)]
+        return f"{type(self).__name__}(batch_shape={shapes[0]}, event_shape={shapes[1]}, gamma={self.gamma:g})"
+
     @property
     def log_partition(self) -> torch.Tensor:
         """gamma times the log of the sum of exp(score / gamma) over structures, shape (batch,), nats."""

@@ -21,6 +21,7 @@ from spectrem._logs import share_out
 from spectrem._vectors import LANES, load, load_one, spread, store
 from spectrem.kernels.chains import chain, chain_log
 from spectrem.kernels.chains.chain import LOSS, longest_of, node_counts
+from spectrem.kernels.chains.potentials import FLOOR
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -91,39 +92,57 @@ def _add_products(n_states, stride, first, last, weight, masses, tangents, futur
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _forward(first, n_tokens, table, along, stride, moves, turns, cuts, alpha, begins, scale, spaces, moved):
-    """Tangents of the forward masses ``alpha`` of a sentence; returns the mean. Fills the first four of ``spaces``."""
+def _forward(first, n_tokens, table, along, stride, moves, turns, cuts, alpha, begins, spaces, moved):
+    """Forward masses and tangents of a sentence, which fill ``spaces``, with what `_backward` needs.
+
+    Masses are those of ``alpha``, or found here where it is empty. Returns the mean, -inf where the sentence is
+    impossible, and whether something that is found here lies below FLOOR.
+    """
     masses, tangents, emissions, added = spaces
-    n_states, mean = len(table.first), 0.0
+    n_states, mean, floored, is_low = len(table.first), 0.0, table.factor_floored[2], False
     for t in range(n_tokens):
         begin, at = table.offsets[first + t], t * stride
         width = table.offsets[first + t + 1] - begin
-        padded = (width + LANES - 1) // LANES * LANES
-        for k in range(width):
-            mass = alpha[begins[t] + k]
-            masses[at + k], added[at + k] = mass, along[begin + k]
-            # Where nothing arrives the future is unbounded and must not be carried on.
-            emissions[at + k] = table.potentials[begin + k] * scale[t] if mass > 0.0 else 0.0
-        for k in range(width, padded):
-            masses[at + k] = added[at + k] = emissions[at + k] = 0.0
+        here = 0 if table.dense else begin
+        if len(alpha) == 0 and (table.floored[first + t] or (floored and t > 0)):
+            return mean, True
         if t == 0:
-            moved[:] = 0.0
+            for k in range(width):
+                moved[k] = table.first[table.states[here + k]]
+            moved[stride:] = 0.0
         else:
             before = table.offsets[first + t - 1]
             n_before = begin - before
             if width < n_states or n_before < n_states:
-                prior, here = 0 if table.dense else before, 0 if table.dense else begin
+                prior = 0 if table.dense else before
                 _cut(moves, stride, table.states, prior, n_before, here, width, cuts[0])
                 _cut(turns, stride, table.states, prior, n_before, here, width, cuts[1])
                 _move(n_before, width, stride, masses, tangents, at - stride, cuts[0], cuts[1], moved)
             else:
                 _move(n_before, width, stride, masses, tangents, at - stride, moves, turns, moved)
+        total = 0.0
+        for k in range(width):
+            total += moved[k] * table.potentials[begin + k]
+        if total == 0.0:
+            return -np.inf, False
+        scale = 1.0 / total
+        for k in range(width):
+            emission = table.potentials[begin + k] * scale
+            mass = alpha[begins[t] + k] if len(alpha) > 0 else moved[k] * emission
+            is_low |= 0.0 < mass < FLOOR
+            # Where nothing arrives the future is unbounded and must not be carried on.
+            masses[at + k], emissions[at + k] = mass, emission if mass > 0.0 else 0.0
+            added[at + k] = along[begin + k]
+        for k in range(width, (width + LANES - 1) // LANES * LANES):
+            masses[at + k] = added[at + k] = emissions[at + k] = 0.0
         for k in range(0, width, LANES):
             arriving = load(moved, stride + k) * load(emissions, at + k)
             store(tangents, at + k, arriving + load(masses, at + k) * load(added, at + k))
+        if is_low:
+            return mean, True
     for k in range(width):
         mean += tangents[at + k]
-    return mean
+    return mean, False
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -195,7 +214,7 @@ def covary(token_offsets, rows, table, along, transitions, weights, means, of_st
     alpha, lost = np.empty(n_nodes), np.empty(2 * most)
     scale, begins = np.empty(longest), np.empty(longest + 1, np.int64)
     stride = (n_states + LANES - 1) // LANES * LANES
-    ones = np.ones((n_states, n_states))
+    nothing, ones = np.empty(0), np.ones((n_states, n_states))
     moves, turns = _in_vectors(table.later[0], ones, stride), _in_vectors(table.later[0], transitions, stride)
     moves_back = _in_vectors(table.later_back[0], ones, stride)
     turns_back = _in_vectors(table.later_back[0], transitions.T, stride)
@@ -208,15 +227,20 @@ def covary(token_offsets, rows, table, along, transitions, weights, means, of_st
         if status[n] != 1:
             continue
         first, n_tokens = token_offsets[n], token_offsets[n + 1] - token_offsets[n]
-        value, share = chain.forward(first, n_tokens, rows, table, alpha, lost, begins, scale)
-        if not (share <= LOSS):
+        if n_tokens == 0:
+            status[n] = 0
             continue
+        sentence = (first, n_tokens, table, along, stride, moves, turns, cuts)
+        mean, is_low = _forward(*sentence, nothing, begins, spaces, moved)
+        if is_low:
+            value, share = chain.forward(first, n_tokens, rows, table, alpha, lost, begins, scale)
+            if not (share <= LOSS):
+                continue
+            mean = _forward(*sentence, alpha, begins, spaces, moved)[0] if value > -np.inf else value
         status[n] = 0
-        if value == -np.inf or n_tokens == 0:
+        if mean == -np.inf:
             continue
-        means[n] = _forward(
-            first, n_tokens, table, along, stride, moves, turns, cuts, alpha, begins, scale, spaces, moved
-        )
+        means[n] = mean
         _backward(first, n_tokens, table, means[n], stride, moves_back, turns_back, cuts, spaces, moved, of_states)
         if weights[n] != 0.0:
             _add_transitions(first, n_tokens, table, weights[n], stride, spaces, products, pairs)
@@ -239,7 +263,6 @@ def covary_log(token_offsets, rows, table, along, transitions, weights, means, o
     for n in range(len(status)):
         if status[n] != 1:
             continue
-        status[n] = 0
         first, n_tokens = token_offsets[n], token_offsets[n + 1] - token_offsets[n]
         value = chain_log.forward(rows[first : first + n_tokens], table, alpha, begins, terms)
         if value == -np.inf or n_tokens == 0:

@@ -19,8 +19,8 @@ import numpy as np
 from spectrem._compiled import njit
 from spectrem._logs import share_out
 from spectrem._vectors import LANES, load, load_one, spread, store
-from spectrem.kernels.chains import chain, chain_log
-from spectrem.kernels.chains.chain import LOSS, longest_of, node_counts
+from spectrem.kernels.chains.chain import LOSS, forward, longest_of, node_counts
+from spectrem.kernels.chains.chain_log import forward as forward_log
 from spectrem.kernels.chains.potentials import FLOOR
 
 
@@ -233,7 +233,7 @@ def covary(token_offsets, rows, table, along, transitions, weights, means, of_st
         sentence = (first, n_tokens, table, along, stride, moves, turns, cuts)
         mean, is_low = _forward(*sentence, nothing, begins, spaces, moved)
         if is_low:
-            value, share = chain.forward(first, n_tokens, rows, table, alpha, lost, begins, scale)
+            value, share = forward(first, n_tokens, rows, table, alpha, lost, begins, scale)
             if not (share <= LOSS):
                 continue
             mean = _forward(*sentence, alpha, begins, spaces, moved)[0] if value > -np.inf else value
@@ -264,7 +264,7 @@ def covary_log(token_offsets, rows, table, along, transitions, weights, means, o
         if status[n] != 1:
             continue
         first, n_tokens = token_offsets[n], token_offsets[n + 1] - token_offsets[n]
-        value = chain_log.forward(rows[first : first + n_tokens], table, alpha, begins, terms)
+        value = forward_log(rows[first : first + n_tokens], table, alpha, begins, terms)
         if value == -np.inf or n_tokens == 0:
             continue
         # the expected sum up to every token, given its state

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from structure_cases import FAMILIES, SCORE_KINDS, random_scores, seeds
 
 from spectrem.exceptions import InvalidInputError
+from spectrem.kernels.chains import covariances as kernel
 from spectrem.structures import (
     Categorical,
     Chain,
@@ -20,7 +21,6 @@ from spectrem.structures import (
     ValenceTrees,
 )
 from spectrem.structures._ragged import no_parts
-from spectrem.structures.chains import chain as chain_module
 from spectrem.testing import enumerate_structures
 
 segmentations = st.builds(
@@ -121,21 +121,93 @@ def test_a_nearly_certain_cycle_of_heads_keeps_its_digits():
     np.testing.assert_allclose(products.unary.reshape(3, 3), expected, atol=1e-12)
 
 
-def test_pieces_of_a_batch_change_nothing(monkeypatch):
-    rng = np.random.default_rng(1)
-    lengths = [3, 0, 1, 5, 2, 0, 4]
-    sizes = rng.integers(1, 4, sum(lengths))
-    states = np.concatenate([np.sort(rng.permutation(3)[:size]) for size in sizes])
-    for allowed in (None, (np.append(0, np.cumsum(sizes)), states)):
-        chain = Chain(lengths, 3, allowed)
+def some_states(rng, n_tokens, n_states, share_full):
+    """Allowed states: all of them at a share of the tokens, some elsewhere."""
+    sizes = np.where(rng.random(n_tokens) < share_full, n_states, rng.integers(1, n_states + 1, n_tokens))
+    states = np.concatenate([np.sort(rng.permutation(n_states)[:size]) for size in sizes])
+    return np.append(0, np.cumsum(sizes)), states
+
+
+@pytest.mark.parametrize("size", [1.0, 60.0])
+@pytest.mark.parametrize("n_states", [1, 3, 8, 9, 19])
+def test_chains_have_those_of_chains_of_edges(n_states, size):
+    """In one, two and three vectors of states, of all states, of runs of tokens with all of them, and of some.
+
+    At 60 nats, scaled sums lose what counts in some of the sentences with many states.
+    """
+    rng, lengths = np.random.default_rng(n_states), [7, 0, 1, 12, 2, 5, 9]
+    for share_full in (1.0, 0.7, 0.0):
+        allowed = some_states(rng, sum(lengths), n_states, share_full) if share_full < 1.0 else None
+        chain, edges = (make(lengths, n_states, allowed) for make in (Chain, EdgeChain))
+        scores, along = random_scores(chain, rng).map(lambda s: size * s), random_scores(chain, rng)
+        scores.unary[chain.instance == 4] = -np.inf
+        scores.unary[rng.random(chain.n_unary) < 0.05] = -np.inf
+        scores.factors[0][rng.random((n_states, n_states)) < 0.05 * (n_states > 1)] = -np.inf
+        along, weights = along.map(spoil_impossible, scores), rng.normal(size=len(lengths))
+        places = edges.state_part
+        of_edges, along_edges = (Parts(parts.unary[places], parts.factors) for parts in (scores, along))
+        means, products = edges.covariances(of_edges, along_edges, weights)
+        expected = Parts(np.bincount(places, products.unary, chain.n_unary), products.factors)
+        assert_same(chain.covariances(scores, along, weights), (means, expected), 1e-10)
+
+
+@pytest.mark.parametrize("lowest", [-1.0, -1000.0])
+def test_scaled_sums_and_log_space_agree(monkeypatch, lowest):
+    """Where masses are found on the way, and where they are those of the pass that counts what it loses."""
+    rng, lengths = np.random.default_rng(5), [6, 1, 20]
+    for allowed in (None, some_states(rng, sum(lengths), 5, 0.5)):
+        chain = Chain(lengths, 5, allowed)
         scores, along = random_scores(chain, rng), random_scores(chain, rng)
-        weights = rng.uniform(-1, 2, len(lengths))
-        monkeypatch.setattr(chain_module, "_PAIRS", 1 << 18)
-        assert len(list(chain._pieces())) == 1
-        whole = chain.covariances(scores, along, weights)
-        monkeypatch.setattr(chain_module, "_PAIRS", 10)
-        assert len(list(chain._pieces())) > 2
-        assert_same(chain.covariances(scores, along, weights), whole, 1e-14)
+        scores.factors[0][2, 3] = lowest
+        weights, results = rng.normal(size=len(lengths)), []
+        for unused in ("covary_log", "covary"):
+            with monkeypatch.context() as patched:
+                patched.setattr(kernel, unused, lambda *arguments: None)
+                results.append(chain.covariances(scores, along, weights))
+        assert_same(*results, 1e-12)
+
+
+@pytest.mark.parametrize("unlikely", [[-150.0] * 12, [-1000.0] + [0.0] * 11])
+def test_a_course_that_scaled_sums_lose_is_still_there(unlikely):
+    """State 1 is unlikely and never entered, but the last token has to take it; the rest is lost below the floor."""
+    unary = np.stack([np.zeros(12), unlikely], axis=1)
+    unary[-1, 0] = -np.inf
+    scores, along = (
+        Parts(unary.ravel(), (np.array([[0.0, -np.inf], [0.0, 0.0]]),)),
+        Parts(np.arange(24.0), (np.eye(2),)),
+    )
+    means, products = Chain([12], 2).covariances(scores, along)
+    assert means[0] == pytest.approx(np.arange(1.0, 24.0, 2.0).sum() + 11.0, rel=1e-14)
+    assert not np.any(products.unary)
+    assert not np.any(products.factors[0])
+
+
+def test_likely_states_that_nothing_leads_to_are_left_alone():
+    """Their futures, which no mass goes with, would grow without bounds from token to token."""
+    unary = np.tile([0.0, 50.0, 0.0], 40)
+    unary[1] = -np.inf
+    moves = np.array([[0.0, -np.inf, 0.0], [0.0, 0.0, 0.0], [0.0, -np.inf, 0.0]])
+    along = Parts(np.tile([1.0, 5.0, 0.0], 40), (np.zeros((3, 3)),))
+    means, products = Chain([40], 3).covariances(Parts(unary, (moves,)), along)
+    np.testing.assert_allclose(means, 20.0, rtol=1e-14)
+    np.testing.assert_allclose(products.unary.reshape(40, 3), np.tile([0.25, 0.0, -0.25], (40, 1)), atol=1e-13)
+
+
+@pytest.mark.parametrize("size", [1.0, 60.0, 300.0])
+def test_a_sentence_has_the_same_bits_in_any_batch(size):
+    rng, lengths = np.random.default_rng(1), np.array([3, 0, 1, 5, 2, 0, 40])
+    for allowed in (None, some_states(rng, sum(lengths), 3, 0.5)):
+        chain = Chain(lengths, 3, allowed)
+        scores, along = random_scores(chain, rng).map(lambda s: size * s), random_scores(chain, rng)
+        means, products = chain.covariances(scores, along)
+        for n, length in enumerate(lengths.tolist()):
+            tokens, parts = slice(*chain.token_offsets[n : n + 2]), chain.instance == n
+            offsets = chain.offsets[tokens.start : tokens.stop + 1]
+            alone = None if allowed is None else (offsets - offsets[0], allowed[1][offsets[0] : offsets[-1]])
+            own_scores, own_along = (Parts(one.unary[parts], one.factors) for one in (scores, along))
+            mean, own = Chain([length], 3, alone).covariances(own_scores, own_along)
+            assert mean[0] == means[n]
+            assert np.array_equal(own.unary, products.unary[parts])
 
 
 def test_a_product_has_them_where_all_members_have():

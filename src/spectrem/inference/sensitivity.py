@@ -99,17 +99,18 @@ def _moved(structure: Differentiable, prices: sp.csr_array, covary: Callable[[Pa
     for direction, instances in enumerate(touched):
         turns[direction] = taken[instances].max(initial=0)
         taken[instances] = turns[direction] + 1
-    total = sp.csr_array((n_free, n_free))
+    kept, owners, products = [], [], []
     factors = tuple(np.zeros(shape) for shape in structure.factor_shapes)
     for turn in range(int(turns.max()) + 1):
         owner = np.full(structure.n_instances, -1)
         for direction in np.flatnonzero(turns == turn).tolist():
             owner[touched[direction]] = direction
-        products = covary(Parts(prices @ (turns == turn).astype(np.float64), factors)).unary
-        kept = parts[owner[instance[parts]] >= 0]
-        spread = sp.csr_array((products[kept], (kept, owner[instance[kept]])), shape=(n_unary, n_free))
-        total = total + prices.T @ spread
-    return sp.csr_array(total)
+        moved = covary(Parts(prices @ (turns == turn).astype(np.float64), factors)).unary
+        kept.append(parts[owner[instance[parts]] >= 0])
+        owners.append(owner[instance[kept[-1]]])
+        products.append(moved[kept[-1]])
+    entries = np.concatenate(products), (np.concatenate(kept), np.concatenate(owners))
+    return sp.csr_array(prices.T @ sp.csr_array(entries, shape=(n_unary, n_free)))
 
 
 def _solve(system: sp.csc_array, right: Floats, least: Floats) -> Floats:

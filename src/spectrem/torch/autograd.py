@@ -66,11 +66,16 @@ def _scaled(parts: Parts, factor: float) -> Parts:
 
 
 class LogPartition(Function):
-    """Smoothed maxima of instances, shape (n_instances,), nats: gamma times the log-sum-exp of score / gamma."""
+    """Smoothed maxima of instances, shape (n_instances,), nats: gamma times the log-sum-exp of score / gamma.
+
+    They and the marginals are in ``computed``.
+    """
 
     @staticmethod
-    def forward(ctx: Any, layout: Layout, gamma: float, *scores: torch.Tensor) -> torch.Tensor:
-        values, marginals = layout.smoothed_max(layout.pack([as_array(one) for one in scores]), gamma)
+    def forward(
+        ctx: Any, layout: Layout, gamma: float, computed: tuple[Floats, Parts], *scores: torch.Tensor
+    ) -> torch.Tensor:
+        values, marginals = computed
         ctx.save_for_backward(*scores)
         ctx.layout, ctx.gamma, ctx.marginals = layout, gamma, marginals
         return torch.from_numpy(values).to(scores[0].device, sum_dtype(*scores))
@@ -78,7 +83,7 @@ class LogPartition(Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
         marginals = Marginals.apply if torch.is_grad_enabled() else _marginals
-        return None, None, *marginals(ctx.layout, ctx.gamma, ctx.marginals, gradient, *ctx.saved_tensors)
+        return None, None, None, *marginals(ctx.layout, ctx.gamma, ctx.marginals, gradient, *ctx.saved_tensors)
 
 
 class Marginals(Function):
@@ -96,7 +101,7 @@ class Marginals(Function):
     def backward(ctx: Any, *along: torch.Tensor) -> tuple[Any, ...]:
         weights, *scores = ctx.saved_tensors
         computed = _covariances(ctx.layout, ctx.gamma, (*along, *scores), None)
-        means = Expectation.apply(ctx.layout, ctx.gamma, computed, *along, *scores)
+        means = Expectation.apply(ctx.layout, ctx.gamma, computed, None, *along, *scores)
         products = Covariances.apply(ctx.layout, ctx.gamma, computed[1], weights, *along, *scores)
         return None, None, None, means, *products
 
@@ -104,25 +109,30 @@ class Marginals(Function):
 class Expectation(Function):
     """Expected sums of directions, tensors in the form of the scores, over the structure of every instance.
 
-    What `_covariances` says of them is computed unless it is there.
+    What `_covariances` says of them and, for gradients, marginals are computed unless they are there.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, layout: Layout, gamma: float, computed: tuple[Floats, Parts] | None, *tensors: torch.Tensor
+        ctx: Any,
+        layout: Layout,
+        gamma: float,
+        computed: tuple[Floats, Parts] | None,
+        marginals: Parts | None,
+        *tensors: torch.Tensor,
     ) -> torch.Tensor:
         means, products = _covariances(layout, gamma, tensors, None) if computed is None else computed
         ctx.save_for_backward(*tensors)
-        ctx.layout, ctx.gamma, ctx.products = layout, gamma, products
+        ctx.layout, ctx.gamma, ctx.products, ctx.marginals = layout, gamma, products, marginals
         return torch.from_numpy(means).to(tensors[0].device, sum_dtype(*tensors))
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
         tensors = ctx.saved_tensors
         scores = tensors[len(tensors) // 2 :]
-        marginals = Marginals.apply(ctx.layout, ctx.gamma, None, gradient, *scores)
+        marginals = Marginals.apply(ctx.layout, ctx.gamma, ctx.marginals, gradient, *scores)
         products = Covariances.apply(ctx.layout, ctx.gamma, ctx.products, gradient, *tensors)
-        return None, None, None, *marginals, *products
+        return None, None, None, None, *marginals, *products
 
 
 class Covariances(Function):

@@ -74,7 +74,8 @@ class StructuredDistribution(Distribution):
     def log_partition(self) -> torch.Tensor:
         """gamma times the log of the sum of exp(score / gamma) over structures, shape (batch,), nats."""
         if self._on_kernels:
-            values: torch.Tensor = LogPartition.apply(self._layout, self.gamma, *self._scores)
+            computed = self._layout.smoothed_max(self._packed(), self.gamma)
+            values: torch.Tensor = LogPartition.apply(self._layout, self.gamma, computed, *self._scores)
             return values
         return self._layout.log_partition(self.gamma, *self._scores)
 
@@ -130,8 +131,8 @@ class StructuredDistribution(Distribution):
             Nats; 0 where no structure is possible.
         """
         self._check_gamma("entropy")
-        values = self.log_partition
-        return torch.where(values > -torch.inf, (values - self._expect(self._scores)) / self.gamma, 0.0)
+        values, means = self._log_partition_and_means(self._scores)
+        return torch.where(values > -torch.inf, (values - means) / self.gamma, 0.0)
 
     def cross_entropy(self, other: StructuredDistribution) -> torch.Tensor:
         """Expected minus log-probability that another distribution gives to structures of this one.
@@ -147,8 +148,8 @@ class StructuredDistribution(Distribution):
             Nats.
         """
         self._check_same(other)
-        values = other.log_partition
-        return self._divergence(other, (values - self._expect(other._scores)) / other.gamma, values)
+        values, (of_self, means) = other.log_partition, self._log_partition_and_means(other._scores)
+        return self._divergence(other, (values - means) / other.gamma, of_self, values)
 
     def kl_divergence(self, other: StructuredDistribution) -> torch.Tensor:
         """Kullback-Leibler divergence from this distribution to another.
@@ -168,8 +169,8 @@ class StructuredDistribution(Distribution):
         along = tuple(
             finite(one) * here - finite(two) * there for one, two in zip(self._scores, other._scores, strict=True)
         )
-        values = other.log_partition
-        return self._divergence(other, values * there - self.log_partition * here + self._expect(along), values)
+        values, (of_self, means) = other.log_partition, self._log_partition_and_means(along)
+        return self._divergence(other, values * there - of_self * here + means, of_self, values)
 
     def n_best(self, n: int) -> tuple[torch.Tensor, torch.Tensor]:
         """The n best structures of every instance.
@@ -316,37 +317,44 @@ class StructuredDistribution(Distribution):
     def _tensor_of(self, structures: Ints) -> torch.Tensor:
         return torch.from_numpy(self._as_values(structures)).to(self._scores[0].device)
 
-    def _expect(self, along: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        """Expected sums of directions over structures, shape (batch,)."""
+    def _log_partition_and_means(self, along: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The log-partition, and expected sums of directions over structures, both of shape (batch,)."""
+        means: torch.Tensor
         along = tuple(map(finite, along))
         if self._on_kernels:
-            means: torch.Tensor = Expectation.apply(self._layout, self.gamma, None, *along, *self._scores)
-            return means
+            computed = self._layout.smoothed_max(self._packed(), self.gamma)
+            values: torch.Tensor = LogPartition.apply(self._layout, self.gamma, computed, *self._scores)
+            tensors = computed[1], *along, *self._scores
+            means = Expectation.apply(self._layout, self.gamma, None, *tensors)
+            return values, means
         weights = torch.ones(self._batch_shape, dtype=self._scores[0].dtype, device=self._scores[0].device)
         weights.requires_grad_()
         with torch.enable_grad():
             slopes = _slopes(self._layout, self.gamma, self._scores, weights, create_graph=True)
             inner = sum((one * other).sum() for one, other in zip(slopes, along, strict=True))
-            return torch.autograd.grad(inner, weights, create_graph=True)[0]
+            means = torch.autograd.grad(inner, weights, create_graph=True)[0]
+        return self.log_partition, means
 
     def _normalised(self, scores: torch.Tensor) -> torch.Tensor:
         """Log-probabilities of what has these scores; -inf where no structure is possible at all."""
         values = self.log_partition
         return torch.where(values > -torch.inf, (scores - values) / self.gamma, -torch.inf)
 
-    def _divergence(self, other: StructuredDistribution, numbers: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """Numbers that are infinite where a structure of this distribution is impossible in another of such values.
+    def _divergence(
+        self, other: StructuredDistribution, numbers: torch.Tensor, of_self: torch.Tensor, of_other: torch.Tensor
+    ) -> torch.Tensor:
+        """Numbers that are infinite where a structure of this distribution is impossible in another one.
 
-        They are 0 where no structure of this one is possible.
+        They are 0 where no structure of this one is possible. ``of_self`` and ``of_other`` are log-partitions.
         """
         only_here = [
             (two == -torch.inf) & (one != -torch.inf) for one, two in zip(self._scores, other._scores, strict=True)
         ]
         with torch.no_grad():
-            is_possible = self.log_partition > -torch.inf
-            beyond = values == -torch.inf
+            is_possible, beyond = of_self > -torch.inf, of_other == -torch.inf
             if any(bool(one.any()) for one in only_here):
-                beyond = beyond | (self._expect(tuple(one.to(torch.float64) for one in only_here)) > 0.0)
+                shares = self._log_partition_and_means(tuple(one.to(torch.float64) for one in only_here))[1]
+                beyond = beyond | (shares > 0.0)
         return torch.where(is_possible, torch.where(beyond, torch.inf, numbers), 0.0)
 
     def _check_gamma(self, what: str) -> None:

@@ -246,7 +246,7 @@ def _lose(alpha, scale, lost, leaking):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _forward(first, n_tokens, rows, table, alpha_space, lost_space, begins, scale):
+def forward(first, n_tokens, rows, table, alpha_space, lost_space, begins, scale):
     """Scaled forward pass of one instance. Returns its value and the share of the total that may be missing."""
     value, share, leaking = 0.0, 0.0, False
     offsets, states, potentials, initial = table.offsets, table.states, table.potentials, table.first
@@ -412,7 +412,7 @@ def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected,
         if status[n] != 1:
             continue
         first, n_tokens = token_offsets[n], token_offsets[n + 1] - token_offsets[n]
-        value, share = _forward(first, n_tokens, rows, table, alpha, lost, begins, scale)
+        value, share = forward(first, n_tokens, rows, table, alpha, lost, begins, scale)
         if not (share <= LOSS):
             continue
         values[n], status[n] = value, 0

@@ -10,6 +10,7 @@ from spectrem._arrays import Bools, Floats, Ints
 from spectrem._reprs import brief_dataclass
 from spectrem._validate import as_gamma
 from spectrem.kernels.chains import chain as kernel
+from spectrem.kernels.chains import covariances
 from spectrem.structures import derivations as derive
 from spectrem.structures._ragged import (
     Inputs,
@@ -18,15 +19,10 @@ from spectrem.structures._ragged import (
     check_scores,
     indicators,
     no_parts,
-    runs_at_once,
 )
 from spectrem.structures.chains._tokens import TokenStructure
-from spectrem.structures.chains.edge_chain import EdgeChain
 from spectrem.structures.chains.tied import LEAST_FILLED, ScoreTable, factors_of, tensors_of, zero_tensors
 from spectrem.structures.parts import Parts
-
-# Covariances are found for so many pairs of neighbouring states at a time: arrays of a quarter of a megabyte.
-_PAIRS = 1 << 15
 
 
 @brief_dataclass(frozen=True, eq=False, init=False)
@@ -77,10 +73,9 @@ class MarkovStructure(TokenStructure):
         marginals : Parts
         """
         gamma, inputs = as_gamma(gamma), check_inputs(self, scores, active, weights)
-        no_start = np.zeros(self.n_states)
-        table = ScoreTable(self.offsets, *self._kernel_states, inputs.unary, no_start, inputs.factors, gamma)
         rows, ones = np.arange(self.n_tokens), np.ones(self.n_instances)
         batch = self.token_offsets, rows, inputs.active, inputs.weights, ones
+        table = self._table(Parts(inputs.unary, inputs.factors), gamma)
         values, marginals, _, factors = table.sum_pass(*batch, least_filled)
         return values, Parts(marginals, factors)
 
@@ -100,6 +95,11 @@ class MarkovStructure(TokenStructure):
                 table[tags[0], tags[1]] += 1.0
             np.add.at(longest, tuple(tags[k : len(tags) - order + k] for k in range(order + 1)), 1.0)
             yield indicator
+
+    def _table(self, scores: Parts, gamma: float) -> ScoreTable:
+        """Scores with a row for every token."""
+        no_start = np.zeros(self.n_states)
+        return ScoreTable(self.offsets, *self._kernel_states, scores.unary, no_start, scores.factors, gamma)
 
     def _viterbi(self, inputs: Inputs) -> tuple[Floats, Ints, tuple[Floats, ...]]:
         """Values, the choice of every token among its states, and counts of factors."""
@@ -168,29 +168,17 @@ class Chain(MarkovStructure):
 
         Notes
         -----
-        Those of the `EdgeChain` of the same shape, some sentences at a time.
+        By the expectation semiring [LiEisner2009]: masses of states, forward and backward, move with their tangents.
         """
         scores, (along, weights) = check_scores(self, scores), check_direction(self, along, weights)
         means, products = np.zeros(self.n_instances), no_parts(self)
-        for sentences in self._pieces():
-            tokens = slice(int(self.token_offsets[sentences.start]), int(self.token_offsets[sentences.stop]))
-            states = slice(int(self.offsets[tokens.start]), int(self.offsets[tokens.stop]))
-            allowed = None
-            if self.allowed is not None:
-                allowed = self.offsets[tokens.start : tokens.stop + 1] - states.start, self.allowed[1][states]
-            edges = EdgeChain(self.lengths[sentences], self.n_states, allowed)
-            places = edges.state_part
-            of_edges, along_edges = (Parts(parts.unary[states][places], parts.factors) for parts in (scores, along))
-            means[sentences], of_pairs = edges.covariances(of_edges, along_edges, weights[sentences])
-            products.unary[states] = np.bincount(places, of_pairs.unary, states.stop - states.start)
-            products.factors[0][:] += of_pairs.factors[0]
+        table, status = self._table(scores, 1.0).potentials, np.ones(self.n_instances, np.int8)
+        batch = self.token_offsets, np.arange(self.n_tokens), table, along.unary, along.factors[0], weights
+        results = means, products.unary, products.factors[0], status
+        covariances.covary(*batch, *results)
+        if status.any():
+            covariances.covary_log(*batch, *results)
         return means, products
-
-    def _pieces(self) -> list[slice]:
-        """Sentences that follow each other, whose neighbouring states make some hundred thousand pairs."""
-        widths = np.diff(self.offsets)
-        pairs = np.append(0, np.cumsum(widths * np.append(1, widths[:-1])[: self.n_tokens]))
-        return runs_at_once(pairs[self.token_offsets], _PAIRS)
 
 
 @brief_dataclass(frozen=True, eq=False, init=False)

@@ -16,6 +16,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -75,11 +76,14 @@ def chain_scores(size: tuple[int, int, int]) -> tuple[torch.Tensor, torch.Tensor
 def chain_tasks(
     size: tuple[int, int, int], peers: dict[str, Any]
 ) -> Iterator[tuple[str, dict[str, Callable[[], Any]]]]:
-    """Log-partitions of chains with their gradient, and best sequences."""
+    """Log-partitions and entropies of chains with their gradient, and best sequences."""
     batch, length, k = size
     emissions, transitions, draw = chain_scores(size)
     runs: dict[str, Callable[[], Any]] = {
         "spectrem": gradient(lambda: LinearChain(emissions, transitions).log_partition, emissions, transitions)
+    }
+    entropies: dict[str, Callable[[], Any]] = {
+        "spectrem": gradient(lambda: LinearChain(emissions, transitions).entropy(), emissions, transitions)
     }
     decodes: dict[str, Callable[[], Any]] = {"spectrem": lambda: LinearChain(emissions, transitions).mode}
     if "torchcrf" in peers:
@@ -96,6 +100,7 @@ def chain_tasks(
             return peers["supar.structs"].LinearChainCRF(emissions, around, lengths)
 
         runs["SuPar"] = gradient(lambda: supar().log_partition, emissions, around)
+        entropies["SuPar"] = gradient(lambda: supar().entropy, emissions, around)
         decodes["SuPar"] = lambda: supar().argmax
     if "torch_struct" in peers and batch * length * k * k <= MOST_OF_TORCH_STRUCT:
 
@@ -109,31 +114,45 @@ def chain_tasks(
         decodes["torch-struct"] = lambda: struct().argmax
     name = f"{batch} x {length} x {k}"
     yield f"chain {name}", runs
+    yield f"entropy, chain {name}", entropies
     yield f"decoding {name}", decodes
 
 
 def tree_tasks(size: tuple[int, int], peers: dict[str, Any]) -> Iterator[tuple[str, dict[str, Callable[[], Any]]]]:
-    """Log-partitions of trees with their gradient."""
+    """Log-partitions and entropies of trees with their gradient."""
     batch, n = size
     draw = torch.Generator().manual_seed(0)
     scores = torch.randn(batch, n, n, generator=draw).requires_grad_()
     rooted = torch.randn(batch, n + 1, n + 1, generator=draw).requires_grad_()
     lengths = torch.full((batch,), n)
-    projective: dict[str, Callable[[], Any]] = {
-        "spectrem": gradient(lambda: ProjectiveTrees(scores).log_partition, scores)
-    }
-    crossing: dict[str, Callable[[], Any]] = {
-        "spectrem": gradient(lambda: NonProjectiveTrees(scores, single_root=False).log_partition, scores)
-    }
+    projective = [("spectrem", lambda: ProjectiveTrees(scores), scores)]
+    crossing = [("spectrem", lambda: NonProjectiveTrees(scores, single_root=False), scores)]
     if "supar.structs" in peers:
         structs = peers["supar.structs"]
-        projective["SuPar"] = gradient(lambda: structs.DependencyCRF(rooted, lengths).log_partition, rooted)
-        crossing["SuPar"] = gradient(lambda: structs.MatrixTree(rooted, lengths, multiroot=True).log_partition, rooted)
+        projective.append(("SuPar", lambda: structs.DependencyCRF(rooted, lengths), rooted))
+        crossing.append(("SuPar", lambda: structs.MatrixTree(rooted, lengths, multiroot=True), rooted))
     if "torch_struct" in peers:
-        struct = peers["torch_struct"]
-        projective["torch-struct"] = gradient(lambda: struct.DependencyCRF(scores).partition, scores)
-    yield f"projective trees {batch} x {n}", projective
-    yield f"matrix-tree, several roots {batch} x {n}", crossing
+        projective.append(("torch-struct", lambda: peers["torch_struct"].DependencyCRF(scores), scores))
+    for kind, makes in (("projective trees", projective), ("matrix-tree, several roots", crossing)):
+        for before, value_of in (("", log_partition_of), ("entropy, ", entropy_of)):
+            runs = {who: gradient(partial(value_of, make), leaf) for who, make, leaf in makes}
+            yield f"{before}{kind} {batch} x {n}", runs
+
+
+def log_partition_of(make: Callable[[], Any]) -> torch.Tensor:
+    """The log-partitions of a distribution, by whatever name it has them."""
+    distribution = make()
+    value: torch.Tensor = getattr(
+        distribution, "partition" if hasattr(type(distribution), "partition") else "log_partition"
+    )
+    return value
+
+
+def entropy_of(make: Callable[[], Any]) -> torch.Tensor:
+    """The entropies of a distribution, a method of ours."""
+    distribution = make()
+    value: Any = distribution.entropy
+    return value() if callable(value) else value
 
 
 def constrained_tasks(

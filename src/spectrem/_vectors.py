@@ -5,10 +5,10 @@ overlap as far as the compiler knows. A vector is loaded from and stored to a fl
 and is not checked; between, it is in registers. Vectors know ``+``, ``-``, ``*`` and ``/`` with each other. Lanes never
 meet, but where a function here says so; products that are added are fused with the sum.
 
-A *dual number* is a vector of values with a vector of slopes, the derivatives of the values along some direction; ``+``,
-``-``, ``*`` and ``/`` carry them. A pair of arrays, of values and of slopes, has dual numbers where one array has
-vectors: `load` and `store` tell them apart, so that Numba makes of one kernel a pass for values, and one for derivatives.
-A vector that meets a dual number, or is stored to a pair of arrays, is constant: its slopes are zero.
+A *dual number* is a vector of values with a vector of slopes, the derivatives of the values along some direction;
+``+``, ``-``, ``*`` and ``/`` carry them. A pair of arrays, of values and of slopes, has dual numbers where an array has
+vectors: `load` and `store` tell them apart, so that Numba makes of one kernel a pass for values and one for derivatives
+as well. A vector that meets a dual number, or is stored to a pair of arrays, is constant: its slopes are zero.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _value(typing: Any, a: Any) -> Any:
     """The values of a dual number; a vector itself."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.extract_value(arguments[0], 0) if isinstance(a, _Dual) else arguments[0]
+        return _values(builder, a, arguments[0])
 
     return _VECTOR(a), generate
 
@@ -122,26 +122,43 @@ def _dual(typing: Any, value: Any, slope: Any) -> Any:
     return _DUAL(_VECTOR, _VECTOR), generate
 
 
+def _select(context: Any, builder: Any, kind: Any, condition: Any, one: Any, other: Any) -> Any:
+    if kind is _VECTOR:
+        return builder.select(condition, one, other)
+    rows = ((builder.extract_value(one, row), builder.extract_value(other, row)) for row in range(2))
+    return _pair(context, builder, *(builder.select(condition, *row) for row in rows))
+
+
+def _values(builder: Any, kind: Any, number: Any) -> Any:
+    return number if isinstance(kind, _Vector) else builder.extract_value(number, 0)
+
+
 def _where_zero(typing: Any, a: Any, b: Any, c: Any) -> Any:
     """Vectors or dual numbers: b where the value of a is zero, else c."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        compared, *others = arguments
-        compared = builder.extract_value(compared, 0) if isinstance(a, _Dual) else compared
-        zero = builder.fcmp_ordered("==", compared, _constant(0.0))
-        if kind is _VECTOR:
-            return builder.select(zero, *others)
-        rows = ((builder.extract_value(one, row) for one in others) for row in range(2))
-        return _pair(context, builder, *(builder.select(zero, *row) for row in rows))
+        zero = builder.fcmp_ordered("==", _values(builder, a, arguments[0]), _constant(0.0))
+        return _select(context, builder, kind, zero, *arguments[1:])
 
     kind = _DUAL if _DUAL in (b, c) else _VECTOR
     return kind(a, kind, kind), generate
 
 
+def _larger(typing: Any, a: Any, b: Any) -> Any:
+    """Vectors or dual numbers: b where its value is larger, else a."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        one, other = (_values(builder, kind, number) for number in arguments)
+        return _select(context, builder, kind, builder.fcmp_ordered(">", other, one), arguments[1], arguments[0])
+
+    kind = _DUAL if _DUAL in (a, b) else _VECTOR
+    return kind(kind, kind), generate
+
+
 value: Any = intrinsic(_value)
 slope: Any = intrinsic(_slope)
 dual: Any = intrinsic(_dual)
-# A sum of a slope and one of a product, which is a sum of two products, may be added up in any order: so both are fused.
+# The slope of a product is a sum of two products; in any order of sums, both may be fused with what they are added to.
 _add_slopes = _operation(2, _VECTOR, lambda builder, a, b: builder.fadd(a, b, flags=("contract", "reassoc")))
 
 
@@ -264,10 +281,6 @@ def _everywhere(builder: Any, number: Any, kind: Any = _DOUBLES) -> Any:
     return builder.shuffle_vector(first, first, lanes)
 
 
-def _larger(builder: Any, a: Any, b: Any) -> Any:
-    return builder.select(builder.fcmp_ordered(">", b, a), b, a)
-
-
 def _least_positive(builder: Any, a: Any, b: Any) -> Any:
     positive = builder.fcmp_ordered(">", b, _constant(0.0))
     return builder.select(builder.and_(positive, builder.fcmp_ordered("<", b, a)), b, a)
@@ -328,8 +341,7 @@ load_one: Any = intrinsic(_load_one)
 load_some: Any = intrinsic(_load_some)
 store: Any = intrinsic(_store)
 spread: Any = intrinsic(_spread)
-# larger(a, b): b where it is larger, else a
-larger = _operation(2, _VECTOR, _larger)
+larger: Any = intrinsic(_larger)
 # least_positive(a, b): b where it is positive and less than a, else a
 least_positive = _operation(2, _VECTOR, _least_positive)
 where_zero: Any = intrinsic(_where_zero)
@@ -346,4 +358,4 @@ of_whole = _operation(1, _VECTOR, _of_whole)
 to_whole = _operation(1, _VECTOR, _to_whole)
 # total(a), largest(a): the sum of all lanes, and the largest of them
 total = _across(lambda builder, a, b: builder.fadd(a, b))
-largest = _across(_larger)
+largest = _across(lambda builder, a, b: builder.select(builder.fcmp_ordered(">", b, a), b, a))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from structure_cases import FAMILIES, SCORE_KINDS, random_scores, seeds
 
 from spectrem.exceptions import InvalidInputError
+from spectrem.kernels.trees import eisner
 from spectrem.structures import (
     Categorical,
     Chain,
@@ -21,6 +22,7 @@ from spectrem.structures import (
 )
 from spectrem.structures._ragged import no_parts
 from spectrem.structures.chains import chain as chain_module
+from spectrem.structures.derivations import covariances as derived_covariances
 from spectrem.testing import enumerate_structures
 
 segmentations = st.builds(
@@ -108,6 +110,35 @@ def test_trees_of_many_words_move_with_their_arcs(single_root, size):
             atol=1e-8,
         )
         np.testing.assert_allclose(np.bincount(trees.choice, products.unary), 0.0, atol=1e-9)  # heads are exclusive
+
+
+@pytest.mark.parametrize("make", [ProjectiveTrees, ValenceTrees])
+@pytest.mark.parametrize("size", [1.0, 20.0, 60.0, 200.0])
+@pytest.mark.parametrize("single_root", [True, False])
+def test_trees_over_spans_in_groups_equal_the_engine_of_derivations(make, size, single_root, monkeypatch):
+    rng = np.random.default_rng(4)
+    trees = make(rng.integers(0, 13, 40), single_root=single_root)
+    scores, along = random_scores(trees, rng, "impossible"), random_scores(trees, rng)
+    scores.unary[:] *= size
+    found = trees.covariances(scores, along)
+    assert_same(found, derived_covariances(trees, scores, along, None), 1e-9)
+    monkeypatch.setattr(eisner, "LONGEST", 7)
+    assert_same(trees.covariances(scores, along), found, 1e-9)
+
+
+@pytest.mark.parametrize("make", [ProjectiveTrees, NonProjectiveTrees, ValenceTrees])
+def test_directions_of_trees_may_be_as_large_or_small_as_numbers_are(make):
+    rng = np.random.default_rng(5)
+    trees = make([5, 0, 3, 9, 1, 9])
+    scores, along = random_scores(trees, rng, "impossible"), random_scores(trees, rng)
+    along.unary[trees.instance == 2] = 0.0
+    scores.unary[:] *= 30.0
+    means, products = trees.covariances(scores, along)
+    for power in (-1000, -60, 60, 1000):
+        factors = np.where(trees.instance == 5, 1.0, 2.0**power)
+        found = trees.covariances(scores, Parts(along.unary * factors))
+        np.testing.assert_allclose(found[0][:5], means[:5] * 2.0**power, rtol=1e-12)
+        np.testing.assert_allclose(found[1].unary / factors, products.unary, rtol=1e-9, atol=1e-12)
 
 
 def test_a_nearly_certain_cycle_of_heads_keeps_its_digits():

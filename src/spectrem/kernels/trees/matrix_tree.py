@@ -24,6 +24,9 @@ Potentials below FLOOR, unless zero, and a r[k] / s[k] above CEILING leave a sen
 numbers but e are at least FLOOR or zero: they only grow, and where some are zero all are looked at before their row is
 used. So no product that counts underflows; an e that does belongs to an arc of less than FLOOR.
 
+A pass over potentials with slopes (see ``_vectors``) finds the slopes of marginals as well. Those of a number that is
+small are small, too: it is a sum of products of potentials, and its slope a mean of sums of their directions, times it.
+
 All numbers of a group of sentences are in one flat array; entries are LANES numbers wide, and places count numbers.
 Graphs are indexed [dependent, head], r on the diagonal. Sentences of a group are of one length, so that results
 do not depend on the others of its group.
@@ -39,7 +42,6 @@ from spectrem._vectors import LANES, any_below, larger, least_positive, load, sp
 
 FLOOR = 1e-70
 CEILING = 1e70
-SHORT, LONG = 1e-100, 1e100
 # Entries at the start of the array of a group: the smallest positive number where some are zero; the largest
 # r[k] / s[k]; 1 where no tree is possible; a sum of a row, and that of two words, which are not kept; the sum of tops.
 _LEAST, _LARGEST, _IMPOSSIBLE, _SPARE, _ENDS, _TOPS = range(0, 6 * LANES, LANES)
@@ -350,25 +352,15 @@ def _fill_potentials(space, graph, n, members, starts, scores, single_root, gamm
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _fill_slopes(potentials, slopes, graph, n, members, starts, along, state):
-    """Fill the first graph of a group with the slopes of its potentials, times gamma.
-
-    ``state`` becomes 1 for sentences along whose direction slopes could leave the range of numbers.
-    """
+def _fill_slopes(potentials, slopes, graph, n, members, starts, along):
+    """Fill the first graph of a group with the slopes of its potentials, times gamma."""
     for lane in range(LANES):
         arcs = along[starts[members[lane]] : starts[members[lane]] + n * n]
         out = slopes[graph + lane : graph + n * n * LANES : LANES]
         for k in range(n * n):
             out[k] = arcs[k]
-    longest = spread(0.0)
     for at in range(graph, graph + n * n * LANES, LANES):
-        step = load(slopes, at)
-        longest = larger(larger(longest, step), spread(0.0) - step)
-        store(slopes, at, step * load(potentials, at))
-    store(slopes, _SPARE, longest)
-    for lane in range(LANES):
-        if not (slopes[_SPARE + lane] == 0.0 or SHORT < slopes[_SPARE + lane] < LONG):
-            state[lane] = 1
+        store(slopes, at, load(slopes, at) * load(potentials, at))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -439,7 +431,7 @@ def sum_pass(sentences, lengths, starts, scores, single_root, gamma, values, mar
         state[:] = 0
         sparse = _fill_potentials(numbers, graphs[0], n, members, starts, scores[0], single_root, gamma, state)
         if len(scores) == 2:
-            _fill_slopes(numbers, rows[1], graphs[0], n, members, starts, scores[1], state)
+            _fill_slopes(numbers, rows[1], graphs[0], n, members, starts, scores[1])
         for entry, number in ((_LEAST, 1.0), (_LARGEST, 0.0), (_IMPOSSIBLE, 0.0), (ways, 0.0 if single_root else 1.0)):
             store(space, entry, spread(number))
         _eliminate_all_but_each(space, n, graphs, reach, direct, ways, totals, sparse)

@@ -10,13 +10,7 @@ from spectrem._heads import UNKNOWN_HEAD
 from spectrem._reprs import brief_dataclass
 from spectrem.kernels.trees import draws, edmonds, matrix_tree, matrix_tree_log
 from spectrem.structures._polytopes import check_tree_program, simplex_polytope
-from spectrem.structures._ragged import (
-    Inputs,
-    check_direction,
-    check_instance,
-    check_scores,
-    means_of,
-)
+from spectrem.structures._ragged import Inputs, check_instance, check_scores
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 from spectrem.structures.trees._trees import ArcStructure
@@ -69,32 +63,13 @@ class NonProjectiveTrees(ArcStructure):
 
     crossing = True
 
-    def _sums(self, inputs: Inputs, gamma: float) -> tuple[Floats, Parts]:
-        values, marginals = self._sum_up(inputs.active, (inputs.unary,), gamma)
-        return values, Parts(marginals[0])
-
-    def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
-        """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`.
-
-        Notes
-        -----
-        The elimination carries derivatives along the direction, without subtraction of what cancels.
-        """
-        scores, (along, _) = check_scores(self, scores), check_direction(self, along, weights)
-        every = np.ones(self.n_instances, np.bool_)
-        _, (marginals, slopes) = self._sum_up(every, (scores.unary, along.unary), 1.0)
-        return means_of(self, marginals, along.unary), Parts(slopes)
-
-    def _sum_up(self, active: Bools, scores: tuple[Floats, ...], gamma: float) -> tuple[Floats, tuple[Floats, ...]]:
-        """Values and marginals of active sentences, and of scores with a direction slopes along it, times gamma."""
+    def _sum_up(self, scores: tuple[Floats, ...], gamma: float, active: Bools) -> tuple[Floats, tuple[Floats, ...]]:
         values, sums = np.zeros(self.n_instances), tuple(np.zeros(self.n_unary) for _ in scores)
         status, layout = np.zeros(self.n_instances, np.int8), (self.lengths, self.block_offsets)
-        matrix_tree.sum_pass(
-            self.by_length(active), *layout, scores, self.single_root, gamma, values, sums, status
-        )
+        sentences = self.by_length(active)
+        matrix_tree.sum_pass(sentences, *layout, scores, self.single_root, gamma, values, sums, status)
         if status.any():
             still = () if len(scores) == 2 else (np.zeros(self.n_unary),)
-            pairs = (*scores, *still), (*sums, *still)
             matrix_tree_log.sum_pass(*layout, *scores, *still, self.single_root, gamma, values, *sums, *still, status)
         return values, sums
 

@@ -141,6 +141,20 @@ def test_directions_of_trees_may_be_as_large_or_small_as_numbers_are(make):
         np.testing.assert_allclose(found[1].unary / factors, products.unary, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("make", [ProjectiveTrees, NonProjectiveTrees])
+def test_where_a_marginal_underflows_nothing_moves(make):
+    depths = np.linspace(700.0, 760.0, 241)  # in nats, of one of three trees below the others
+    trees, zero = make([2] * 241, single_root=False), np.zeros(241)
+    scores = Parts(np.stack([zero, -depths, zero, zero], axis=1).ravel())
+    along = Parts(np.tile([0.0, 1e3, 0.0, 0.0], 241))
+    marginals = trees.smoothed_max(scores, 1.0)[1].unary
+    products = trees.covariances(scores, along)[1].unary
+    assert (marginals == 0.0).any()
+    np.testing.assert_array_equal(products[marginals == 0.0], 0.0)
+    kept = np.repeat(depths < 705.0, 4)
+    np.testing.assert_allclose(products[kept].reshape(-1, 4)[:, 1], 500.0 * np.exp(-depths[:20]), rtol=1e-9)
+
+
 def test_a_nearly_certain_cycle_of_heads_keeps_its_digits():
     """Two words that prefer each other by 40 nats, one of which hangs on a third: of two trees, each has one half."""
     trees = NonProjectiveTrees([3])

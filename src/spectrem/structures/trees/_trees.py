@@ -31,6 +31,7 @@ from spectrem.structures._ragged import (
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
 
+# Passes carry slopes along directions whose largest number is at most this, and at least its inverse.
 _LONG = 1e20
 
 

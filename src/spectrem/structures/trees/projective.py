@@ -93,7 +93,7 @@ class ProjectiveTrees(_SpanTrees, ArcStructure):
     The sum pass is the inside-outside algorithm over the spans of [Eisner1996], the max pass his parser. Time grows
     with the cube of the length of a sentence, memory with its square: up to 200 words, sixteen sentences at once take
     640 n² bytes in the sum pass (26 MB for 200 words), a longer one alone 280 n² (180 MB for 800 words, and 0.7
-    seconds); the max pass takes less, and scores and marginals 16 n².
+    seconds); `covariances` take twice that, the max pass less, and scores and marginals 16 n².
 
     Use when words depend on words and word order is mostly projective: dependency parsers, grammar induction.
 

@@ -63,7 +63,7 @@ def test_kernels_are_compiled_by_way_of_it():
     own_terms = {
         "_vectors.py": [
             "from numba import types",
-            "from numba.extending import intrinsic, models, overload, register_model",
+            "from numba.extending import intrinsic, lower_cast, models, overload, register_model",
         ],
     }
     assert direct == {root / name for name in ("_compiled.py", *own_terms)}

@@ -4,6 +4,8 @@ A *lane* is one instance of a group of LANES. A table of a group is flat, and ho
 one per lane: entry k of lane l stands at ``k * LANES + l``. What a kernel does to an entry it does to all lanes at
 once, with vector instructions and the sums in registers (``_vectors``); an entry takes two vectors.
 
+Tables may be pairs, of values and of their slopes along a direction, which ``_vectors`` says more of.
+
 Places and steps count numbers, so that those of entries are multiples of LANES. A sum of one product multiplies.
 Lanes never meet: what a lane gets does not depend on the others, nor on its place.
 
@@ -86,9 +88,16 @@ def combine_more(hard, out, at, left, l_at, l_step, right, r_at, r_step, count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def copy_numbers(out, at, source, s_at, count):  # type: ignore[no-untyped-def]
-    """out[at : at + count] = source[s_at : s_at + count], a line for which Numba compiles the texts of its errors."""
-    for k in range(count):
-        out[at + k] = source[s_at + k]
+    """out[at : at + count] = source[s_at : s_at + count], for whole entries."""
+    for k in range(0, count, _HALF):
+        store(out, at + k, load(source, s_at + k))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fill(out, at, count, number):  # type: ignore[no-untyped-def]
+    """out[at : at + count] = number, for whole entries."""
+    for k in range(0, count, _HALF):
+        store(out, at + k, spread(number))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -106,3 +115,25 @@ def empty_table(n_entries):  # type: ignore[no-untyped-def]
     numbers = np.empty((n_entries + 1) * LANES)
     start = -(numbers.ctypes.data // 8) % LANES
     return numbers[start : start + n_entries * LANES]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def empty_tables(arrays, n_entries):  # type: ignore[no-untyped-def]
+    """As many tables as there are arrays in a tuple, one or two."""
+    if len(arrays) == 1:
+        return (empty_table(n_entries),)
+    return empty_table(n_entries), empty_table(n_entries)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def as_numbers(tables):  # type: ignore[no-untyped-def]
+    """One table alone, or a pair as it is: what `load` takes for a table of vectors, or of dual numbers."""
+    if len(tables) == 1:
+        return tables[0]
+    return tables
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def empty_numbers(arrays, n_entries):  # type: ignore[no-untyped-def]
+    """A table of vectors for one array, of dual numbers for two."""
+    return as_numbers(empty_tables(arrays, n_entries))

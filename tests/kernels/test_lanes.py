@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 
 from spectrem._compiled import njit
-from spectrem._lanes import LANES, add_products, empty_table, largest_sum, raise_to_sum, sum_products
+from spectrem._lanes import (
+    LANES,
+    add_products,
+    copy_numbers,
+    empty_numbers,
+    empty_table,
+    fill,
+    largest_sum,
+    raise_to_sum,
+    sum_products,
+)
 from spectrem.kernels.trees.eisner import load_arcs, unload_arcs
 
 
@@ -53,6 +63,29 @@ def test_folds_over_entries(count, step):
         np.testing.assert_array_equal(total[[0, 2]], out[[0, 2]])
 
 
+@njit()
+def run_tables(arrays, left, right, out):
+    table = empty_numbers(arrays, 4)
+    fill(table, 0, 2 * LANES, 1.0)
+    sum_products(table, 2 * LANES, left, 0, LANES, right, 0, LANES, 2)
+    add_products(table, 2 * LANES, table, 0, 0, left, LANES, 0, 1)
+    copy_numbers(out, LANES, table, LANES, 2 * LANES)
+
+
+def test_pairs_of_tables_carry_slopes():
+    rng = np.random.default_rng(1)
+    left, right, out = (rng.normal(size=(2, size, LANES)) for size in (2, 2, 4))
+    pairs = [(one[0].ravel(), one[1].ravel()) for one in (left, right)]
+    alone, both = np.zeros(4 * LANES), out.copy()
+    run_tables((alone,), pairs[0][0], pairs[1][0], alone)
+    run_tables((alone, alone), *pairs, (both[0].ravel(), both[1].ravel()))
+    np.testing.assert_array_equal(both[0, 1:3], alone.reshape(4, LANES)[1:3])
+    np.testing.assert_array_equal(both[:, 1], np.repeat([[1.0], [0.0]], LANES, axis=1))
+    expected = [(left[0] * right[0]).sum(axis=0), (left[1] * right[0] + left[0] * right[1]).sum(axis=0)]
+    np.testing.assert_allclose(both[:, 2], np.add(expected, left[:, 1]), rtol=1e-12, atol=1e-14)
+    np.testing.assert_array_equal(both[:, [0, 3]], out[:, [0, 3]])
+
+
 def test_tables_start_at_cache_lines():
     for size in (1, 3, 50):
         table = empty_table(size)
@@ -69,5 +102,5 @@ def test_arcs_of_sentences_of_several_lengths_share_a_table():
     assert (table[:3, :, 2:] == -1).all()
     assert not table[3].any()
     out, status = np.zeros(13), np.array([0, 1, 0], np.int8)
-    unload_arcs(members, lengths, offsets, status, 3 * LANES, table.ravel() / 12, 0, 1, out)
-    np.testing.assert_array_equal(out, np.where(np.arange(13) < 4, 0, numbers / 12))
+    unload_arcs(members, lengths, offsets, status, 3 * LANES, table.ravel() / 12, 0, 1, 0.75, out)
+    np.testing.assert_array_equal(out, np.where(np.arange(13) < 4, 0, np.minimum(numbers / 12, 0.75)))

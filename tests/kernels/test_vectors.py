@@ -9,6 +9,7 @@ from spectrem._vectors import (
     LANES,
     add_whole,
     any_below,
+    dual,
     exponent,
     larger,
     largest,
@@ -18,10 +19,13 @@ from spectrem._vectors import (
     load_some,
     of_whole,
     power_of_two,
+    slope,
     spread,
     store,
     to_whole,
     total,
+    value,
+    where_zero,
 )
 
 
@@ -50,6 +54,46 @@ def test_operations_of_every_lane(below):
     np.testing.assert_array_equal(out[1:9], expected)
     np.testing.assert_allclose(out[9], a + a * b, rtol=1e-12)
     assert not out[[0, 10]].any()
+
+
+@njit(error_model="numpy")
+def run_duals(left, right, vector, out):
+    a, b, c = load(left, 1), load(right, 2), load(vector, 0)
+    powers = spread(1.0)
+    for _ in range(2):
+        powers = powers * a + c
+    results = (
+        a + b, a - b, a * b, a / b, c + a, a - c, c * a, c / a, larger(a, b), larger(c, a), powers,
+        where_zero(c, a, b), where_zero(larger(a, c) - a, spread(3.0), b), dual(value(a), slope(b)),
+    )  # fmt: skip
+    for k in range(14):
+        store(out, k * LANES, results[k])
+    store(out, 14 * LANES, where_zero(b - b, c, slope(c)))
+    return any_below(value(a), slope(a))
+
+
+def test_dual_numbers_carry_slopes():
+    """Slopes equal differences along the direction; a vector beside them is constant, and so is one that is stored."""
+    rng = np.random.default_rng(4)
+    (a, da), (b, db) = rng.normal(size=(2, 2, LANES))
+    c, out, step = rng.normal(size=LANES), np.full((2, 16 * LANES), np.nan), 1e-6
+    c[2] = 0.0
+    pairs = [
+        (np.append(np.zeros(at), one), np.append(np.zeros(at), slope)) for one, slope, at in ((a, da, 1), (b, db, 2))
+    ]
+    assert run_duals(*pairs, c, (out[0], out[1])) == (a < da).any()
+    values, slopes = out.reshape(2, 16, LANES)
+
+    def results(by):
+        x, y = a + by * da, b + by * db
+        return np.array([
+            x + y, x - y, x * y, x / y, c + x, x - c, c * x, c / x, np.maximum(x, y), np.maximum(c, x), (x + c) * x + c,
+            np.where(c == 0.0, x, y), np.where(x >= c, 3.0, y), a + by * db, c,
+        ])  # fmt: skip
+
+    np.testing.assert_allclose(values[:15], results(0.0), rtol=1e-14)
+    np.testing.assert_allclose(slopes[:15], (results(step) - results(-step)) / (2 * step), rtol=1e-6, atol=1e-8)
+    assert np.isnan(out[:, 15 * LANES :]).all()
 
 
 @njit(error_model="numpy")

@@ -8,6 +8,7 @@ from structure_cases import FAMILIES, SCORE_KINDS, random_scores, seeds
 
 from spectrem.exceptions import InvalidInputError
 from spectrem.kernels.chains import covariances as kernel
+from spectrem.kernels.trees import eisner
 from spectrem.structures import (
     Categorical,
     Chain,
@@ -21,6 +22,7 @@ from spectrem.structures import (
     ValenceTrees,
 )
 from spectrem.structures._ragged import no_parts
+from spectrem.structures.derivations import covariances as derived_covariances
 from spectrem.testing import enumerate_structures
 
 segmentations = st.builds(
@@ -108,6 +110,49 @@ def test_trees_of_many_words_move_with_their_arcs(single_root, size):
             atol=1e-8,
         )
         np.testing.assert_allclose(np.bincount(trees.choice, products.unary), 0.0, atol=1e-9)  # heads are exclusive
+
+
+@pytest.mark.parametrize("make", [ProjectiveTrees, ValenceTrees])
+@pytest.mark.parametrize("size", [1.0, 20.0, 60.0, 200.0])
+@pytest.mark.parametrize("single_root", [True, False])
+def test_trees_over_spans_in_groups_equal_the_engine_of_derivations(make, size, single_root, monkeypatch):
+    rng = np.random.default_rng(4)
+    trees = make(rng.integers(0, 13, 40), single_root=single_root)
+    scores, along = random_scores(trees, rng, "impossible"), random_scores(trees, rng)
+    scores.unary[:] *= size
+    found = trees.covariances(scores, along)
+    assert_same(found, derived_covariances(trees, scores, along, None), 1e-9)
+    monkeypatch.setattr(eisner, "LONGEST", 7)
+    assert_same(trees.covariances(scores, along), found, 1e-9)
+
+
+@pytest.mark.parametrize("make", [ProjectiveTrees, NonProjectiveTrees, ValenceTrees])
+def test_directions_of_trees_may_be_as_large_or_small_as_numbers_are(make):
+    rng = np.random.default_rng(5)
+    trees = make([5, 0, 3, 9, 1, 9])
+    scores, along = random_scores(trees, rng, "impossible"), random_scores(trees, rng)
+    along.unary[trees.instance == 2] = 0.0
+    scores.unary[:] *= 30.0
+    means, products = trees.covariances(scores, along)
+    for power in (-1000, -60, 60, 1000):
+        factors = np.where(trees.instance == 5, 1.0, 2.0**power)
+        found = trees.covariances(scores, Parts(along.unary * factors))
+        np.testing.assert_allclose(found[0][:5], means[:5] * 2.0**power, rtol=1e-12)
+        np.testing.assert_allclose(found[1].unary / factors, products.unary, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [ProjectiveTrees, NonProjectiveTrees])
+def test_where_a_marginal_underflows_nothing_moves(make):
+    depths = np.linspace(700.0, 760.0, 241)  # in nats, of one of three trees below the others
+    trees, zero = make([2] * 241, single_root=False), np.zeros(241)
+    scores = Parts(np.stack([zero, -depths, zero, zero], axis=1).ravel())
+    along = Parts(np.tile([0.0, 1e3, 0.0, 0.0], 241))
+    marginals = trees.smoothed_max(scores, 1.0)[1].unary
+    products = trees.covariances(scores, along)[1].unary
+    assert (marginals == 0.0).any()
+    np.testing.assert_array_equal(products[marginals == 0.0], 0.0)
+    kept = np.repeat(depths < 705.0, 4)
+    np.testing.assert_allclose(products[kept].reshape(-1, 4)[:, 1], 500.0 * np.exp(-depths[:20]), rtol=1e-9)
 
 
 def test_a_nearly_certain_cycle_of_heads_keeps_its_digits():

@@ -7,7 +7,7 @@ from structure_cases import GAMMAS, SCORE_KINDS, random_scores
 
 from spectrem.constraints import E, part
 from spectrem.exceptions import InvalidInputError
-from spectrem.kernels.trees import matrix_tree_log
+from spectrem.kernels.trees import matrix_tree, matrix_tree_log
 from spectrem.structures import ROOT, NonProjectiveTrees, Parts, ProjectiveTrees, _polytopes
 from spectrem.testing import brute_force_smoothed_max, check_constraint, check_structure
 
@@ -16,12 +16,17 @@ roots = pytest.mark.parametrize("single_root", [True, False], ids=["single root"
 
 def in_log_space(trees, scores, gamma):
     """Values and marginals by the pass that neither over- nor underflows."""
-    values, marginals, along = np.zeros(trees.n_instances), np.zeros(trees.n_unary), np.zeros(trees.n_unary)
+    return slopes_in_log_space(trees, scores, np.zeros(trees.n_unary), gamma)[:2]
+
+
+def slopes_in_log_space(trees, scores, along, gamma=1.0):
+    """The same, and the slopes of marginals along a direction."""
+    values, marginals, slopes = np.zeros(trees.n_instances), np.zeros(trees.n_unary), np.zeros(trees.n_unary)
     status = (trees.lengths > 0).astype(np.int8)
     layout = (trees.lengths, trees.block_offsets, scores.unary, along)
-    matrix_tree_log.sum_pass(*layout, trees.single_root, gamma, values, marginals, along.copy(), status)
+    matrix_tree_log.sum_pass(*layout, trees.single_root, gamma, values, marginals, slopes, status)
     assert not status.any()
-    return values, marginals
+    return values, marginals, slopes
 
 
 def by_inverse(scores, single_root):
@@ -163,6 +168,55 @@ def test_known_heads_leave_one_tree(single_root):
     np.testing.assert_allclose(marginals.unary, slow, atol=1e-11)
 
 
+@pytest.fixture
+def recorded(monkeypatch):
+    """How many sentences each call of the scaled pass left to log space."""
+    n_left, sum_pass = [], matrix_tree.sum_pass
+
+    def count(*arguments):
+        sum_pass(*arguments)
+        n_left.append(int(arguments[-1].sum()))
+
+    monkeypatch.setattr(matrix_tree, "sum_pass", count)
+    return n_left
+
+
+@roots
+@pytest.mark.parametrize("size", [1.0, 10.0, 20.0, 60.0])
+@pytest.mark.parametrize("rare", [0.0, 0.2, 0.7])
+def test_covariances_equal_those_in_log_space(single_root, size, rare, recorded):
+    rng = np.random.default_rng(11)
+    trees = NonProjectiveTrees(np.append(rng.integers(0, 14, 60), [25, 40]), single_root=single_root)
+    scores = size * rng.normal(size=trees.n_unary)
+    scores[rng.random(trees.n_unary) < rare] = -np.inf
+    along = rng.normal(size=trees.n_unary)
+    for factor in (1.0, 1e3):
+        means, products = trees.covariances(Parts(scores), Parts(factor * along))
+        _, marginals, slopes = slopes_in_log_space(trees, Parts(scores), factor * along)
+        np.testing.assert_allclose(products.unary, slopes, rtol=1e-9, atol=1e-9 * factor)
+        expected = np.bincount(trees.instance, marginals * factor * along, trees.n_instances)
+        np.testing.assert_allclose(means, expected, rtol=1e-9, atol=1e-9 * factor)
+    assert recorded[0] == recorded[1]
+    assert recorded[0] == 0 if size <= 10.0 else recorded[0] < 55  # what is easy is not left to log space
+
+
+@roots
+def test_covariances_where_known_heads_leave_one_tree_are_none(single_root):
+    rng = np.random.default_rng(12)
+    trees = NonProjectiveTrees(rng.integers(1, 15, 12), single_root=single_root)
+    scores = random_scores(trees, rng)
+    arcs = trees.arcs_of(trees.decode(scores))
+    known = np.full(trees.n_unary, -np.inf)
+    known[arcs] = scores.unary[arcs]
+    along = random_scores(trees, rng)
+    means, products = trees.covariances(Parts(known), along)
+    np.testing.assert_allclose(products.unary, 0.0, atol=1e-12)
+    np.testing.assert_allclose(means, np.bincount(trees.instance[arcs], along.unary[arcs]), rtol=1e-12, atol=1e-12)
+    some = np.where(np.repeat(rng.random(trees.n_tokens) < 0.5, np.diff(trees.offsets)), known, scores.unary)
+    _, _, slopes = slopes_in_log_space(trees, Parts(some), along.unary)
+    np.testing.assert_allclose(trees.covariances(Parts(some), along)[1].unary, slopes, atol=1e-11)
+
+
 @roots
 def test_what_a_sentence_gets_does_not_depend_on_its_group(single_root):
     rng = np.random.default_rng(6)
@@ -175,6 +229,13 @@ def test_what_a_sentence_gets_does_not_depend_on_its_group(single_root):
         value, found = NonProjectiveTrees([size], single_root=single_root).smoothed_max(own, 1.0)
         assert value[0] == values[n]
         assert (found.unary == marginals.unary[trees.instance == n]).all()
+    along = random_scores(trees, rng)
+    means, products = trees.covariances(scores, along)
+    for n, size in enumerate(lengths):
+        own = [Parts(one.unary[trees.block_offsets[n] : trees.block_offsets[n + 1]]) for one in (scores, along)]
+        mean, found = NonProjectiveTrees([size], single_root=single_root).covariances(*own)
+        assert mean[0] == means[n]
+        assert (found.unary == products.unary[trees.instance == n]).all()
 
 
 @roots

@@ -87,7 +87,7 @@ def test_sentences_near_the_limit_of_the_scaled_pass_are_exact():
     scores = Parts(rng.normal(size=trees.n_unary) * np.repeat(np.linspace(1, 250, 60), 144))
     status, values, tops = np.ones(60, np.int8), np.zeros(60), scores.unary.reshape(-1, 12).max(axis=1)
     marginals = np.exp(scores.unary - np.repeat(tops, 12))
-    layout = (np.arange(60), trees.lengths, trees.block_offsets, trees.token_offsets, marginals, tops)
+    layout = (np.arange(60), trees.lengths, trees.block_offsets, trees.token_offsets, (marginals,), tops)
     eisner.sum_pass(*layout, 1.0, True, values, status)
     expected, slow = with_wide_numbers(trees, scores, 1.0)
     assert 0 < status.sum() < 40  # some are beyond the limit

@@ -226,7 +226,7 @@ def test_sentences_near_the_limit_of_the_scaled_pass_are_exact():
     subtract_tops(scores.unary, trees._choice_offsets, 1.0, marginals, tops)
     np.exp(marginals, out=marginals)
     layout = (np.arange(60), trees.lengths, trees.offsets, trees.token_offsets)
-    valence.sum_pass(*layout, marginals, tops, 1.0, True, values, status)
+    valence.sum_pass(*layout, (marginals,), tops, 1.0, True, values, status)
     expected, slow = with_wide_numbers(trees, scores, 1.0)
     kept = status == 0
     assert 20 < kept.sum() < 60  # some are beyond the limit

@@ -313,6 +313,7 @@ def _warm_structures(family: str) -> None:
             trees = NonProjectiveTrees(lengths, single_root=single_root)
             far = scores(trees, 1000.0)
             trees.smoothed_max(far, 1.0)
+            trees.covariances(far, far)
             sample(trees, far, 2, 0)
             n_best(trees, far, 2)
 

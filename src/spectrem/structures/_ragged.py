@@ -101,6 +101,14 @@ def means_of(structure: Structure, marginals: Floats, along: Floats) -> Floats:
     return np.bincount(structure.instance, marginals * along, structure.n_instances).astype(np.float64, copy=False)
 
 
+def reduced(by: np.ufunc, numbers: Floats, offsets: Ints) -> Floats:
+    """The numbers between boundaries that follow each other, reduced by a function such as ``np.add``; 0 of none."""
+    some, runs = np.diff(offsets) > 0, np.zeros(len(offsets) - 1)
+    if some.any():
+        runs[some] = by.reduceat(numbers, offsets[:-1][some])
+    return runs
+
+
 def indicators(choices: Ints, offsets: Ints) -> Floats:
     """1 at the chosen entry of every row of a ragged array, nothing where the choice is negative."""
     chosen = np.zeros(int(offsets[-1]))

@@ -294,11 +294,18 @@ def covariances(structure: Derived, scores: Parts, along: Parts, weights: Floats
     """Means and covariances of a batch, as `Differentiable.covariances` returns them."""
     scores, (along, weights) = check_scores(structure, scores), check_direction(structure, along, weights)
     means, products = np.zeros(structure.n_instances), no_parts(structure)
-    for n in range(structure.n_instances):
+    covary(structure, np.ones(structure.n_instances, np.bool_), scores, along, weights, means, products)
+    return means, products
+
+
+def covary(
+    structure: Derived, active: Bools, scores: Parts, along: Parts, weights: Floats, means: Floats, products: Parts
+) -> None:
+    """Fill means and add covariances of the active instances, one by one."""
+    for n in np.flatnonzero(active).tolist():
         derivations = structure.derivations(n)
         means[n], numbers = derivations.covariances(derivations.scores(scores), derivations.scores(along))
         derivations.add(numbers, products, weights[n])
-    return means, products
 
 
 def _matrix(places: list[tuple[Ints, Ints]], shape: tuple[int, int], signs: list[float]) -> sp.csr_array:

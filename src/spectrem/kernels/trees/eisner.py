@@ -10,6 +10,8 @@ are at most that number divided by the total. Whatever underflows loses less tha
 total and all probabilities by no more than 1e-307 times both numbers. A sentence is left to the engine of derivations
 where this could be noticed, which is where the logs of both together are above ROOM; below it, nothing overflows
 either. So are sentences of more than LONGEST words: one of them takes a sixth of the time there of a group here.
+Potentials with slopes (see ``_vectors``) give the slopes of marginals, too, for which the same holds as long as the
+largest number of a direction is far from that range.
 
 Maxima: tables hold largest sums of scores. The best tree is read from them afterwards, sentence by sentence: a sum that
 is computed again is the same to the last bit, so that no pass needs to remember the best way to make a span.
@@ -20,7 +22,18 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem._lanes import LANES, add_products, combine, empty_table, extent_of, sum_products
+from spectrem._lanes import (
+    LANES,
+    add_products,
+    as_numbers,
+    combine,
+    empty_numbers,
+    empty_table,
+    empty_tables,
+    extent_of,
+    fill,
+    sum_products,
+)
 
 ROOM = 600.0
 GROWTH = math.log(27 / 4)
@@ -48,8 +61,8 @@ def load_arcs(members, lengths, offsets, values, first, step, never, n, stride, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def unload_arcs(members, lengths, offsets, status, stride, table, first, step, values):
-    """The way back of ``load_arcs``, for the sentences of ``status`` 0; probabilities end at 1."""
+def unload_arcs(members, lengths, offsets, status, stride, table, first, step, most, values):
+    """The way back of ``load_arcs``, for the sentences of ``status`` 0; no value is above ``most``."""
     for lane in range(len(members)):
         size, numbers = lengths[members[lane]], values[offsets[members[lane]] + first : offsets[members[lane] + 1]]
         if status[members[lane]] != 0:
@@ -57,7 +70,7 @@ def unload_arcs(members, lengths, offsets, status, stride, table, first, step, v
         for d in range(size):
             row = table[d * stride : d * stride + size * LANES]
             for h in range(size):
-                numbers[(d * size + h) * step] = min(row[h * LANES + lane], 1.0)
+                numbers[(d * size + h) * step] = min(row[h * LANES + lane], most)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -68,7 +81,7 @@ def inside_root(hard, shortest, n, stride, single_root, arcs, complete, behind, 
     sentence are needed.
     """
     zero = np.int64(0)
-    prefix[:LANES] = 0.0 if hard else 1.0
+    fill(prefix, zero, LANES, 0.0 if hard else 1.0)
     for d in range(n):
         row, here = d * stride, d * LANES
         combine(hard, spare, zero, prefix, zero, LANES, complete, row, LANES, 1 if single_root else d + 1)
@@ -83,7 +96,8 @@ def outside_root(
 ):
     """Derivatives by the sums of ``inside_root``; ``d_prefix`` holds those by the totals, and zeros elsewhere."""
     zero = np.int64(0)
-    d_complete[: n * stride], d_rooted[:] = 0.0, 0.0
+    fill(d_complete, zero, n * stride, 0.0)
+    fill(d_rooted, zero, n * LANES, 0.0)
     for d in range(n - 1, -1, -1):
         row, here = d * stride, d * LANES
         if not single_root or d + 1 >= shortest:
@@ -100,14 +114,21 @@ def outside_root(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def take_totals(members, lengths, token_offsets, tops, per_word, gamma, prefix, d_prefix, values, status):
-    """Values of the sentences whose sums are exact, whose ``status`` becomes 0, and the derivatives by their totals."""
-    d_prefix[:] = 0.0
+    """Values of the sentences whose sums are exact, whose ``status`` becomes 0, and the derivatives by their totals.
+
+    ``prefix`` and ``d_prefix`` are tuples of tables.
+    """
+    for table in d_prefix:
+        table[:] = 0.0
     for lane in range(len(members)):
         member = members[lane]
         end, first = lengths[member] * LANES + lane, per_word * token_offsets[member]
-        log_total = math.log(prefix[end]) if prefix[end] > 0.0 else -np.inf
+        total = prefix[0][end]
+        log_total = math.log(total) if total > 0.0 else -np.inf
         if lengths[member] * GROWTH - log_total <= ROOM:
-            status[member], d_prefix[end] = 0, 1.0 / prefix[end]
+            status[member], d_prefix[0][end] = 0, 1.0 / total
+            if len(prefix) == 2:
+                d_prefix[1][end] = -prefix[1][end] / total / total
             value = gamma * log_total
             for row in range(first, first + per_word * lengths[member]):
                 value += tops[row]
@@ -149,7 +170,7 @@ def _inside(hard, n, stride, arcs, complete, incomplete, joint):
     """
     zero = np.int64(0)
     for i in range(n):
-        complete[i * (stride + LANES) : i * (stride + LANES) + LANES] = 0.0 if hard else 1.0
+        fill(complete, i * (stride + LANES), LANES, 0.0 if hard else 1.0)
     for j in range(1, n):
         for i in range(j - 1, -1, -1):
             width = j - i
@@ -194,33 +215,41 @@ def _outside(n, stride, arcs, complete, incomplete, d_complete, d_joint, spare):
 def sum_pass(order, lengths, offsets, token_offsets, parts, tops, gamma, single_root, values, status):
     """Smoothed max and marginals of the sentences in ``order``, none of them empty, in groups of LANES.
 
-    Sentence n has the potentials ``parts[offsets[n]:offsets[n + 1]]``, indexed [dependent, head], with arcs from the
+    Sentence n has the potentials ``parts[0][offsets[n]:offsets[n + 1]]``, indexed [dependent, head], with arcs from the
     root on the diagonal, and its words the scores ``tops``, in nats, that were taken off. Marginals take the place of
-    potentials, and ``status`` becomes 0; where this fails, both are left as they are. Sentences that follow each other
-    should not differ much in length.
+    potentials, and ``status`` becomes 0; where this fails, both are left as they are. ``parts[1]``, where there is one,
+    holds the slopes of potentials along a direction, whose place those of marginals take. Sentences that follow each
+    other should not differ much in length.
     """
     _, longest = extent_of(order, lengths)
     # an odd number of cache lines keeps the entries of a column from competing for the same places
     size = longest * (longest | 1)
-    arcs, complete, incomplete = empty_table(size), empty_table(size), empty_table(size)
-    d_complete, d_joint, spare = empty_table(size), empty_table(size), empty_table(np.int64(2))
-    prefix, d_prefix = empty_table(longest + 1), empty_table(longest + 1)
-    rooted, d_rooted = empty_table(longest), empty_table(longest)
+    arc_tables = empty_tables(parts, size)
+    prefix_tables, d_prefix_tables = empty_tables(parts, longest + 1), empty_tables(parts, longest + 1)
+    arcs, prefix, d_prefix = as_numbers(arc_tables), as_numbers(prefix_tables), as_numbers(d_prefix_tables)
+    complete, incomplete = empty_numbers(parts, size), empty_numbers(parts, size)
+    d_complete, d_joint = empty_numbers(parts, size), empty_numbers(parts, size)
+    rooted, d_rooted = empty_numbers(parts, longest), empty_numbers(parts, longest)
+    spare = empty_numbers(parts, np.int64(2))
     behind = np.int64(0)
     for start in range(0, len(order), LANES):
         members = order[start : start + LANES]
         shortest, n = extent_of(members, lengths)
         stride = (n | 1) * LANES
-        load_arcs(members, lengths, offsets, parts, np.int64(0), 1, 0.0, n, stride, arcs)
+        for k in range(len(parts)):
+            load_arcs(members, lengths, offsets, parts[k], np.int64(0), 1, 0.0, n, stride, arc_tables[k])
         _inside(False, n, stride, arcs, complete, incomplete, spare)
         inside_root(False, shortest, n, stride, single_root, arcs, complete, behind, prefix, rooted, spare)
-        take_totals(members, lengths, token_offsets, tops, np.int64(1), gamma, prefix, d_prefix, values, status)
+        totals = prefix_tables, d_prefix_tables
+        take_totals(members, lengths, token_offsets, tops, np.int64(1), gamma, *totals, values, status)
         outside_root(
             shortest, n, stride, single_root, arcs, complete, behind, prefix, rooted, d_prefix, d_rooted, d_complete,
             spare,
         )  # fmt: skip
         _outside(n, stride, arcs, complete, incomplete, d_complete, d_joint, spare)
-        unload_arcs(members, lengths, offsets, status, stride, arcs, np.int64(0), 1, parts)
+        for k in range(len(parts)):
+            most = 1.0 if k == 0 else np.inf
+            unload_arcs(members, lengths, offsets, status, stride, arc_tables[k], np.int64(0), 1, most, parts[k])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

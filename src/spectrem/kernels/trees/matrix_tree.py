@@ -24,6 +24,9 @@ Potentials below FLOOR, unless zero, and a r[k] / s[k] above CEILING leave a sen
 numbers but e are at least FLOOR or zero: they only grow, and where some are zero all are looked at before their row is
 used. So no product that counts underflows; an e that does belongs to an arc of less than FLOOR.
 
+A pass over potentials with slopes (see ``_vectors``) finds the slopes of marginals as well. Those of a number that is
+small are small, too: it is a sum of products of potentials, and its slope a mean of sums of their directions, times it.
+
 All numbers of a group of sentences are in one flat array; entries are LANES numbers wide, and places count numbers.
 Graphs are indexed [dependent, head], r on the diagonal. Sentences of a group are of one length, so that results
 do not depend on the others of its group.
@@ -35,7 +38,7 @@ import numpy as np
 
 from spectrem._compiled import njit
 from spectrem._logs import exponentials
-from spectrem._vectors import LANES, any_below, larger, least_positive, load, spread, store
+from spectrem._vectors import LANES, any_below, larger, least_positive, load, spread, store, value, where_zero
 
 FLOOR = 1e-70
 CEILING = 1e70
@@ -129,15 +132,16 @@ def _hand_on(space, start, between, graph, stride, row, low, m):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _start_again(space, graph, m, k, several, changed, total):
     """Where the sum of row k is zero, the root was eliminated before, or no tree is possible; see above."""
-    for lane in range(LANES):
-        if space[total + lane] == 0.0:
-            root = space[graph + k * (m + 1) * LANES + lane]
-            if space[several + lane] == 1.0 or root == 0.0:
-                space[_IMPOSSIBLE + lane], space[total + lane] = 1.0, 1.0
-                continue
-            space[several + lane], space[changed + lane], space[total + lane] = 1.0, 1.0, root
-            for d in range(k + 1, m):
-                space[graph + d * (m + 1) * LANES + lane] = 0.0
+    zero, one, row_sum = spread(0.0), spread(1.0), load(space, total)
+    root = where_zero(load(space, several), load(space, graph + k * (m + 1) * LANES), zero)
+    again = where_zero(row_sum, where_zero(root, zero, one), zero)
+    row_sum = where_zero(row_sum, root, row_sum)
+    store(space, _IMPOSSIBLE, where_zero(row_sum, one, load(space, _IMPOSSIBLE)))
+    store(space, total, where_zero(row_sum, one, row_sum))
+    store(space, several, where_zero(again, load(space, several), one))
+    store(space, changed, where_zero(again, load(space, changed), one))
+    for at in range(graph + (k + 1) * (m + 1) * LANES, graph + m * m * LANES, (m + 1) * LANES):
+        store(space, at, where_zero(again, load(space, at), zero))
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
@@ -150,12 +154,12 @@ def _normalise(space, graph, m, k, several, changed, total):
     if k % 2 == 1:
         even = even + load(space, row + (k - 1) * LANES)
     store(space, total, even + odd)
-    if any_below(even + odd, spread(FLOOR)):
+    if any_below(value(even + odd), spread(FLOOR)):
         _start_again(space, graph, m, k, several, changed, total)
     scale = spread(1.0) / load(space, total)
     for at in range(row, row + (k + 1) * LANES, LANES):
         store(space, at, load(space, at) * scale)
-    store(space, _LARGEST, larger(load(space, _LARGEST), load(space, row + k * LANES)))
+    store(space, _LARGEST, larger(value(load(space, _LARGEST)), value(load(space, row + k * LANES))))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -179,9 +183,9 @@ def _eliminate(space, parent, over, turned, graph, m, kept, several, changed, to
         _add_products(space, start, between, row, low, LANES, left, m - low, right, stride)
         store(space, row + k * LANES, root)
         if sparse:
-            least = load(space, _LEAST)
+            least = value(load(space, _LEAST))
             for at in range(row, row + stride, LANES):
-                least = least_positive(least, load(space, at))
+                least = least_positive(least, value(load(space, at)))
             store(space, _LEAST, least)
         if k >= kept:
             _normalise(space, graph, m, k, several, changed, _SPARE if totals == -1 else totals + k * LANES)
@@ -207,11 +211,8 @@ def _solve_one(space, graph, reach, direct, total):
     store(space, reach, spread(0.0))
     store(space, direct, spread(1.0))
     left = load(space, graph)
-    store(space, total, left)
-    if any_below(left, spread(FLOOR)):
-        for lane in range(LANES):
-            if space[total + lane] == 0.0:
-                space[_IMPOSSIBLE + lane], space[total + lane] = 1.0, 1.0
+    store(space, _IMPOSSIBLE, where_zero(left, spread(1.0), load(space, _IMPOSSIBLE)))
+    store(space, total, where_zero(left, spread(1.0), left))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -222,20 +223,15 @@ def _solve_pair(space, graph, stride, reach, row, column, direct, step, several,
         root, arc = load(space, graph + h * (stride + LANES)), load(space, graph + d * stride + h * LANES)
         away = load(space, graph + h * stride + d * LANES) + load(space, several) * root
         ends = load(space, graph + d * (stride + LANES)) * away + arc * root
-        store(space, _SPARE, away)
-        store(space, total, ends)
-        store(space, direct + d * step, spread(1.0))
-        if any_below(away, spread(FLOOR)) or any_below(ends, spread(FLOOR)):
-            for lane in range(LANES):
-                if space[_SPARE + lane] == 0.0:  # word h is the root, and d hangs on it
-                    space[direct + d * step + lane] = 0.0
-                    space[_SPARE + lane] = space[graph + h * (stride + LANES) + lane]
-                if space[total + lane] == 0.0:
-                    space[_IMPOSSIBLE + lane], space[total + lane], space[_SPARE + lane] = 1.0, 1.0, 1.0
-        ahead = root / load(space, _SPARE)
+        # where nothing leads from word h to d, word h is the root, and d hangs on it
+        store(space, direct + d * step, where_zero(away, spread(0.0), spread(1.0)))
+        away = where_zero(ends, spread(1.0), where_zero(away, root, away))
+        store(space, _IMPOSSIBLE, where_zero(ends, spread(1.0), load(space, _IMPOSSIBLE)))
+        store(space, total, where_zero(ends, spread(1.0), ends))
+        ahead = root / away
         store(space, reach + d * row + h * column, ahead)
         store(space, reach + d * (row + column), spread(0.0))
-        store(space, _LARGEST, larger(load(space, _LARGEST), ahead))
+        store(space, _LARGEST, larger(value(load(space, _LARGEST)), value(ahead)))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -287,12 +283,11 @@ def _eliminate_all_but_each(space, n, graphs, reach, direct, ways, totals, spars
             place = places[level + 1]
             start, row, column, first, step = place[0], place[1], place[2], place[3], place[4]
             _look_back(space, graphs[level], m, kept, start, row, column, first, step)
-            changed = ways + (2 * level + 1) * LANES
-            if any_below(spread(0.0), load(space, changed)):
-                for lane in range(LANES):
-                    if space[changed + lane] == 1.0:
-                        for d in range(kept):
-                            space[first + d * step + lane] = 0.0
+            changed = value(load(space, ways + (2 * level + 1) * LANES))
+            if any_below(spread(0.0), changed):
+                for d in range(kept):
+                    place = first + d * step
+                    store(space, place, where_zero(changed, load(space, place), spread(0.0)))
             halves[level] += 1
 
 
@@ -357,6 +352,18 @@ def _fill_potentials(space, graph, n, members, starts, scores, single_root, gamm
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _fill_slopes(potentials, slopes, graph, n, members, starts, along):
+    """Fill the first graph of a group with the slopes of its potentials, times gamma."""
+    for lane in range(LANES):
+        arcs = along[starts[members[lane]] : starts[members[lane]] + n * n]
+        out = slopes[graph + lane : graph + n * n * LANES : LANES]
+        for k in range(n * n):
+            out[k] = arcs[k]
+    for at in range(graph, graph + n * n * LANES, LANES):
+        store(slopes, at, load(slopes, at) * load(potentials, at))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _share_heads(space, weight, reach, direct, n):
     """Make the weights of arcs their probabilities."""
     for d in range(n):
@@ -386,7 +393,11 @@ def _log_of_product(space, totals, n, lane):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_pass(sentences, lengths, starts, scores, single_root, gamma, values, marginals, status):
-    """Values and marginals of sentences, sorted by length; ``status`` becomes 1 where log space is needed."""
+    """Values and marginals of sentences, sorted by length; ``status`` becomes 1 where log space is needed.
+
+    ``scores`` and ``marginals`` are tuples of one array, or of two: scores and a direction, marginals and their slopes
+    along it, times gamma.
+    """
     if len(sentences) == 0:
         return
     longest = lengths[sentences[-1]]
@@ -395,8 +406,11 @@ def sum_pass(sentences, lengths, starts, scores, single_root, gamma, values, mar
         size = (size + 1) // 2
         n_entries, depth = n_entries + size * size, depth + 1
     n_entries += 2 * longest + 2 * (depth + 1)
-    numbers = np.empty((n_entries + 1) * LANES)
-    space = numbers[-(numbers.ctypes.data // 8) % LANES :]  # so that no entry takes two lines of the cache
+    n_rows = len(scores)
+    numbers = np.empty((n_rows * n_entries + 1) * LANES)
+    start = -(numbers.ctypes.data // 8) % LANES  # so that no entry takes two lines of the cache
+    rows = numbers[start : start + n_rows * n_entries * LANES].reshape((n_rows, n_entries * LANES))
+    numbers, space = rows[0], rows[0] if len(scores) == 1 else (rows[0], rows[1])
     members, state, graphs = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64), np.zeros(depth + 1, np.int64)
     begin = 0
     while begin < len(sentences):
@@ -415,21 +429,24 @@ def sum_pass(sentences, lengths, starts, scores, single_root, gamma, values, mar
             graphs[level] = graphs[level - 1] + size * size * LANES
             size = (size + 1) // 2
         state[:] = 0
-        sparse = _fill_potentials(space, graphs[0], n, members, starts, scores, single_root, gamma, state)
+        sparse = _fill_potentials(numbers, graphs[0], n, members, starts, scores[0], single_root, gamma, state)
+        if len(scores) == 2:
+            _fill_slopes(numbers, rows[1], graphs[0], n, members, starts, scores[1])
         for entry, number in ((_LEAST, 1.0), (_LARGEST, 0.0), (_IMPOSSIBLE, 0.0), (ways, 0.0 if single_root else 1.0)):
             store(space, entry, spread(number))
         _eliminate_all_but_each(space, n, graphs, reach, direct, ways, totals, sparse)
         _share_heads(space, graphs[0], reach, direct, n)
         for lane in range(n_members):
             sentence = members[lane]
-            if state[lane] == 1 or space[_LEAST + lane] < FLOOR or space[_LARGEST + lane] > CEILING:
+            if state[lane] == 1 or numbers[_LEAST + lane] < FLOOR or numbers[_LARGEST + lane] > CEILING:
                 status[sentence] = 1
                 continue
-            if space[_IMPOSSIBLE + lane] == 1.0:
+            if numbers[_IMPOSSIBLE + lane] == 1.0:
                 values[sentence] = -np.inf
                 continue
-            values[sentence] = space[_TOPS + lane] + gamma * _log_of_product(space, totals, n, lane)
-            out = marginals[starts[sentence] : starts[sentence] + n * n]
-            shares = space[graphs[0] + lane : graphs[0] + n * n * LANES : LANES]
-            for k in range(n * n):
-                out[k] = shares[k]
+            values[sentence] = numbers[_TOPS + lane] + gamma * _log_of_product(numbers, totals, n, lane)
+            for row in range(n_rows):
+                shares = rows[row, graphs[0] + lane : graphs[0] + n * n * LANES : LANES]
+                out = marginals[row][starts[sentence] : starts[sentence] + n * n]
+                for k in range(n * n):
+                    out[k] = shares[k]

@@ -13,11 +13,15 @@ from spectrem._compiled import njit
 from spectrem._lanes import (
     LANES,
     add_products,
+    as_numbers,
     combine,
     combine_more,
     copy_numbers,
+    empty_numbers,
     empty_table,
+    empty_tables,
     extent_of,
+    fill,
     sum_products,
 )
 from spectrem.kernels.trees.eisner import (
@@ -45,10 +49,10 @@ def _load(members, lengths, offsets, values, never, n, stride, first, later, sto
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _unload(members, lengths, offsets, status, stride, first, later, stops, marginals):
-    """Marginals of the sentences of ``status`` 0 from tables as those of potentials."""
-    unload_arcs(members, lengths, offsets, status, stride, first, np.int64(0), 2, marginals)
-    unload_arcs(members, lengths, offsets, status, stride, later, np.int64(1), 2, marginals)
+def _unload(members, lengths, offsets, status, stride, first, later, stops, most, marginals):
+    """Marginals of the sentences of ``status`` 0, at most ``most``, from tables as those of potentials."""
+    unload_arcs(members, lengths, offsets, status, stride, first, np.int64(0), 2, most, marginals)
+    unload_arcs(members, lengths, offsets, status, stride, later, np.int64(1), 2, most, marginals)
     for lane in range(len(members)):
         size, numbers = lengths[members[lane]], marginals[offsets[members[lane]] : offsets[members[lane] + 1]]
         if status[members[lane]] != 0:
@@ -56,7 +60,7 @@ def _unload(members, lengths, offsets, status, stride, first, later, stops, marg
         for d in range(size):
             numbers[2 * d * (size + 1) + 1] = 0.0
         for k in range(4 * size):
-            numbers[2 * size * size + k] = min(stops[k * LANES + lane], 1.0)
+            numbers[2 * size * size + k] = min(stops[k * LANES + lane], most)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -65,7 +69,7 @@ def _inside(hard, n, stride, first, later, stops, opened, closed, arcs, joint):
     lanes = np.int64(LANES)
     for h in range(n):
         left, right = h * (stride + LANES), h * (stride + LANES) + LANES
-        opened[left : right + LANES] = 0.0 if hard else 1.0
+        fill(opened, left, 2 * LANES, 0.0 if hard else 1.0)
         copy_numbers(closed, left, stops, 4 * h * LANES, right - left)
         copy_numbers(closed, right, stops, (4 * h + 2) * LANES, lanes)
     for j in range(1, n):
@@ -139,7 +143,7 @@ def _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half
     Marginals of arcs take the place of potentials in the end, those of stops are added to ``stop_shares``.
     """
     zero = np.int64(0)
-    stop_shares[: 4 * n * LANES] = 0.0
+    fill(stop_shares, zero, 4 * n * LANES, 0.0)
     for j in range(n - 1, -1, -1):
         for i in range(j + 1):
             _outside_halves(n, stride, i, j, stops, opened, closed, arcs, joint, d_first, d_half, stop_shares)
@@ -156,31 +160,41 @@ def _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half
 def sum_pass(order, lengths, offsets, token_offsets, parts, tops, gamma, single_root, values, status):
     """Smoothed max and marginals of the sentences in ``order``, as `eisner.sum_pass` finds them.
 
-    Sentence n has the potentials ``parts[offsets[n]:offsets[n + 1]]``. ``tops`` are the scores that were taken off, in
-    nats, three for every word of the batch.
+    Sentence n has the potentials ``parts[0][offsets[n]:offsets[n + 1]]``. ``tops`` are the scores that were taken off,
+    in nats, three for every word of the batch.
     """
     _, longest = extent_of(order, lengths)
     # an odd number of cache lines keeps the entries of a column from competing for the same places
     size = longest * ((longest + 1) | 1)
-    first, later, opened, closed = empty_table(size), empty_table(size), empty_table(size), empty_table(size)
-    arcs, joint, d_half, d_first = empty_table(size), empty_table(size), empty_table(size), empty_table(size)
-    stops, stop_shares = empty_table(4 * longest), empty_table(4 * longest)
-    prefix, d_prefix = empty_table(longest + 1), empty_table(longest + 1)
-    rooted, d_rooted, spare = empty_table(longest), empty_table(longest), empty_table(np.int64(2))
+    first_tables, later_tables = empty_tables(parts, size), empty_tables(parts, size)
+    stop_tables, share_tables = empty_tables(parts, 4 * longest), empty_tables(parts, 4 * longest)
+    prefix_tables, d_prefix_tables = empty_tables(parts, longest + 1), empty_tables(parts, longest + 1)
+    first, later = as_numbers(first_tables), as_numbers(later_tables)
+    stops, stop_shares = as_numbers(stop_tables), as_numbers(share_tables)
+    prefix, d_prefix = as_numbers(prefix_tables), as_numbers(d_prefix_tables)
+    opened, closed, arcs = empty_numbers(parts, size), empty_numbers(parts, size), empty_numbers(parts, size)
+    joint, d_half, d_first = empty_numbers(parts, size), empty_numbers(parts, size), empty_numbers(parts, size)
+    rooted, d_rooted = empty_numbers(parts, longest), empty_numbers(parts, longest)
+    spare = empty_numbers(parts, np.int64(2))
     behind = np.int64(1)
     for start in range(0, len(order), LANES):
         members = order[start : start + LANES]
         shortest, n = extent_of(members, lengths)
         stride = ((n + 1) | 1) * LANES
-        _load(members, lengths, offsets, parts, 0.0, n, stride, first, later, stops)
+        for k in range(len(parts)):
+            tables = first_tables[k], later_tables[k], stop_tables[k]
+            _load(members, lengths, offsets, parts[k], 0.0, n, stride, *tables)
         _inside(False, n, stride, first, later, stops, opened, closed, arcs, joint)
         inside_root(False, shortest, n, stride, single_root, first, closed, behind, prefix, rooted, spare)
-        take_totals(members, lengths, token_offsets, tops, np.int64(3), gamma, prefix, d_prefix, values, status)
+        totals = prefix_tables, d_prefix_tables
+        take_totals(members, lengths, token_offsets, tops, np.int64(3), gamma, *totals, values, status)
         outside_root(
             shortest, n, stride, single_root, first, closed, behind, prefix, rooted, d_prefix, d_rooted, d_half, spare
         )
         _outside(n, stride, first, later, stops, opened, closed, arcs, joint, d_half, d_first, stop_shares, spare)
-        _unload(members, lengths, offsets, status, stride, first, later, stop_shares, parts)
+        for k in range(len(parts)):
+            tables, most = (first_tables[k], later_tables[k], share_tables[k]), 1.0 if k == 0 else np.inf
+            _unload(members, lengths, offsets, status, stride, *tables, most, parts[k])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from spectrem._arrays import Floats, Ints
+from spectrem._arrays import Bools, Floats, Ints
 from spectrem._first_use import sparse as sp
 from spectrem._heads import UNKNOWN_HEAD
 from spectrem._reprs import brief_dataclass
 from spectrem.kernels.trees import draws, edmonds, matrix_tree, matrix_tree_log
 from spectrem.structures._polytopes import check_tree_program, simplex_polytope
-from spectrem.structures._ragged import (
-    Inputs,
-    check_direction,
-    check_instance,
-    check_scores,
-    means_of,
-)
+from spectrem.structures._ragged import Inputs, check_instance, check_scores
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Polytope
 from spectrem.structures.trees._trees import ArcStructure
@@ -69,29 +63,15 @@ class NonProjectiveTrees(ArcStructure):
 
     crossing = True
 
-    def _sums(self, inputs: Inputs, gamma: float) -> tuple[Floats, Parts]:
-        values, marginals = np.zeros(self.n_instances), np.zeros(self.n_unary)
-        status, layout = np.zeros(self.n_instances, np.int8), (self.lengths, self.block_offsets, inputs.unary)
-        sentences = self.by_length(inputs.active)
-        matrix_tree.sum_pass(sentences, *layout, self.single_root, gamma, values, marginals, status)
+    def _sum_up(self, scores: tuple[Floats, ...], gamma: float, active: Bools) -> tuple[Floats, tuple[Floats, ...]]:
+        values, sums = np.zeros(self.n_instances), tuple(np.zeros(self.n_unary) for _ in scores)
+        status, layout = np.zeros(self.n_instances, np.int8), (self.lengths, self.block_offsets)
+        sentences = self.by_length(active)
+        matrix_tree.sum_pass(sentences, *layout, scores, self.single_root, gamma, values, sums, status)
         if status.any():
-            still, slopes = np.zeros(self.n_unary), np.zeros(self.n_unary)
-            matrix_tree_log.sum_pass(*layout, still, self.single_root, gamma, values, marginals, slopes, status)
-        return values, Parts(marginals)
-
-    def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
-        """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`.
-
-        Notes
-        -----
-        Elimination in log space carries derivatives along the direction, without subtraction of what cancels.
-        """
-        scores, (along, _) = check_scores(self, scores), check_direction(self, along, weights)
-        marginals, slopes = np.zeros(self.n_unary), np.zeros(self.n_unary)
-        layout = (self.lengths, self.block_offsets, scores.unary, along.unary, self.single_root, 1.0)
-        status = (self.lengths > 0).astype(np.int8)
-        matrix_tree_log.sum_pass(*layout, np.zeros(self.n_instances), marginals, slopes, status)
-        return means_of(self, marginals, along.unary), Parts(slopes)
+            still = () if len(scores) == 2 else (np.zeros(self.n_unary),)
+            matrix_tree_log.sum_pass(*layout, *scores, *still, self.single_root, gamma, values, *sums, *still, status)
+        return values, sums
 
     def sample(self, scores: Parts, gamma: float, n: int, rng: np.random.Generator) -> Ints:
         """Draw n trees of every sentence; `spectrem.structures.sample` checks arguments and calls this.

@@ -22,7 +22,7 @@ from spectrem.structures.derivations import (
     NO_STEPS,
     Derivations,
     Runs,
-    covariances,
+    covary,
     keep_steps,
     places_of,
     spans_in_tiles,
@@ -39,43 +39,39 @@ class _SpanTrees(Trees):
     """Abstract: trees without crossing arcs, summed and maximised over spans by the kernel of their layout."""
 
     @property
-    def _layout(self) -> tuple[Any, Ints, Ints]:
-        """The kernel, boundaries of sentences, and those of choices, of each of which a tree takes one part."""
+    def _layout(self) -> tuple[Any, Ints]:
+        """The kernel, and boundaries of choices, of each of which a tree takes one part."""
         raise NotImplementedError
 
     def derivations(self, instance: int) -> Derivations:
         """The steps that derive the trees of one sentence."""
         raise NotImplementedError
 
-    def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
-        """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`.
-
-        Notes
-        -----
-        By the expectation semiring [LiEisner2009], sentence by sentence: some forty times as slow as marginals.
-        """
-        return covariances(self, scores, along, weights)
-
-    def _sums(self, inputs: Inputs, gamma: float) -> tuple[Floats, Parts]:
-        kernel, offsets, choices = self._layout
-        sizes = np.diff(offsets)
+    def _sum_up(self, scores: tuple[Floats, ...], gamma: float, active: Bools) -> tuple[Floats, tuple[Floats, ...]]:
+        kernel, choices = self._layout
+        offsets, sizes = self._bounds, np.diff(self._bounds)
         # marginals take the place of potentials, since new memory costs as much as filling it
-        values, marginals, tops = np.zeros(self.n_instances), np.empty(self.n_unary), np.empty(len(choices) - 1)
-        subtract_tops(inputs.unary, choices, gamma, marginals, tops)
-        np.exp(marginals, out=marginals)  # which has vector instructions that a kernel does not have
-        if not inputs.active.all():
-            marginals[np.repeat(~inputs.active, sizes)] = 0.0
-        status = (inputs.active & (self.lengths > 0)).astype(np.int8)
-        order = self.by_length(inputs.active & (self.lengths <= eisner.LONGEST))
-        batch = (self.lengths, offsets, self.token_offsets, marginals, tops, gamma, self.single_root)
+        values, potentials, tops = np.zeros(self.n_instances), np.empty(self.n_unary), np.empty(len(choices) - 1)
+        subtract_tops(scores[0], choices, gamma, potentials, tops)
+        np.exp(potentials, out=potentials)  # which has vector instructions that a kernel does not have
+        if not active.all():
+            potentials[np.repeat(~active, sizes)] = 0.0
+        sums = (potentials, *(along * potentials for along in scores[1:]))
+        status = (active & (self.lengths > 0)).astype(np.int8)
+        order = self.by_length(active & (self.lengths <= eisner.LONGEST))
+        batch = (self.lengths, offsets, self.token_offsets, sums, tops, gamma, self.single_root)
         kernel.sum_pass(order, *batch, values, status)
         if status.any():
-            marginals[np.repeat(status == 1, sizes)] = 0.0
-            sum_up(self, status == 1, Parts(inputs.unary), gamma, inputs.weights, values, Parts(marginals))
-        return values, Parts(marginals)
+            left, ones = status == 1, np.ones(self.n_instances)
+            for one in sums:
+                one[np.repeat(left, sizes)] = 0.0
+            sum_up(self, left, Parts(scores[0]), gamma, ones, values, Parts(sums[0]))
+            if len(scores) == 2:
+                covary(self, left, Parts(scores[0]), Parts(scores[1]), ones, np.zeros_like(values), Parts(sums[1]))
+        return values, sums
 
     def _best(self, inputs: Inputs) -> tuple[Floats, Ints]:
-        kernel, offsets, _ = self._layout
+        (kernel, _), offsets = self._layout, self._bounds
         values, heads = np.zeros(self.n_instances), np.full(self.n_tokens, UNKNOWN_HEAD)
         long = inputs.active & (self.lengths > eisner.LONGEST_MAX)
         batch = (self.lengths, offsets, self.token_offsets, inputs.unary, self.single_root)
@@ -97,7 +93,7 @@ class ProjectiveTrees(_SpanTrees, ArcStructure):
     The sum pass is the inside-outside algorithm over the spans of [Eisner1996], the max pass his parser. Time grows
     with the cube of the length of a sentence, memory with its square: up to 200 words, sixteen sentences at once take
     640 n² bytes in the sum pass (26 MB for 200 words), a longer one alone 280 n² (180 MB for 800 words, and 0.7
-    seconds); the max pass takes less, and scores and marginals 16 n².
+    seconds); `covariances` take twice that, the max pass less, and scores and marginals 16 n².
 
     Use when words depend on words and word order is mostly projective: dependency parsers, grammar induction.
 
@@ -140,8 +136,8 @@ class ProjectiveTrees(_SpanTrees, ArcStructure):
     """
 
     @property
-    def _layout(self) -> tuple[Any, Ints, Ints]:
-        return eisner, self.block_offsets, self.offsets
+    def _layout(self) -> tuple[Any, Ints]:
+        return eisner, self.offsets
 
     def derivations(self, instance: int) -> Derivations:
         """The steps of Eisner's algorithm that derive the trees of one sentence."""
@@ -391,8 +387,12 @@ class ValenceTrees(_SpanTrees):
         return indicator
 
     @property
-    def _layout(self) -> tuple[Any, Ints, Ints]:
-        return valence, self.offsets, self._choice_offsets
+    def _bounds(self) -> Ints:
+        return self.offsets
+
+    @property
+    def _layout(self) -> tuple[Any, Ints]:
+        return valence, self._choice_offsets
 
     def _indicators(self, heads: Ints) -> Parts:
         return self.parts_of(heads)

@@ -1,11 +1,11 @@
-"""Sums and shares of what is given by logarithms, for kernels in log space."""
+"""Sums and shares of what is given by logarithms, and exponentials."""
 
 import math
 
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem._vectors import larger, power_of_two, spread
+from spectrem._vectors import LANES, any_below, larger, load, power_of_two, spread, store
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -52,21 +52,49 @@ _ROUNDING = 1.5 * 2.0**52
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def exponentials(a):  # type: ignore[no-untyped-def]
-    """exp of every lane of a vector, at most 0, to the last two bits; below -708 that of -708."""
+    """exp of every lane of a vector, at most 0, to the last two bits; below -708 that of -708.
+
+    With r = a - n log(2), |r| <= log(2) / 2, this is 2**n (1 + r + r**2 p(r)). The polynomial p agrees with
+    (exp(r) - 1 - r) / r**2 in the ten points of Chebyshev; its even and its odd terms are summed side by side.
+    """
     a = larger(spread(-708.0), a)
     n = (a * spread(_PER_LOG_2) + spread(_ROUNDING)) - spread(_ROUNDING)
     r = (a - n * spread(_LOG_2)) - n * spread(_REST)
-    series = spread(1.0 / 6227020800.0)
-    series = series * r + spread(1.0 / 479001600.0)
-    series = series * r + spread(1.0 / 39916800.0)
-    series = series * r + spread(1.0 / 3628800.0)
-    series = series * r + spread(1.0 / 362880.0)
-    series = series * r + spread(1.0 / 40320.0)
-    series = series * r + spread(1.0 / 5040.0)
-    series = series * r + spread(1.0 / 720.0)
-    series = series * r + spread(1.0 / 120.0)
-    series = series * r + spread(1.0 / 24.0)
-    series = series * r + spread(1.0 / 6.0)
-    series = series * r + spread(0.5)
-    series = series * r + spread(1.0)
-    return (series * r + spread(1.0)) * power_of_two(n)
+    square = r * r
+    odd = spread(2.5100375832561234e-08) * square + spread(2.7557268480310024e-06)
+    even = spread(2.7620075879983367e-07) * square + spread(2.4801521322368692e-05)
+    odd, even = odd * square + spread(0.00019841269863040545), even * square + spread(0.0013888888917196719)
+    odd, even = odd * square + spread(0.008333333333330065), even * square + spread(0.041666666666624164)
+    odd, even = odd * square + spread(0.16666666666666669), even * square + spread(0.5000000000000001)
+    return (spread(1.0) + (r + square * (odd * r + even))) * power_of_two(n)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def exponentiate(numbers: np.ndarray, least: float) -> bool:
+    """Replace numbers, at most 0, by their exponentials, those below ``least`` by 0; returns whether there were such.
+
+    ``least`` is above 1e-307. A number gives the same bits wherever it stands, and on every machine, which NumPy's
+    exponential does not; and in vectors also where that has none, on processors without AVX-512.
+    """
+    whole, any_small, last = len(numbers) // LANES * LANES, False, np.zeros(LANES)
+    rest = numbers[whole:]
+    for k in range(len(rest)):
+        last[k] = rest[k]
+    for at in range(0, whole, LANES):
+        any_small |= _exponentiate(numbers, at, least)
+    any_small |= _exponentiate(last, 0, least)
+    for k in range(len(rest)):
+        rest[k] = last[k]
+    return any_small
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _exponentiate(numbers, at, least):  # type: ignore[no-untyped-def]
+    vector = exponentials(load(numbers, at))
+    store(numbers, at, vector)
+    if not any_below(vector, spread(least)):
+        return False
+    for k in range(at, at + LANES):
+        if numbers[k] < least:
+            numbers[k] = 0.0
+    return True

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from spectrem.kernels.chains import chain as kernel
 from spectrem.kernels.chains import chain_lanes, chain_log
-from spectrem.kernels.chains.potentials import subtract_tops
+from spectrem.kernels.chains.potentials import fill_potentials, find_floored
 from spectrem.structures.chains.tied import ScoreTable
 
 FORBIDDEN = -np.inf
@@ -233,16 +233,20 @@ def test_viterbi_prefers_the_lowest_states_among_equals():
     "sizes", [[], [0], [3], [8], [0, 20, 1, 0, 7, 8, 9, 16, 0], [1] * 20, [17, 5, 3, 0, 2], [12] * 9]
 )
 @pytest.mark.parametrize("gamma", [1.0, 0.3])
-def test_rows_less_their_tops_equal_numpy(sizes, gamma):
+def test_potentials_of_rows_equal_numpy(sizes, gamma):
     rng = np.random.default_rng(len(sizes))
-    rows = [rng.normal(scale=30, size=size) for size in sizes]
+    rows = [rng.normal(scale=90, size=size) for size in sizes]
     for row in rows[::3]:
         row[: len(row) // 2 + 1] = -np.inf  # some, or all
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    scores, tops = np.concatenate([*rows, []]), np.empty(len(sizes))
-    exponents = np.full_like(scores, np.nan)
-    subtract_tops(scores, offsets, gamma, exponents, tops)
+    scores, tops, floored = np.concatenate([*rows, []]), np.empty(len(sizes)), np.empty(len(sizes), np.bool_)
+    potentials = np.full_like(scores, np.nan)
+    any_small = fill_potentials(scores, offsets, gamma, 1e-60, potentials, tops)
+    find_floored(scores, offsets, potentials, floored)
     np.testing.assert_array_equal(tops, [row.max(initial=-np.inf) for row in rows])
-    for row, top, begin in zip(rows, tops, offsets[:-1], strict=True):
-        expected = (row - top) / gamma if top > -np.inf else row
-        np.testing.assert_array_equal(exponents[begin : begin + len(row)], expected)
+    assert any_small == (potentials == 0.0).any()
+    for row, top, begin, lost in zip(rows, tops, offsets[:-1], floored, strict=True):
+        expected = np.exp((row - top) / gamma) if top > -np.inf else np.zeros(len(row))
+        expected[expected < 1e-60] = 0.0
+        np.testing.assert_allclose(potentials[begin : begin + len(row)], expected, rtol=1e-13)
+        assert lost == bool((row[expected == 0.0] > -np.inf).any())

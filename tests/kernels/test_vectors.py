@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spectrem._compiled import njit
-from spectrem._logs import exponentials
+from spectrem._logs import exponentials, exponentiate
 from spectrem._vectors import (
     LANES,
     add_whole,
@@ -148,3 +148,16 @@ def test_whole_numbers_and_exponentials():
     np.testing.assert_array_equal(out[:LANES], left.astype(np.float64))
     np.testing.assert_allclose(out[LANES:-1], np.exp(numbers[LANES:-1]), rtol=4e-16)
     assert 0 < out[-1] < 1e-307
+
+
+@pytest.mark.parametrize("size", [0, 1, LANES, 3 * LANES + 5])
+def test_exponentials_have_the_same_bits_at_any_place(size):
+    rng = np.random.default_rng(size)
+    numbers = np.concatenate([-rng.exponential(200, size), [-np.inf, 0.0, -707.0, -60.0]])[:size]
+    once, small = numbers.copy(), numbers < np.log(1e-100)
+    assert exponentiate(once, 1e-100) == small.any()
+    np.testing.assert_allclose(once, np.where(small, 0.0, np.exp(numbers)), rtol=4e-16)
+    for k in range(size):
+        alone = numbers[k : k + 1].copy()
+        exponentiate(alone, 1e-100)
+        assert alone[0] == once[k]

@@ -9,7 +9,7 @@ from structure_cases import SCORE_KINDS
 from spectrem.constraints import E, compile_constraints, part
 from spectrem.exceptions import InvalidInputError
 from spectrem.inference import project_batch
-from spectrem.kernels.chains.potentials import subtract_tops
+from spectrem.kernels.chains.potentials import fill_potentials
 from spectrem.kernels.trees import eisner, valence
 from spectrem.structures import ROOT, Parts, ValenceTrees, _polytopes
 from spectrem.structures.derivations import smoothed_max
@@ -223,8 +223,7 @@ def test_sentences_near_the_limit_of_the_scaled_pass_are_exact():
     scores = Parts(rng.normal(size=trees.n_unary) * np.repeat(np.linspace(1, 100, 60), 160))
     status, values = np.ones(60, np.int8), np.zeros(60)
     marginals, tops = np.empty(trees.n_unary), np.empty(3 * trees.n_tokens)
-    subtract_tops(scores.unary, trees._choice_offsets, 1.0, marginals, tops)
-    np.exp(marginals, out=marginals)
+    fill_potentials(scores.unary, trees._choice_offsets, 1.0, 1e-307, marginals, tops)
     layout = (np.arange(60), trees.lengths, trees.offsets, trees.token_offsets)
     valence.sum_pass(*layout, (marginals,), tops, 1.0, True, values, status)
     expected, slow = with_wide_numbers(trees, scores, 1.0)

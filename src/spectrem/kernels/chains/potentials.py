@@ -1,27 +1,28 @@
-"""Potentials of rows of scores, before and after the exponential: what the scaled passes of chains multiply."""
+"""Potentials of rows of scores: what the scaled passes of chains multiply, and of trees that do not cross."""
 
 import numpy as np
 
 from spectrem._compiled import njit
+from spectrem._logs import exponentiate
 from spectrem._vectors import LANES, larger, largest, load, load_some, spread, store
 
 FLOOR = 1e-100
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def subtract_tops(scores, offsets, gamma, exponents, tops):
-    """(score - top) / gamma of the rows ``scores[offsets[r]:offsets[r + 1]]``; -inf where the top is -inf.
+def fill_potentials(scores, offsets, gamma, least, potentials, tops):
+    """exp((score - top) / gamma) of the rows ``scores[offsets[r]:offsets[r + 1]]``, zero below ``least``.
 
-    The top of a row without parts is -inf. A row is gone through a vector at a time; what the last of its vectors
-    writes beyond it belongs to later rows, which write it again. Where that would be beyond the array, single numbers
-    are gone through.
+    Returns whether some are zero. The top of a row without parts is -inf. A row is gone through a vector at a time;
+    what the last of its vectors writes beyond it belongs to later rows, which write it again. Where that would be
+    beyond the array, single numbers are gone through.
     """
     scale = spread(gamma)
     for r in range(len(tops)):
         start, stop = offsets[r], offsets[r + 1]
         whole, top = start + (stop - start) // LANES * LANES, -np.inf
-        if whole + LANES > len(exponents):
-            row, out = scores[start:stop], exponents[start:stop]
+        if whole + LANES > len(potentials):
+            row, out = scores[start:stop], potentials[start:stop]
             for k in range(len(row)):
                 top = max(top, row[k])
             for k in range(len(row)):
@@ -35,20 +36,15 @@ def subtract_tops(scores, offsets, gamma, exponents, tops):
         tops[r] = top
         base = spread(top if top > -np.inf else 0.0)
         for at in range(start, stop, LANES):
-            store(exponents, at, (load(scores, at) - base) / scale)
+            store(potentials, at, (load(scores, at) - base) / scale)
+    return exponentiate(potentials, least)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def remove_small(scores, offsets, potentials, floored):
-    """Replace potentials below FLOOR by zero; ``floored`` says whether a row lost something possible to it."""
+def find_floored(scores, offsets, potentials, floored):
+    """Whether a row of potentials has a zero for something possible."""
     for r in range(len(floored)):
         row, out = scores[offsets[r] : offsets[r + 1]], potentials[offsets[r] : offsets[r + 1]]
-        n_low = 0
-        for k in range(len(out)):
-            n_low += out[k] < FLOOR
         floored[r] = False
-        if n_low:
-            for k in range(len(out)):
-                if out[k] < FLOOR:
-                    floored[r] |= row[k] > -np.inf
-                    out[k] = 0.0
+        for k in range(len(out)):
+            floored[r] |= out[k] == 0.0 and row[k] > -np.inf

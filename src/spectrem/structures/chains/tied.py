@@ -48,10 +48,8 @@ def potentials_of(scores: Floats, offsets: Ints, gamma: float) -> Potentials:
     """Potentials of the rows ``scores[offsets[r]:offsets[r + 1]]``; the top of a row without parts is -inf."""
     n_rows = len(offsets) - 1
     result = Potentials(np.empty(len(scores)), np.empty(n_rows), np.empty(n_rows, np.bool_))
-    kernel.subtract_tops(scores, offsets, gamma, result.values, result.tops)
-    np.exp(result.values, out=result.values)  # which has vector instructions that a kernel does not have
-    if result.values.min(initial=1.0) < kernel.FLOOR:
-        kernel.remove_small(scores, offsets, result.values, result.floored)
+    if kernel.fill_potentials(scores, offsets, gamma, kernel.FLOOR, result.values, result.tops):
+        kernel.find_floored(scores, offsets, result.values, result.floored)
     else:
         result.floored[:] = False
     return result
@@ -148,7 +146,11 @@ class ScoreTable:
     def potentials(self) -> chain.Table:
         scores = self.initial, *tensors_of(self.factors)
         rows = potentials_of(self.row_scores, self.row_offsets, self.gamma)
-        each = [potentials_of(table.ravel(), np.array([0, table.size]), self.gamma) for table in scores]
+        each = [
+            potentials_of(table.ravel(), np.array([0, table.size]), self.gamma)
+            for table in scores[: 1 + len(self.factors)]
+        ]
+        each = each if len(self.factors) == 2 else [*each, each[1]]  # one table of transitions to all tokens
         first, second, later = (one.values.reshape(table.shape) for one, table in zip(each, scores, strict=True))
         return chain.Table(
             len(self.factors),

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from spectrem._arrays import Bools, Floats, Ints
 from spectrem._heads import ROOT, UNKNOWN_HEAD
 from spectrem._reprs import brief_dataclass
-from spectrem.kernels.chains.potentials import subtract_tops
+from spectrem.kernels.chains.potentials import fill_potentials
 from spectrem.kernels.derivations import ONE, Steps
 from spectrem.kernels.trees import eisner, valence
 from spectrem.structures._columns import missing_where
@@ -52,8 +52,7 @@ class _SpanTrees(Trees):
         offsets, sizes = self._bounds, np.diff(self._bounds)
         # marginals take the place of potentials, since new memory costs as much as filling it
         values, potentials, tops = np.zeros(self.n_instances), np.empty(self.n_unary), np.empty(len(choices) - 1)
-        subtract_tops(scores[0], choices, gamma, potentials, tops)
-        np.exp(potentials, out=potentials)  # which has vector instructions that a kernel does not have
+        fill_potentials(scores[0], choices, gamma, 1e-307, potentials, tops)
         if not active.all():
             potentials[np.repeat(~active, sizes)] = 0.0
         sums = (potentials, *(along * potentials for along in scores[1:]))

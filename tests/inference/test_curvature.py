@@ -90,3 +90,25 @@ def test_chains_do_not_tell_it():
     rows = no_rows(6)
     across = sp.csr_array(np.ones((6, 1)))
     assert np.isnan(curvature_of_batch(structure, scores, rows, np.zeros(0), 1.0, np.ones(2), across)).all()
+
+
+@pytest.mark.parametrize("seed", [4, 10])
+def test_newton_steps_end_where_they_should_though_values_are_rounded_coarsely(seed):
+    scores = np.random.default_rng(seed).normal(size=50) * 2
+    block, results = Block("heads", 0, 1, True, "corpus", None, np.zeros(1, int), {}), []
+
+    def shares(prices):
+        return 1 / (1 + np.exp(prices[0] - scores))
+
+    for shift in (0.0, 1e7):  # which leaves values nine digits behind the point
+        results.append(
+            solve_corpus_dual(
+                lambda prices, shift=shift: (
+                    float(np.logaddexp(0, scores - prices[0]).sum()) + shift, np.array([shares(prices).sum()])
+                ),
+                CorpusRows(np.array([30.0]), (block,)),
+                curvature=lambda prices: np.array([[(shares(prices) * (1 - shares(prices))).sum()]]),
+            )
+        )  # fmt: skip
+    assert results[0].n_evaluations == results[1].n_evaluations
+    np.testing.assert_array_equal(results[0].multipliers, results[1].multipliers)

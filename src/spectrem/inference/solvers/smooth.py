@@ -498,14 +498,16 @@ class QuasiNewton:
             expected = 1e-4 * per_problem(g * move)
             # For a convex function a slope below ``expected`` at the trial proves the decrease, free of round-off in f.
             slope = per_problem(g_trial * move)
-            lower = (f_trial <= f + expected) | (slope <= expected)
+            # And a trial that meets the tolerance is a solution, whatever rounding says of its value.
+            at_trial = residual_of(dual, trial, g_trial - terms.kink)
+            lower = (f_trial <= f + expected) | (slope <= expected) | (at_trial <= self.tol)
             accepted = active & (expected < 0) & lower
             history.keep(accepted, move, g_trial - g)
             moved = accepted[problem]
             x, g = np.where(moved, trial, x), np.where(moved, g_trial, g)
             f = np.where(accepted, f_trial, f)
             reach = np.where(accepted, max_by(problem, np.abs(move) * dual.lever, n), reach)
-            residual = np.where(accepted, residual_of(dual, x, g - terms.kink), residual)
+            residual = np.where(accepted, at_trial, residual)
             # Where the dual is almost linear the estimate of the Hessian is of no use: the next step is twice as long.
             shallow = slope <= 0.9e4 * expected
             length = np.where(

@@ -99,9 +99,10 @@ def no_parts(structure: Structure) -> Parts:
     return Parts(np.zeros(structure.n_unary), tuple(np.zeros(shape) for shape in structure.factor_shapes))
 
 
-def means_of(structure: Structure, marginals: Floats, along: Floats) -> Floats:
-    """The expected sum of numbers of the unary parts that a structure takes, shape (n_instances,)."""
-    return np.bincount(structure.instance, marginals * along, structure.n_instances).astype(np.float64, copy=False)
+def covariances_of_choices(marginals: Floats, along: Floats, offsets: Ints) -> tuple[Floats, Floats]:
+    """Means of numbers of the parts, one of which every choice takes, and covariances of the parts with them."""
+    means = reduced(np.add, marginals * along, offsets)
+    return means, marginals * (along - np.repeat(means, np.diff(offsets)))
 
 
 def reduced(by: np.ufunc, numbers: Floats, offsets: Ints) -> Floats:

@@ -20,13 +20,16 @@ from spectrem.kernels.derivations import ONE, Steps
 from spectrem.structures._polytopes import simplex_polytope
 from spectrem.structures._ragged import (
     Inputs,
+    check_direction,
     check_inputs,
     check_instance,
     check_scores,
+    covariances_of_choices,
     indicators,
     no_parts,
     offsets_of,
     positions_of,
+    reduced,
     rows_of,
 )
 from spectrem.structures.derivations import (
@@ -242,7 +245,12 @@ class Alignment:
 
     def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
         """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`."""
-        return covariances(self, scores, along, weights)
+        if self.max_jump is not None:
+            return covariances(self, scores, along, weights)
+        along, _ = check_direction(self, along, weights)
+        marginals, offsets = self.smoothed_max(scores, 1.0)[1].unary, self.position_offsets
+        means, products = covariances_of_choices(marginals, along.unary, offsets)
+        return reduced(np.add, means, self.target_offsets), Parts(products)
 
     def decode(self, scores: Parts) -> Ints:
         """Best source position (or NULL) of every target position, shape (n_positions,).

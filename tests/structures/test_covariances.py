@@ -11,6 +11,7 @@ from spectrem.kernels import brackets
 from spectrem.kernels.chains import covariances as kernel
 from spectrem.kernels.trees import eisner
 from spectrem.structures import (
+    Alignment,
     Bracketings,
     Categorical,
     Chain,
@@ -194,6 +195,38 @@ def test_where_a_marginal_underflows_nothing_moves(make):
     np.testing.assert_array_equal(products[marginals == 0.0], 0.0)
     kept = np.repeat(depths < 705.0, 4)
     np.testing.assert_allclose(products[kept].reshape(-1, 4)[:, 1], 500.0 * np.exp(-depths[:20]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1.0, 20.0, 60.0, 200.0])
+def test_alignments_with_jumps_equal_the_engine_of_derivations(size):
+    rng = np.random.default_rng(7)
+    pairs = Alignment(rng.integers(0, 7, 30), rng.integers(0, 7, 30), max_jump=3)
+    scores, along = (random_scores(pairs, rng).map(lambda s: size * s) for _ in range(2))
+    scores.unary[rng.random(pairs.n_unary) < 0.1] = -np.inf
+    scores.factors[0][1] = scores.factors[2][2] = -np.inf
+    along, weights = along.map(spoil_impossible, scores), rng.normal(size=30)
+    found, expected = pairs.covariances(scores, along, weights), derived_covariances(pairs, scores, along, weights)
+    assert_same(found, expected, 1e-9 * size)
+    for power in (-900, -60, 60, 900):
+        means, products = pairs.covariances(scores, along.map(lambda s, p=power: s * 2.0**p), weights)
+        assert_same((means / 2.0**power, products.map(lambda s, p=power: s / 2.0**p)), found, 1e-9 * size)
+
+
+@pytest.mark.parametrize("size", [1.0, 60.0])
+def test_a_pair_with_jumps_has_the_same_bits_in_any_batch(size):
+    rng = np.random.default_rng(8)
+    pairs = Alignment(np.append(rng.integers(0, 7, 19), 7), rng.integers(0, 7, 20), max_jump=2)
+    scores, along = random_scores(pairs, rng).map(lambda s: size * s), random_scores(pairs, rng)
+    means, products = pairs.covariances(scores, along)
+    for n in range(20):
+        parts, last = pairs.instance == n, pairs.source_lengths[n] + 1
+        alone = Alignment(pairs.source_lengths[n : n + 1], pairs.target_lengths[n : n + 1], max_jump=2)
+        one, other = (
+            Parts(s.unary[parts], (s.factors[0], s.factors[1][:last, :last], s.factors[2])) for s in (scores, along)
+        )
+        mean, product = alone.covariances(one, other)
+        assert mean[0] == means[n]
+        assert np.array_equal(product.unary, products.unary[parts])
 
 
 def test_a_nearly_certain_cycle_of_heads_keeps_its_digits():

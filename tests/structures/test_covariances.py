@@ -200,7 +200,8 @@ def test_where_a_marginal_underflows_nothing_moves(make):
 @pytest.mark.parametrize("size", [1.0, 20.0, 60.0, 200.0])
 def test_alignments_with_jumps_equal_the_engine_of_derivations(size):
     rng = np.random.default_rng(7)
-    pairs = Alignment(rng.integers(0, 7, 30), rng.integers(0, 7, 30), max_jump=3)
+    lengths = (np.append(rng.integers(0, 7, 26), more) for more in ([12, 1, 20, 7], [9, 15, 1, 25]))
+    pairs = Alignment(*lengths, max_jump=3)
     scores, along = (random_scores(pairs, rng).map(lambda s: size * s) for _ in range(2))
     scores.unary[rng.random(pairs.n_unary) < 0.1] = -np.inf
     scores.factors[0][1] = scores.factors[2][2] = -np.inf

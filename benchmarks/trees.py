@@ -70,7 +70,7 @@ def run_kernel(repeats: int) -> list[str]:
         subtract_tops(scores, trees.offsets, 1.0, potentials, tops)
         np.exp(potentials, out=potentials)
         parts, values, status = np.empty_like(potentials), np.zeros(64), np.ones(64, np.int8)
-        layout = (np.arange(64), trees.lengths, trees.block_offsets, trees.token_offsets, parts, tops)
+        layout = (np.arange(64), trees.lengths, trees.block_offsets, trees.token_offsets, (parts,), tops)
 
         def run(
             parts: Any = parts, potentials: Any = potentials, rest: Any = (values, status), own: Any = layout

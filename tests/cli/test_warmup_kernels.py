@@ -31,7 +31,9 @@ SIGNATURES = {
     "spectrem.kernels.parsing.arcs.score_arcs": 2,  # weights of float32 while learning, of float64 when averaged
     "spectrem.kernels.parsing.arcs.add_arcs": 2,
     "spectrem.kernels.alignments.cells.discount_links": 2,  # one direction, or both
-    "spectrem.kernels.trees.eisner.sum_pass": 2,  # potentials alone, or with slopes along a direction
+    "spectrem.kernels.alignments.alignment.sum_pass": 2,  # potentials alone, or with slopes along a direction
+    "spectrem.kernels.brackets.sum_pass": 2,
+    "spectrem.kernels.trees.eisner.sum_pass": 2,
     "spectrem.kernels.trees.matrix_tree.sum_pass": 2,
     "spectrem.kernels.trees.valence.sum_pass": 2,
     "spectrem.kernels.votes.score": 2,  # votes on items in as few bytes as they need, and those on tokens

@@ -33,10 +33,10 @@ def layout(structure, scores):
 
 def both(structure, scores, gamma, weights, active=None):
     n = structure.n_instances
-    status, chosen = np.zeros(n, np.int8), np.ones(n, np.bool_) if active is None else active
+    status, chosen = np.zeros(n, np.bool_), np.ones(n, np.bool_) if active is None else active
     values, marginals = np.zeros(n), np.zeros(structure.n_unary)
     counts = kernel.Expected(*(np.zeros(shape) for shape in structure.factor_shapes))
-    kernel.sum_pass(layout(structure, scores), gamma, chosen, weights, values, marginals, counts, status)
+    kernel.sum_pass(layout(structure, scores), None, gamma, chosen, weights, values, marginals, counts, status)
     others, derived = smoothed_max(structure, scores, gamma, chosen, weights)
     flat = [
         np.concatenate([one, *(part.ravel() for part in parts)])

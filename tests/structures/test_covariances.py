@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 from structure_cases import FAMILIES, SCORE_KINDS, random_scores, seeds
 
 from spectrem.exceptions import InvalidInputError
+from spectrem.kernels import brackets
 from spectrem.kernels.chains import covariances as kernel
 from spectrem.kernels.trees import eisner
 from spectrem.structures import (
+    Alignment,
+    Bracketings,
     Categorical,
     Chain,
     EdgeChain,
@@ -50,6 +53,17 @@ def by_enumeration(structure, scores, along, weights):
 def spoil_impossible(along, scores):
     """A direction that no structure goes: huge where scores are -inf."""
     return np.where(scores == -np.inf, 1e12, along)
+
+
+def possible_scores(trees, rng):
+    """Some scores are -inf, but most long sentences have a tree; many binary trees need words 1 and 2 as a span."""
+    if not isinstance(trees, Bracketings):
+        return random_scores(trees, rng, "impossible")
+    scores, (start, end) = random_scores(trees, rng), trees.spans
+    scores.unary[2 * np.flatnonzero((rng.random(trees.n_spans) < 0.1) & (end - start > 2))] = -np.inf
+    scores.unary[2 * np.flatnonzero((start == 1) & (end == 3) & (trees.instance[::2] % 3 > 0)) + 1] = -np.inf
+    assert np.isfinite(trees.smoothed_max(scores, 1.0)[0][trees.lengths > 4]).sum() > trees.n_instances // 4
+    return scores
 
 
 def assert_same(found, expected, atol):
@@ -126,11 +140,39 @@ def test_trees_over_spans_in_groups_equal_the_engine_of_derivations(make, size, 
     assert_same(trees.covariances(scores, along), found, 1e-9)
 
 
-@pytest.mark.parametrize("make", [ProjectiveTrees, NonProjectiveTrees, ValenceTrees])
+@pytest.mark.parametrize("size", [1.0, 20.0, 60.0, 200.0])
+def test_binary_trees_in_groups_equal_the_engine_of_derivations(size, monkeypatch):
+    rng = np.random.default_rng(4)
+    trees = Bracketings(rng.integers(0, 13, 40))
+    scores, along = possible_scores(trees, rng), random_scores(trees, rng)
+    scores.unary[:] *= size
+    along = along.map(spoil_impossible, scores)
+    found = trees.covariances(scores, along)
+    monkeypatch.setattr(brackets, "LONGEST", 7)
+    assert_same(trees.covariances(scores, along), found, 1e-9)
+    monkeypatch.setattr(brackets, "sum_pass", lambda *arguments: None)  # leaves all of them
+    assert_same(trees.covariances(scores, along), found, 1e-9)
+
+
+@pytest.mark.parametrize("make", [ProjectiveTrees, NonProjectiveTrees, ValenceTrees, Bracketings])
+@pytest.mark.parametrize("size", [1.0, 60.0])
+def test_a_tree_has_the_same_bits_in_any_batch(make, size):
+    rng, lengths = np.random.default_rng(6), [3, 0, 9, 1, *range(2, 18), 2, 21]
+    trees = make(lengths)
+    scores, along = random_scores(trees, rng).map(lambda s: size * s), random_scores(trees, rng)
+    means, products = trees.covariances(scores, along)
+    for n, length in enumerate(lengths):
+        parts = trees.instance == n
+        mean, alone = make([length]).covariances(Parts(scores.unary[parts]), Parts(along.unary[parts]))
+        assert mean[0] == means[n]
+        assert np.array_equal(alone.unary, products.unary[parts])
+
+
+@pytest.mark.parametrize("make", [ProjectiveTrees, NonProjectiveTrees, ValenceTrees, Bracketings])
 def test_directions_of_trees_may_be_as_large_or_small_as_numbers_are(make):
     rng = np.random.default_rng(5)
     trees = make([5, 0, 3, 9, 1, 9])
-    scores, along = random_scores(trees, rng, "impossible"), random_scores(trees, rng)
+    scores, along = possible_scores(trees, rng), random_scores(trees, rng)
     along.unary[trees.instance == 2] = 0.0
     scores.unary[:] *= 30.0
     means, products = trees.covariances(scores, along)
@@ -153,6 +195,39 @@ def test_where_a_marginal_underflows_nothing_moves(make):
     np.testing.assert_array_equal(products[marginals == 0.0], 0.0)
     kept = np.repeat(depths < 705.0, 4)
     np.testing.assert_allclose(products[kept].reshape(-1, 4)[:, 1], 500.0 * np.exp(-depths[:20]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1.0, 20.0, 60.0, 200.0])
+def test_alignments_with_jumps_equal_the_engine_of_derivations(size):
+    rng = np.random.default_rng(7)
+    lengths = (np.append(rng.integers(0, 7, 26), more) for more in ([12, 1, 20, 7], [9, 15, 1, 25]))
+    pairs = Alignment(*lengths, max_jump=3)
+    scores, along = (random_scores(pairs, rng).map(lambda s: size * s) for _ in range(2))
+    scores.unary[rng.random(pairs.n_unary) < 0.1] = -np.inf
+    scores.factors[0][1] = scores.factors[2][2] = -np.inf
+    along, weights = along.map(spoil_impossible, scores), rng.normal(size=30)
+    found, expected = pairs.covariances(scores, along, weights), derived_covariances(pairs, scores, along, weights)
+    assert_same(found, expected, 1e-9 * size)
+    for power in (-900, -60, 60, 900):
+        means, products = pairs.covariances(scores, along.map(lambda s, p=power: s * 2.0**p), weights)
+        assert_same((means / 2.0**power, products.map(lambda s, p=power: s / 2.0**p)), found, 1e-9 * size)
+
+
+@pytest.mark.parametrize("size", [1.0, 60.0])
+def test_a_pair_with_jumps_has_the_same_bits_in_any_batch(size):
+    rng = np.random.default_rng(8)
+    pairs = Alignment(np.append(rng.integers(0, 7, 19), 7), rng.integers(0, 7, 20), max_jump=2)
+    scores, along = random_scores(pairs, rng).map(lambda s: size * s), random_scores(pairs, rng)
+    means, products = pairs.covariances(scores, along)
+    for n in range(20):
+        parts, last = pairs.instance == n, pairs.source_lengths[n] + 1
+        alone = Alignment(pairs.source_lengths[n : n + 1], pairs.target_lengths[n : n + 1], max_jump=2)
+        one, other = (
+            Parts(s.unary[parts], (s.factors[0], s.factors[1][:last, :last], s.factors[2])) for s in (scores, along)
+        )
+        mean, product = alone.covariances(one, other)
+        assert mean[0] == means[n]
+        assert np.array_equal(product.unary, products.unary[parts])
 
 
 def test_a_nearly_certain_cycle_of_heads_keeps_its_digits():

@@ -286,7 +286,7 @@ def _warm_structures(family: str) -> None:
 
     lengths = [3, 5, 4]
     structures: dict[str, list[Any]] = {
-        "align": [Alignment(lengths, lengths)],
+        "align": [Alignment(lengths, lengths), Alignment(lengths, lengths, 2)],
         "tag": [Chain(lengths, 3), Chain2(lengths, 3), EdgeChain(lengths, 3)],
         "parse": [ProjectiveTrees(lengths), ValenceTrees(lengths), Bracketings(lengths)],
     }

@@ -12,7 +12,8 @@ potential of a span is at most QUARTER: there are fewer than ``4 ** (n - 1)`` bi
 sums over trees inside of a span, and outside of it, are at most 4, and nothing overflows. What underflows is less than
 1e-300 for each of fewer than n ** 3 products: where the total of a sentence is above LEAST, nothing that counts is
 missing. Other sentences keep their ``status`` for the engine of derivations. So should those of more than LONGEST
-words: one of them takes a sixth of the time there of a group of them here.
+words: one of them takes a sixth of the time there of a group of them here. Slopes of potentials (see ``_vectors``) give
+those of shares, too, for which the same holds as long as the largest number of a direction is far from that range.
 """
 
 import math
@@ -20,7 +21,17 @@ import math
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem._lanes import LANES, add_products, copy_numbers, empty_table, extent_of, sum_products
+from spectrem._lanes import (
+    LANES,
+    add_products,
+    as_numbers,
+    copy_numbers,
+    empty_numbers,
+    empty_tables,
+    extent_of,
+    fill,
+    sum_products,
+)
 
 LONGEST = 200
 QUARTER = 0.25
@@ -123,8 +134,11 @@ def fill_parts(lengths, offsets, unary, possible, shares, marginals):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _load(members, lengths, offsets, potentials, stride, weights):
-    """Potentials of the spans of a group, one for single words and whole sentences, zero for spans beyond the end."""
+def _load(members, lengths, offsets, potentials, certain, stride, weights):
+    """Potentials of the spans of a group, or their slopes, zero for spans beyond the end.
+
+    ``certain`` is that of single words and whole sentences: 1, or 0 of slopes.
+    """
     weights[:] = 0.0
     for lane in range(len(members)):
         size, s = lengths[members[lane]], offsets[members[lane]]
@@ -132,10 +146,10 @@ def _load(members, lengths, offsets, potentials, stride, weights):
             row = weights[start * stride : (start + 1) * stride]
             for end in range(start + 2, size + 1):
                 row[end * LANES + lane] = potentials[s + end - start - 1] * QUARTER
-            row[(start + 1) * LANES + lane] = 1.0
+            row[(start + 1) * LANES + lane] = certain
             s += size - start
         if size > 1:
-            weights[size * LANES + lane] = 1.0
+            weights[size * LANES + lane] = certain
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -161,7 +175,7 @@ def _outside(n, stride, weights, inside, outside, spare):
         for end in range(n, start + 1, -1):
             at, row = start * stride + end * LANES, end * stride + (end + 1) * LANES
             if start > 0:
-                outside[at : at + LANES] = 0.0
+                fill(outside, at, LANES, 0.0)
             add_products(outside, at, outside, at + LANES, LANES, inside, row, LANES, n - end)
             add_products(outside, at, outside, end * LANES, stride, inside, start * LANES, stride, start)
             sum_products(spare, zero, outside, at, 0, inside, at, 0, 1)
@@ -170,37 +184,45 @@ def _outside(n, stride, weights, inside, outside, spare):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_pass(order, lengths, offsets, potentials, log_totals, shares, status):
+def sum_pass(order, lengths, offsets, potentials, log_totals, status):
     """Log of the total over trees, and the share of those that have each span, of the sentences in ``order``.
 
-    ``potentials`` of spans lie in [0, 1]; totals are those of potentials times QUARTER, of spans neither single words
-    nor whole sentences. ``status`` becomes 0 where this succeeds, and nothing else is written for other sentences.
+    ``potentials[0]`` of spans lie in [0, 1]; totals are those of potentials times QUARTER, of spans neither single
+    words nor whole sentences. Shares take their place, and ``status`` becomes 0, where this succeeds; nothing else is
+    written for other sentences. ``potentials[1]``, where there is one, holds slopes of potentials along a direction,
+    whose place those of shares take.
     """
     _, most = extent_of(order, lengths)
     # an odd number of cache lines keeps the entries of a column from competing for the same places
-    columns = (most + 1) | 1
-    weights, inside = empty_table((most + 1) * columns), empty_table((most + 1) * columns)
-    outside, spare = empty_table((most + 1) * columns), empty_table(np.int64(1))
+    size = (most + 1) * ((most + 1) | 1)
+    tables = empty_tables(potentials, size), empty_tables(potentials, size), empty_tables(potentials, size)
+    weights, inside, outside = as_numbers(tables[0]), as_numbers(tables[1]), as_numbers(tables[2])
+    zero, spare = np.int64(0), empty_numbers(potentials, np.int64(1))
     for begin in range(0, len(order), LANES):
         members = order[begin : begin + LANES]
         n = lengths[members[0]]
         stride = ((n + 1) | 1) * LANES
-        _load(members, lengths, offsets, potentials, stride, weights[: (n + 1) * stride])
+        for k in range(len(potentials)):
+            _load(members, lengths, offsets, potentials[k], 1.0 - k, stride, tables[0][k][: (n + 1) * stride])
         _inside(n, stride, weights, inside, spare)
-        outside[:stride] = 0.0
+        fill(outside, zero, stride, 0.0)
         for lane in range(len(members)):
-            member, total = members[lane], inside[lengths[members[lane]] * LANES + lane]
+            member, end = members[lane], lengths[members[lane]] * LANES + lane
+            total = tables[1][0][end]
             if total >= LEAST:
-                outside[lengths[member] * LANES + lane] = 1.0 / total
+                tables[2][0][end] = 1.0 / total
+                if len(potentials) == 2:
+                    tables[2][1][end] = -tables[1][1][end] / total / total
                 log_totals[member], status[member] = math.log(total), 0
         _outside(n, stride, weights, inside, outside, spare)
         for lane in range(len(members)):
             size, s = lengths[members[lane]], offsets[members[lane]]
             if status[members[lane]] == 0:
                 for start in range(size):
-                    row = weights[start * stride : (start + 1) * stride]
-                    for end in range(start + 2, size + 1):
-                        shares[s + end - start - 1] = row[end * LANES + lane]
+                    for k in range(len(potentials)):
+                        row = tables[0][k][start * stride : (start + 1) * stride]
+                        for end in range(start + 2, size + 1):
+                            potentials[k][s + end - start - 1] = row[end * LANES + lane]
                     s += size - start
 
 

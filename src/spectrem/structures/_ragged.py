@@ -13,6 +13,9 @@ from spectrem.exceptions import InvalidInputError
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
 
+# Passes carry slopes along directions whose largest number is at most this, and at least its inverse.
+_LONG = 1e20
+
 
 class Inputs(NamedTuple):
     """Checked arguments of one call of ``smoothed_max``."""
@@ -96,9 +99,10 @@ def no_parts(structure: Structure) -> Parts:
     return Parts(np.zeros(structure.n_unary), tuple(np.zeros(shape) for shape in structure.factor_shapes))
 
 
-def means_of(structure: Structure, marginals: Floats, along: Floats) -> Floats:
-    """The expected sum of numbers of the unary parts that a structure takes, shape (n_instances,)."""
-    return np.bincount(structure.instance, marginals * along, structure.n_instances).astype(np.float64, copy=False)
+def covariances_of_choices(marginals: Floats, along: Floats, offsets: Ints) -> tuple[Floats, Floats]:
+    """Means of numbers of the parts, one of which every choice takes, and covariances of the parts with them."""
+    means = reduced(np.add, marginals * along, offsets)
+    return means, marginals * (along - np.repeat(means, np.diff(offsets)))
 
 
 def reduced(by: np.ufunc, numbers: Floats, offsets: Ints) -> Floats:
@@ -107,6 +111,20 @@ def reduced(by: np.ufunc, numbers: Floats, offsets: Ints) -> Floats:
     if some.any():
         runs[some] = by.reduceat(numbers, offsets[:-1][some])
     return runs
+
+
+def moderate(along: Floats, bounds: Ints) -> tuple[Floats, Ints | None]:
+    """A direction whose products with potentials stay in the range of numbers.
+
+    Where the numbers of a sentence are very large or all very small, they are divided by powers of two. The exponents
+    of these, one per part, are the second result; None where that is nowhere the case.
+    """
+    longest = reduced(np.maximum, np.abs(along), bounds)
+    extreme = (longest > _LONG) | ((longest < 1.0 / _LONG) & (longest > 0.0))
+    if not extreme.any():
+        return along, None
+    powers = np.repeat(np.where(extreme, np.frexp(longest)[1], 0), np.diff(bounds))
+    return np.ldexp(along, -powers), powers
 
 
 def indicators(choices: Ints, offsets: Ints) -> Floats:

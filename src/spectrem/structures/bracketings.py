@@ -22,10 +22,11 @@ from spectrem.structures._ragged import (
     check_inputs,
     check_instance,
     check_scores,
-    means_of,
+    moderate,
     no_parts,
     offsets_of,
     positions_of,
+    reduced,
 )
 from spectrem.structures.derivations import NO_STEPS, Derivations, keep_steps, places_of, spans_in_tiles, steps_of
 from spectrem.structures.parts import Parts
@@ -161,42 +162,26 @@ class Bracketings:
         inputs = check_inputs(self, scores, active, weights)
         if gamma == 0.0:
             return self._best(inputs)
-        gains, exponents, base, tops = self._gains(inputs, gamma)
-        potentials = np.exp(exponents, out=exponents)
-        several = (self.lengths > 2) & inputs.active & (base > -np.inf)
-        status = several.astype(np.int8)
-        order = np.flatnonzero(several & (self.lengths <= brackets.LONGEST))
-        order = order[np.argsort(-self.lengths[order], kind="stable")]
-        totals, shares = np.zeros(self.n_instances), np.zeros(self.n_spans)
-        brackets.sum_pass(order, self.lengths, self.span_offsets, potentials, totals, shares, status)
-        # What a tree of n - 2 spans was divided by.
-        tops[~several] = 0.0
-        totals = gamma * totals + np.maximum(self.lengths - 2, 0) * (tops - gamma * math.log(brackets.QUARTER))
-        if status.any():
-            for n in np.flatnonzero(status).tolist():
-                derivations = self.derivations(n)
-                spans = derivations.unary // 2
-                totals[n], shares[spans] = derivations.smoothed_max(gains[spans], gamma)
-        values = np.where(several, base + totals, base)
-        marginals = np.zeros(self.n_unary)
-        possible = inputs.active & (values > -np.inf)
-        brackets.fill_parts(self.lengths, self.span_offsets, inputs.unary, possible, shares, marginals)
+        values, marginals, _ = self._sum_up(inputs, gamma)
         return values, Parts(marginals)
 
     def covariances(self, scores: Parts, along: Parts, weights: Floats | None = None) -> tuple[Floats, Parts]:
-        """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`."""
+        """Means of a sum over parts taken, and covariances of all parts with it; see `Differentiable.covariances`.
+
+        Notes
+        -----
+        The pass that finds posteriors carries the derivatives of all its numbers along the direction, as that of
+        `ProjectiveTrees` does.
+        """
         along, _ = check_direction(self, along, weights)
-        marginals, products = self.smoothed_max(scores, 1.0)[1].unary, no_parts(self)
-        means = means_of(self, marginals, along.unary)
-        for n in range(self.n_instances):
-            derivations = self.derivations(n)
-            one, apart = derivations.unary, derivations.apart
-            free = marginals[apart] > 0.0
-            numbers = derivations.covariances(
-                self.part_scores(scores, n)[0], along.unary[one] - np.where(free, along.unary[apart], 0.0)
-            )[1]
-            products.unary[one], products.unary[apart] = np.where(free, [numbers, -numbers], 0.0)
-        return means, products
+        bounds = 2 * self.span_offsets
+        direction, powers = moderate(along.unary, bounds)
+        _, marginals, (slopes,) = self._sum_up(check_inputs(self, scores), 1.0, direction)
+        slopes[(marginals[::2] == 0.0) | (marginals[1::2] == 0.0)] = 0.0
+        products = np.stack([slopes, -slopes], axis=1).ravel()
+        if powers is not None:
+            np.ldexp(products, powers, out=products)
+        return reduced(np.add, marginals * along.unary, bounds), Parts(products)
 
     def decode(self, scores: Parts) -> Ints:
         """Start and end of the constituents of two words and more of the best trees, shape (n_brackets, 2).
@@ -306,6 +291,33 @@ class Bracketings:
             self.lengths, self.span_offsets, inputs.unary, gamma, inputs.active, gains, exponents, base, tops
         )
         return gains, exponents, base, tops
+
+    def _sum_up(self, inputs: Inputs, gamma: float, *along: Floats) -> tuple[Floats, Floats, list[Floats]]:
+        """Values, posteriors of parts and, with a direction at gamma 1, slopes of those of spans; gamma > 0."""
+        gains, exponents, base, tops = self._gains(inputs, gamma)
+        sums = [np.exp(exponents, out=exponents)]  # potentials, whose place shares take
+        # what no tree can do without makes no difference
+        steps = [np.where(inputs.unary[1::2] > -np.inf, one[::2] - one[1::2], 0.0) for one in along]
+        sums += [step * sums[0] for step in steps]
+        several = (self.lengths > 2) & inputs.active & (base > -np.inf)
+        status, totals = several.astype(np.int8), np.zeros(self.n_instances)
+        order = np.flatnonzero(several & (self.lengths <= brackets.LONGEST))
+        order = order[np.argsort(-self.lengths[order], kind="stable")]
+        brackets.sum_pass(order, self.lengths, self.span_offsets, tuple(sums), totals, status)
+        # What a tree of n - 2 spans was divided by.
+        tops[~several] = 0.0
+        totals = gamma * totals + np.maximum(self.lengths - 2, 0) * (tops - gamma * math.log(brackets.QUARTER))
+        for n in np.flatnonzero(status).tolist():
+            derivations = self.derivations(n)
+            spans = derivations.unary // 2
+            totals[n], sums[0][spans] = derivations.smoothed_max(gains[spans], gamma)
+            for step, slopes in zip(steps, sums[1:], strict=True):
+                slopes[spans] = derivations.covariances(gains[spans], step[spans])[1]
+        values = np.where(several, base + totals, base)
+        marginals = np.zeros(self.n_unary)
+        possible = inputs.active & (values > -np.inf)
+        brackets.fill_parts(self.lengths, self.span_offsets, inputs.unary, possible, sums[0], marginals)
+        return values, marginals, sums[1:]
 
     def _best(self, inputs: Inputs) -> tuple[Floats, Parts]:
         gains, _, values, _ = self._gains(inputs, 1.0)

@@ -19,8 +19,8 @@ from spectrem.structures._ragged import (
     check_inputs,
     check_instance,
     check_scores,
+    covariances_of_choices,
     indicators,
-    means_of,
     no_parts,
     offsets_of,
     positions_of,
@@ -149,8 +149,8 @@ class Categorical:
         """
         along, _ = check_direction(self, along, weights)
         marginals = self.smoothed_max(scores, 1.0)[1].unary
-        means = means_of(self, marginals, along.unary)
-        return means, Parts(marginals * (along.unary - means[self.instance]))
+        means, products = covariances_of_choices(marginals, along.unary, self.offsets)
+        return means, Parts(products)
 
     def decode(self, scores: Parts) -> Ints:
         """Best label of every instance, shape (n_instances,); the lowest among equals, -1 if none is possible."""

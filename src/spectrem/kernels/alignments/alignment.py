@@ -11,6 +11,11 @@ The scaled pass replaces every potential and every normalised forward probabilit
 product can underflow. From the first such removal on it carries, state by state, an upper bound on the mass removed
 so far; a pair where the bound ends above LOSS (as a share of its total) is reported in ``status`` and is left to the
 engine of derivations.
+
+Along a direction in the parts, the same passes find derivatives, by the complex step of [SquireTrapp1998]: potentials
+are multiplied by 1 + i * STEP * direction, and the imaginary part of every number is its derivative, times STEP.
+Products of two imaginary parts are far below the last digit of real ones, and products of one with a mass that counts
+do not underflow, as long as the largest number of the direction lies between 1 / LONG and LONG.
 """
 
 from typing import NamedTuple
@@ -21,6 +26,8 @@ from spectrem._compiled import njit
 
 FLOOR = 1e-100
 LOSS = 1e-12
+STEP = 2.0**-200
+LONG = 1e40
 
 
 class Scores(NamedTuple):
@@ -158,6 +165,13 @@ def count_moves(weight, source, target, moves, counts):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _tilt(potentials, along):
+    """Give potentials their derivatives as the scores move along a direction."""
+    for k in range(len(potentials)):
+        potentials[k] *= complex(1.0, STEP * along[k])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _potential(score, top, gamma):
     """exp((score - top) / gamma), 0 below FLOOR."""
     if score == -np.inf:
@@ -182,7 +196,7 @@ def _floored(scores, first, stop, gamma, potentials, bounds):
         potentials[k] = _potential(scores[k], top, gamma) if first <= k < stop else 0.0
         removed = potentials[k] == 0.0 and first <= k < stop and scores[k] > -np.inf
         floored = floored or removed
-        bounds[k] = FLOOR if removed else potentials[k]
+        bounds[k] = FLOOR if removed else potentials[k].real
     return top, floored
 
 
@@ -209,9 +223,9 @@ def _move_loss(row, emit, transitions, fresh, lost, leaving, moved):
     for p in range(n_source + 1):
         leaving[p] = lost[p] * transitions.depart_bound[p]
     spread(leaving, transitions.moves_bound, np.int64(1), moved)
-    null = max(emit[n_source], FLOOR if row[n_source] > -np.inf else 0.0)
+    null = max(emit[n_source].real, FLOOR if row[n_source] > -np.inf else 0.0)
     for p in range(n_source + 1):
-        come = moved[p - 1] * max(emit[p - 1], FLOOR if row[p - 1] > -np.inf else 0.0) if p > 0 else 0.0
+        come = moved[p - 1].real * max(emit[p - 1].real, FLOOR if row[p - 1] > -np.inf else 0.0) if p > 0 else 0.0
         lost[p] = come + null * lost[p] + fresh
 
 
@@ -221,15 +235,15 @@ def _leave(position, depart, leaving):
     removed = 0.0
     for p in range(len(position)):
         mass = position[p] * depart[p]
-        if mass < FLOOR:
-            removed += mass
+        if mass.real < FLOOR:
+            removed += mass.real
             mass = 0.0
         leaving[p] = mass
     return removed
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _forward(block, end, gamma, transitions, emit, real, finish, position, scale, leaving, moved, lost):
+def _forward(block, end, along, at, gamma, transitions, emit, real, finish, position, scale, leaving, moved, lost):
     """Scaled forward pass; ``real[j, i]`` links, ``position[j + 1, p + 1]`` links and NULLs together.
 
     Fills ``finish`` with the normalised potentials of the end. Returns the value and the share of the total that may
@@ -242,6 +256,8 @@ def _forward(block, end, gamma, transitions, emit, real, finish, position, scale
     position[0, 0] = 1.0
     for j in range(n_target):
         top, emit_floored = _emissions(block[j], shift, gamma, emit[j])
+        if along is not None:
+            _tilt(emit[j], along.unary[at + j * (n_source + 1) :])
         # What arrives is at most one and so are all potentials, so that each one replaced by zero took less than FLOOR;
         # two emissions, a link's and NULL's, lead to the same position.
         fresh = (2.0 * FLOOR if emit_floored else 0.0) + transitions.floored * FLOOR
@@ -271,9 +287,9 @@ def _forward(block, end, gamma, transitions, emit, real, finish, position, scale
                 mass = mass * scale[j] + real[j, p - 1]
             else:
                 mass *= scale[j]
-            removed = mass if mass < FLOOR else 0.0
+            removed = mass if mass.real < FLOOR else 0.0
             position[j + 1, p] = mass - removed
-            lost[p] = lost[p] * scale[j] + removed
+            lost[p] = lost[p] * scale[j].real + removed.real
             share += lost[p]
         leaking = leaking or share > 0.0
         if leaking:
@@ -281,18 +297,21 @@ def _forward(block, end, gamma, transitions, emit, real, finish, position, scale
                 # The bound itself must not underflow.
                 lost[p] = max(lost[p], FLOOR * FLOOR)
     top, _ = _emissions(end, 0.0, gamma, finish)
+    if along is not None:
+        for p in range(n_source + 1):
+            finish[p] *= complex(1.0, STEP * along.end[min(n_source - p, len(along.end) - 1)])
     total, share = 0.0, 0.0
     for p in range(n_source + 1):
         removed = finish[p] == 0.0 and end[p] > -np.inf
         leaking = leaking or removed
-        share += lost[p] * (FLOOR if removed else finish[p]) if leaking else 0.0
+        share += lost[p] * (FLOOR if removed else finish[p].real) if leaking else 0.0
         share += FLOOR if removed else 0.0
         total += position[n_target, p] * finish[p]
     if total == 0.0:
         return -np.inf, 1.0 if leaking else 0.0
     for p in range(n_source + 1):
         finish[p] /= total
-    return value + top + gamma * np.log(total), share / total
+    return value + top + gamma * np.log(total), share / total.real
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -306,14 +325,14 @@ def _backward(
     n_target, n_source = emit.shape[0], emit.shape[1] - 1
     moves, depart = transitions.moves, transitions.depart
     for p in range(n_source + 1):
-        beta[p] = finish[p] if position[n_target, p] > 0.0 else 0.0
+        beta[p] = finish[p] if position[n_target, p].real > 0.0 else 0.0
     for j in range(n_target - 1, -1, -1):
         stay = emit[j, n_source] * scale[j]
         null = 0.0
         for p in range(n_source + 1):
             null += position[j, p] * beta[p]
         for i in range(n_source):
-            arrive[i] = emit[j, i] * beta[i + 1] * scale[j] if real[j, i] > 0.0 else 0.0
+            arrive[i] = emit[j, i] * beta[i + 1] * scale[j] if real[j, i].real > 0.0 else 0.0
             real[j, i] *= beta[i + 1]
         real[j, n_source] = null * stay
         spread(arrive, moves, np.int64(-1), left)
@@ -321,41 +340,48 @@ def _backward(
             _leave(position[j], depart, leaving)
             count_moves(weight, leaving, arrive, moves, jump_counts)
         for p in range(n_source + 1):
-            gone = left[p] * depart[p] if position[j, p] > 0.0 else 0.0
+            gone = left[p] * depart[p] if position[j, p].real > 0.0 else 0.0
             departure_counts[p] += weight * position[j, p] * gone
-            beta[p] = stay * beta[p] + gone if position[j, p] > 0.0 else 0.0
+            beta[p] = stay * beta[p] + gone if position[j, p].real > 0.0 else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sum_pass(scores, gamma, active, weights, values, marginals, expected, status):
-    """Smoothed max of every active instance in scaled probabilities; ``status`` 1 where it lost mass."""
+def sum_pass(scores, along, gamma, active, weights, values, marginals, expected, status):
+    """Smoothed max of every active instance in scaled probabilities; ``status`` 1 where it lost mass.
+
+    With a direction, of the form of scores, all that is filled is complex, and has derivatives along it, times STEP.
+    """
     source_lengths, target_lengths, offsets, unary, jump, departure, end = scores
     longest, tallest, most = 0, 0, 0
     for n in range(len(source_lengths)):
         if active[n]:
             longest, tallest = max(longest, source_lengths[n]), max(tallest, target_lengths[n])
             most = max(most, (target_lengths[n] + 1) * (source_lengths[n] + 1))
-    emit_space, position_space, scale = np.empty(most), np.empty(most), np.empty(tallest)
-    rows_space = np.empty((9, longest + 1))
+    kind = marginals.dtype
+    emit_space, position_space, scale = np.empty(most, kind), np.empty(most, kind), np.empty(tallest, kind)
+    rows_space, real_space = np.empty((6, longest + 1), kind), np.empty((3, longest + 1))
     width = len(jump) // 2
-    moves, moves_bound = np.empty(2 * width + 1), np.empty(2 * width + 1)
+    moves, moves_bound = np.empty(2 * width + 1, kind), np.empty(2 * width + 1)
     built, shift, floored = -1, 0.0, 0.0
     # Potentials of moves depend on the source length alone: neighbours of equal length share them.
     for n in range(len(source_lengths)):
         rows, columns = target_lengths[n], source_lengths[n]
         if not active[n] or rows == 0:
             continue
-        depart, depart_bound = rows_space[0, : columns + 1], rows_space[1, : columns + 1]
-        ending, finish = rows_space[2, : columns + 1], rows_space[3, : columns + 1]
-        leaving, lost = rows_space[4, : columns + 1], rows_space[5, : columns + 1]
-        left, beta = rows_space[6, : columns + 1], rows_space[7, : columns + 1]
-        come = rows_space[8, :columns]
+        depart, depart_bound = rows_space[0, : columns + 1], real_space[0, : columns + 1]
+        ending, finish = real_space[1, : columns + 1], rows_space[1, : columns + 1]
+        leaving, lost = rows_space[2, : columns + 1], real_space[2, : columns + 1]
+        left, beta = rows_space[3, : columns + 1], rows_space[4, : columns + 1]
+        come = rows_space[5, :columns]
         if built != columns:
             first, stop = max(0, width + 1 - columns), min(2 * width, width + columns) + 1
             top_jump, moves_floored = _floored(jump, first, stop if columns else first, gamma, moves, moves_bound)
             leave, stop = departure[columns, : columns + 1], columns + 1 if columns else 0
             top_leave, depart_floored = _floored(leave, np.int64(0), stop, gamma, depart, depart_bound)
             shift, floored = top_jump + top_leave, 1.0 * moves_floored + 1.0 * depart_floored
+            if along is not None:
+                _tilt(moves, along.jump)
+                _tilt(depart, along.departure[columns])
             built = columns
         emit = emit_space[: rows * (columns + 1)].reshape(rows, columns + 1)
         position = position_space[: (rows + 1) * (columns + 1)].reshape(rows + 1, columns + 1)
@@ -366,7 +392,7 @@ def sum_pass(scores, gamma, active, weights, values, marginals, expected, status
             ending[p] = end[min(columns - p, len(end) - 1)]
         transitions = Transitions(moves, depart, moves_bound, depart_bound, shift, floored)
         value, share = _forward(
-            block, ending, gamma, transitions, emit, real, finish, position, scale, leaving, come, lost
+            block, ending, along, at, gamma, transitions, emit, real, finish, position, scale, leaving, come, lost
         )  # fmt: skip
         if not (share <= LOSS):
             status[n] = 1

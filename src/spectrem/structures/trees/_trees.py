@@ -22,6 +22,7 @@ from spectrem.structures._ragged import (
     check_inputs,
     check_instance,
     check_scores,
+    moderate,
     no_parts,
     offsets_of,
     positions_of,
@@ -30,9 +31,6 @@ from spectrem.structures._ragged import (
 )
 from spectrem.structures.parts import Parts
 from spectrem.structures.structure import Structure
-
-# Passes carry slopes along directions whose largest number is at most this, and at least its inverse.
-_LONG = 1e20
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -112,7 +110,7 @@ class Trees(Structure):
         thirty times as long.
         """
         scores, (along, _) = check_scores(self, scores), check_direction(self, along, weights)
-        direction, powers = _moderate(along.unary, self._bounds)
+        direction, powers = moderate(along.unary, self._bounds)
         every = np.ones(self.n_instances, np.bool_)
         _, (marginals, slopes) = self._sum_up((scores.unary, direction), 1.0, every)
         slopes[marginals == 0.0] = 0.0  # where a marginal underflows its slope may not
@@ -317,20 +315,6 @@ class ArcStructure(Trees):
         indicator, arcs = no_parts(self), self.arcs_of(heads)
         indicator.unary[arcs[arcs >= 0]] = 1.0
         return indicator
-
-
-def _moderate(along: Floats, bounds: Ints) -> tuple[Floats, Ints | None]:
-    """A direction whose products with potentials stay in the range of numbers.
-
-    Where the numbers of a sentence are very large or all very small, they are divided by powers of two. The exponents
-    of these, one per part, are the second result; None where that is nowhere the case.
-    """
-    longest = reduced(np.maximum, np.abs(along), bounds)
-    extreme = (longest > _LONG) | ((longest < 1.0 / _LONG) & (longest > 0.0))
-    if not extreme.any():
-        return along, None
-    powers = np.repeat(np.where(extreme, np.frexp(longest)[1], 0), np.diff(bounds))
-    return np.ldexp(along, -powers), powers
 
 
 def _as_words(values: ArrayLike) -> NDArray:

@@ -550,6 +550,27 @@ def test_a_helper_that_was_compiled_into_a_kernel_is_called_from_python(module):
     assert len(kernels.checked.overloads) == 2
 
 
+def test_a_helper_that_was_loaded_with_a_kernel_is_called_from_python(module, tmp_path):
+    name = module("""
+@njit(cache=True)
+def halves(n):
+    return np.full(n, 0.5)
+
+
+@njit(cache=True)
+def total(n):
+    return halves(n).sum()
+""").__name__
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    code = f"from {name} import *\nprint(total(3), halves(2).tolist())"
+    for _ in range(
+        2
+    ):  # compiled, and from what is kept: arrays that go to Python need constants that a kernel does not
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        assert done.stdout == "1.5 [0.5, 0.5]\n", done.stderr
+
+
 @pytest.mark.parametrize("before", [False, True])
 def test_other_compiled_functions_call_kernels(module, before):
     kernels = module(CHECKED)

@@ -341,13 +341,17 @@ class _CodeReader(pickle.Unpickler):
 
 
 def _environment(module: str, constants: list[Any], name: str) -> Any:
-    """The constants of a compiled function; the names of its module are for interpreted code, which no kernel holds."""
+    """The constants of a compiled function; the names of its module are for interpreted code, which no kernel holds.
+
+    A function that is linked into kernels lacks the constants of its wrapper, which come last, until it is called from
+    Python.
+    """
     environment = Environment._memo.get(name)
     if environment is None:
         environment = Environment(getattr(sys.modules.get(module), "__dict__", {"__name__": module}))
-        environment.consts[:] = constants
         environment.env_name = name
         Environment._memo[name] = environment
+    environment.consts.extend(constants[len(environment.consts) :])
     return environment
 
 

@@ -219,8 +219,8 @@ def milliseconds(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, f
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
-            if repeats[name] > 1 or len(seconds[name]) == 0:  # what others left in caches and of memory
-                run()
+            for _ in range(repeats[name] if repeats[name] > 1 or len(seconds[name]) == 0 else 0):
+                run()  # what others left in caches and of memory slows down some dozen short calls
             started = time.perf_counter()
             for _ in range(repeats[name]):
                 run()

@@ -10,17 +10,15 @@ mass times the largest number that was added. With the mean taken off before it 
 * of a state: mass forward * tangent backward + (tangent forward - mean * mass forward) * mass backward,
 * of a transition: the same of the states at both ends, times its potential; and what it adds itself.
 
-Sentences, tables and the passes for masses are those of `chain` and, where its masses lose too much, `chain_log`.
+Sentences, tables and the pass for masses are those of `chain`; where its masses lose too much, a sentence is left out.
 Rows of arrays of a sentence stand by token, and are padded with zeros to whole vectors.
 """
 
 import numpy as np
 
 from spectrem._compiled import njit
-from spectrem._logs import share_out
 from spectrem._vectors import LANES, load, load_one, spread, store
 from spectrem.kernels.chains.chain import LOSS, forward, longest_of, node_counts
-from spectrem.kernels.chains.chain_log import forward as forward_log
 from spectrem.kernels.chains.potentials import FLOOR
 
 
@@ -248,72 +246,3 @@ def covary(token_offsets, rows, table, along, transitions, weights, means, of_st
         for k in range(n_states):
             at = i * stride + k
             of_transitions[i, k] += moves[at] * products[at] + turns[at] * pairs[at]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def covary_log(token_offsets, rows, table, along, transitions, weights, means, of_states, of_transitions, status):
-    """The same as `covary`, many times slower, in log space: exact at any scores.
-
-    Here are means in place of tangents: every state shares out its mass among those before it.
-    """
-    n_nodes, most = node_counts(1, token_offsets, rows, table.offsets)
-    alpha, begins, behind = np.empty(n_nodes), np.empty(longest_of(token_offsets) + 1, np.int64), np.empty(n_nodes)
-    present, earlier, ahead, further, terms = np.empty((5, most))
-    offsets, states, dense = table.offsets, table.states, table.dense
-    for n in range(len(status)):
-        if status[n] != 1:
-            continue
-        first, n_tokens = token_offsets[n], token_offsets[n + 1] - token_offsets[n]
-        value = forward_log(rows[first : first + n_tokens], table, alpha, begins, terms)
-        if value == -np.inf or n_tokens == 0:
-            continue
-        # the expected sum up to every token, given its state
-        for t in range(n_tokens):
-            left, n_left = begins[max(t - 1, 0)], begins[t] - begins[max(t - 1, 0)]
-            for k in range(begins[t + 1] - begins[t]):
-                at = begins[t] + k
-                behind[at] = along[offsets[first + t] + k]
-                if n_left == 0 or alpha[at] == -np.inf:
-                    continue
-                _shares(table, first + t, alpha, left, n_left, k, terms)
-                target = states[k if dense else offsets[first + t] + k]
-                for i in range(n_left):
-                    source = states[i if dense else offsets[first + t - 1] + i]
-                    behind[at] += terms[i] * (behind[left + i] + transitions[source, target])
-        last, width = begins[n_tokens - 1], begins[n_tokens] - begins[n_tokens - 1]
-        mean = 0.0
-        for k in range(width):
-            present[k], ahead[k] = alpha[last + k], 0.0
-        share_out(present[:width], table.gamma)
-        for k in range(width):
-            mean += present[k] * behind[last + k]
-        means[n] = mean
-        # and after it
-        for t in range(n_tokens - 1, -1, -1):
-            begin, left, n_left = offsets[first + t], begins[max(t - 1, 0)], begins[t] - begins[max(t - 1, 0)]
-            earlier[:n_left], further[:n_left] = 0.0, 0.0
-            for k in range(begins[t + 1] - begins[t]):
-                of_states[begin + k] = present[k] * (behind[begins[t] + k] + ahead[k] - mean)
-                if n_left == 0 or present[k] == 0.0:
-                    continue
-                _shares(table, first + t, alpha, left, n_left, k, terms)
-                target = states[k if dense else begin + k]
-                for i in range(n_left):
-                    source = states[i if dense else offsets[first + t - 1] + i]
-                    mass, onwards = present[k] * terms[i], transitions[source, target] + along[begin + k] + ahead[k]
-                    of_transitions[source, target] += weights[n] * mass * (behind[left + i] + onwards - mean)
-                    earlier[i] += mass
-                    further[i] += mass * onwards
-            for i in range(n_left):
-                further[i] = further[i] / earlier[i] if earlier[i] > 0.0 else 0.0
-            present, earlier, ahead, further = earlier, present, further, ahead
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _shares(table, token, alpha, left, n_left, k, terms):
-    """``terms`` become the shares of the states before the k-th of a token in its mass."""
-    target = table.states[k if table.dense else table.offsets[token] + k]
-    for i in range(n_left):
-        source = table.states[i if table.dense else table.offsets[token - 1] + i]
-        terms[i] = alpha[left + i] + table.later_scores[0, source, target]
-    share_out(terms[:n_left], table.gamma)

@@ -37,7 +37,10 @@ def share_out(terms: np.ndarray, gamma: float) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def choose(shares: np.ndarray, rest: float) -> int:
-    """Where shares add up to ``rest``, above 0 and at most 1, or the last above 0, should rounding keep them below."""
+    """The first place up to which shares add up to ``rest``, which is above 0 and at most 1.
+
+    The last share above 0 is chosen where rounding keeps the sum of all of them below ``rest``.
+    """
     chosen = -1
     for k in range(len(shares)):
         if shares[k] > 0.0 and rest > 0.0:
@@ -73,8 +76,8 @@ def exponentials(a):  # type: ignore[no-untyped-def]
 def exponentiate(numbers: np.ndarray, least: float) -> bool:
     """Replace numbers, at most 0, by their exponentials, those below ``least`` by 0; returns whether there were such.
 
-    ``least`` is above 1e-307. A number gives the same bits wherever it stands, and on every machine, which NumPy's
-    exponential does not; and in vectors also where that has none, on processors without AVX-512.
+    ``least`` is above 1e-307. A number gives the same bits wherever it stands and on every machine, which NumPy's
+    exponential does not. On processors without AVX-512, where NumPy takes one number after another, this takes vectors.
     """
     whole, any_small, last = len(numbers) // LANES * LANES, False, np.zeros(LANES)
     rest = numbers[whole:]
@@ -90,6 +93,7 @@ def exponentiate(numbers: np.ndarray, least: float) -> bool:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _exponentiate(numbers, at, least):  # type: ignore[no-untyped-def]
+    """As `exponentiate`, of the LANES numbers from ``at`` on."""
     vector = exponentials(load(numbers, at))
     store(numbers, at, vector)
     if not any_below(vector, spread(least)):

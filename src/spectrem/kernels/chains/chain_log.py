@@ -29,7 +29,7 @@ def _sides(order, t, rows, offsets, dense, last):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def forward(rows, table, alpha, begins, terms):
+def _forward(rows, table, alpha, begins, terms):
     """Log-probabilities of nodes, each token's normalised; returns the value."""
     order, offsets, states, dense, gamma = table.order, table.offsets, table.states, table.dense, table.gamma
     unary, initial, second, later = table.scores, table.first_scores, table.second_scores, table.later_scores
@@ -100,7 +100,7 @@ def sum_pass(token_offsets, rows, table, row_weights, weights, values, expected,
             continue
         status[n] = 0
         sentence = rows[token_offsets[n] : token_offsets[n + 1]]
-        values[n] = forward(sentence, table, alpha, begins, terms)
+        values[n] = _forward(sentence, table, alpha, begins, terms)
         if values[n] > -np.inf and len(sentence) > 0:
             spaces = (alpha, begins, present, earlier, terms)
             _backward(sentence, table, weights[n], row_weights[n], *spaces, expected)
